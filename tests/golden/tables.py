@@ -1,0 +1,79 @@
+"""Recorded or random groups as one fleet: every case its own cluster, so that one Spark call plans all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_assign import Fleet
+from spark_assign.schemas import INPUT_TABLES
+from tests.golden.vectors import Row, Sets
+
+GROUP_ID = "group"
+TABLES = ("topics", "members", "subscriptions", "owned", "replicas", "brokers")
+
+
+def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
+    """One case as rows of the Fleet's tables. Brokers are made up: one for each rack that a replica names,
+    and one without rack where a replica has none."""
+    cluster = row["case"]
+    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    tables["topics"] = [(cluster, topic, count) for topic, count in row["topics"].items()]
+    for position, member in enumerate(row["members"]):
+        key = (cluster, GROUP_ID, member["id"])
+        user_generation = None
+        if "user_generation" in member:
+            user_generation = -1 if member["user_generation"] is None else member["user_generation"]
+        tables["members"].append(
+            (
+                *key,
+                member["instance"],
+                None,
+                None,
+                member["rack"],
+                member["generation"],
+                user_generation,
+                position,
+            )
+        )
+        tables["subscriptions"] += [(*key, topic) for topic in member["topics"]]
+        tables["owned"] += [(*key, topic, partition) for topic, partition in member["owned"]]
+    broker_of: dict[str | None, int] = {}
+    for topic, partitions in (row.get("replica_racks") or {}).items():
+        for partition, racks in enumerate(partitions):
+            brokers = [broker_of.setdefault(rack, len(broker_of)) for rack in racks]
+            tables["replicas"].append((cluster, topic, partition, brokers))
+    tables["brokers"] = [(cluster, broker, rack) for rack, broker in broker_of.items()]
+    return tables
+
+
+def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
+    """One Fleet in which every case is a cluster with one group."""
+    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    for row in rows:
+        for name, lines in table_rows(row).items():
+            tables[name] += lines
+    return Fleet(**{name: _dataframe(spark, name, lines) for name, lines in tables.items()})
+
+
+def _dataframe(spark: SparkSession, name: str, lines: list[tuple[Any, ...]]) -> DataFrame:
+    schema = to_arrow_schema(INPUT_TABLES[name])
+    columns = list(zip(*lines, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names))
+
+
+def planned_sets(assignments: DataFrame) -> Sets:
+    """`Plan.assignments` of a fleet made by `fleet_of`, as sets; no partition may come twice."""
+    table = assignments.select("cluster", "member_id", "topic", "partition").toArrow().to_pydict()
+    sets: Sets = {}
+    rows = zip(table["cluster"], table["member_id"], table["topic"], table["partition"], strict=True)
+    for cluster, member_id, topic, partition in rows:
+        got = sets.setdefault(cluster, {}).setdefault(member_id, set())
+        assert (topic, partition) not in got, f"{cluster}: {member_id} gets {topic}-{partition} twice"
+        got.add((topic, partition))
+    return sets

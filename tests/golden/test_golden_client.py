@@ -1,0 +1,23 @@
+"""Every recorded range and roundrobin case of Kafka's own classes, planned in one Spark call per assignor."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign import plan
+from tests.golden import tables, vectors
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_the_plan_is_what_kafka_recorded(spark: SparkSession, assignor: str) -> None:
+    """Zero differences, as sets of partitions per member; what is left out is counted and printed."""
+    rows, left_out = vectors.cases(assignor)
+    planned = plan(tables.fleet_of(spark, rows), assignor)
+    differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
+    print(f"{assignor}: {len(rows)} cases planned, left out {dict(left_out) or 'none'}")
+    assert planned.rejected.count() == 0
+    assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
+    assert len(rows) > 1500
