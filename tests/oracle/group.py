@@ -39,7 +39,8 @@ class Member:
 @dataclass(frozen=True)
 class Group:
     """`partitions` is the cluster's metadata (topic -> count); `replica_racks` gives, per topic and
-    partition, the rack of each replica (None: a broker without rack). A topic that it lacks has no rack information."""
+    partition, the rack of each replica (None: a broker without rack). A topic that it lacks has no
+    rack information."""
 
     partitions: Mapping[str, int]
     members: Sequence[Member]

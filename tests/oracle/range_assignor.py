@@ -7,8 +7,8 @@ Every topic by itself: its members in order, each a contiguous range, the first 
     C1: [t0p2, t1p2]
 
 Where racks matter (some topic needs them), a phase comes before that hands out only what is in the member's
-own rack: co-partitioned topics together, partition by partition; a topic alone member by member. A member without
-rack matches every partition there.
+own rack: co-partitioned topics together, partition by partition; a topic alone member by member. A member
+without rack matches every partition there.
 """
 
 from __future__ import annotations

@@ -1,0 +1,128 @@
+"""Random groups in the row format of the golden files, for live comparison with Kafka's classes.
+
+The seed of a run is fresh; it stands in every case's name and is printed with a failure.
+`SPARK_ASSIGN_SEED=<seed>` repeats the run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+from tests.golden.vectors import Row
+
+SEED_VARIABLE = "SPARK_ASSIGN_SEED"
+
+# Where Java's order (UTF-16 units) and UTF-8 or code point order part: supplementary characters (surrogates,
+# D800-DFFF) sort before U+E000-U+FFFF in Java, after them in UTF-8.
+_LETTERS = [
+    "a",
+    "B",
+    "0",
+    "-",
+    "_",
+    "z",
+    "ä",
+    "\u3042",
+    "\ue000",
+    "\uf8ff",
+    "\uffee",
+    "\U0001f600",
+    "\U00010000",
+]
+
+
+def seed() -> int:
+    """The seed of `SPARK_ASSIGN_SEED`, or a fresh one."""
+    return int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**32))
+
+
+def groups(strategy: str, seed: int, small: int = 400, mid_size: int = 3) -> Iterator[Row]:
+    """`small` groups of 1-40 members with every oddity, then `mid_size` ones of 500 members, 200 topics."""
+    rng = random.Random(f"{strategy}-{seed}")
+    for number in range(small):
+        row = _group(rng, rng.randint(1, 40), rng.randint(0, 25), 64)
+        yield row | {"case": f"seed-{seed}-{number:04d}", "strategy": strategy}
+    for number in range(mid_size):
+        row = _group(rng, 500, 200, 120)
+        yield row | {"case": f"seed-{seed}-mid-{number}", "strategy": strategy}
+
+
+def _group(rng: random.Random, members: int, topics: int, most_partitions: int) -> Row:
+    unicode_ids = rng.random() < 0.3
+    topic_names = [f"t{n}" if rng.random() < 0.5 else f"t.{n}_{rng.randrange(100)}" for n in range(topics)]
+    co_partitioned = rng.random() < 0.4
+    common_count = rng.randint(1, most_partitions)
+    partitions = {
+        topic: common_count if co_partitioned and rng.random() < 0.8 else rng.randint(0, most_partitions)
+        for topic in topic_names
+        if rng.random() < 0.93  # the others have no metadata
+    }
+    racks = [f"r{n}" for n in range(rng.randint(1, 5))] if rng.random() < 0.6 else []
+    return {
+        "topics": partitions,
+        "replica_racks": _replica_racks(rng, partitions, racks),
+        "members": _members(rng, _ids(rng, members, unicode_ids), topic_names, racks, unicode_ids),
+    }
+
+
+def _ids(rng: random.Random, count: int, unicode_ids: bool) -> list[str]:
+    ids: dict[str, None] = {}
+    while len(ids) < count:
+        length = rng.randint(1, 6)
+        word = "".join(rng.choices(_LETTERS, k=length)) if unicode_ids else f"consumer-{rng.randrange(10**6)}"
+        ids[word] = None
+    return list(ids)
+
+
+def _members(
+    rng: random.Random, ids: list[str], topics: list[str], racks: list[str], unicode_ids: bool
+) -> list[Row]:
+    share_static = rng.choice([0.0, 0.0, 0.4, 1.0])
+    instances = _ids(rng, len(ids), unicode_ids)
+    homogeneous = rng.random() < 0.5
+    share_subscribed = rng.random()
+    with_rack = rng.choice([1.0, 1.0, 0.7])
+    # Racks of members: those of the brokers, few of them, some unknown to the brokers, none in common.
+    member_racks = (
+        rng.choice([racks, racks, racks[:1], [*racks, "elsewhere"], ["elsewhere"]]) if racks else []
+    )
+    members = []
+    for member_id, instance in zip(ids, instances, strict=True):
+        wanted = [t for t in topics if homogeneous or rng.random() < share_subscribed]
+        rack = rng.choice(member_racks) if member_racks and rng.random() < with_rack else None
+        members.append(
+            {
+                "id": member_id,
+                "instance": instance if rng.random() < share_static else None,
+                "rack": rack,
+                "topics": sorted(wanted),
+                "owned": [],
+                "generation": rng.choice([None, 5]),
+            }
+        )
+    return members
+
+
+def _replica_racks(
+    rng: random.Random, partitions: dict[str, int], racks: list[str]
+) -> dict[str, list[list[str | None]]] | None:
+    """Striped like a careful cluster, or random; brokers without rack, topics without replicas known."""
+    if not racks:
+        return None
+    brokers: list[str | None] = [*racks, None] if rng.random() < 0.2 else [*racks]
+    replicas = rng.randint(1, len(brokers))
+    style = rng.choice(["striped", "striped", "random", "everywhere"])
+    share_known = rng.choice([1.0, 1.0, 0.8])
+    known: dict[str, list[list[str | None]]] = {}
+    for topic, count in partitions.items():
+        if rng.random() > share_known:
+            continue
+        if style == "striped":
+            known[topic] = [[brokers[(p + r) % len(brokers)] for r in range(replicas)] for p in range(count)]
+        elif style == "random":
+            known[topic] = [rng.sample(brokers, rng.randint(1, len(brokers))) for _ in range(count)]
+        else:
+            known[topic] = [list(brokers) for _ in range(count)]
+    return known
