@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# The one entry to every job: sets up Python on first use, ships the package, chooses Spark's settings.
+set -euo pipefail
+
+ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)"
+VENV="${SPARK_ASSIGN_VENV:-$ROOT/.venv}"
+PYTHON="$VENV/bin/python"
+
+usage() {
+  cat <<TEXT
+Usage: ./spark-submit.sh [options] JOB [arguments of the job]
+
+Jobs (each explains itself: ./spark-submit.sh JOB --help):
+$(list_jobs)
+
+Options (before JOB):
+  --env NAME        Spark settings from conf/spark/NAME.conf: $(list_environments) (default: local)
+  --conf KEY=VALUE  one more Spark setting; wins over conf/spark; may be given again
+  --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
+  --dry-run         print the exact spark-submit line, ready to paste, and run nothing
+  --set-up [EXTRAS] make or refresh the Python environment and stop (default: spark,kafka)
+  -h, --help        this text
+
+First use makes $VENV. Environment: SPARK_HOME (used unless --env local),
+SPARK_ASSIGN_PYTHON (the interpreter to make .venv from), SPARK_ASSIGN_VENV (another place for it).
+TEXT
+}
+
+# Each job's name and the first line of its docstring.
+list_jobs() {
+  local file name
+  for file in "$ROOT"/jobs/*.py; do
+    [[ -e "$file" ]] || continue
+    name="$(basename "$file" .py)"
+    [[ "$name" == _* ]] || printf '  %-10s %s\n' "$name" "$(sed -n '1,3s/^"""\(.*[^"]\)"*$/\1/p' "$file")"
+  done
+}
+
+list_environments() {
+  local file names=""
+  for file in "$ROOT"/conf/spark/*.conf; do names+="${names:+, }$(basename "$file" .conf)"; done
+  printf '%s' "$names"
+}
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "spark-submit.sh: $1"; exit "${2:-3}"; }
+
+# --- Python ---------------------------------------------------------------------------------------------
+
+find_python() {
+  local candidate
+  for candidate in ${SPARK_ASSIGN_PYTHON:+"$SPARK_ASSIGN_PYTHON"} python3.12 python3.11 python3.13 python3 python; do
+    # Run it: a pyenv shim is on the PATH for versions that are not active, and some Pythons lack venv.
+    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+      "$candidate" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+  fail "no Python 3.11 or newer with venv found. Install one (for example: apt install python3.11-venv, or
+  pyenv install 3.12), or name one: SPARK_ASSIGN_PYTHON=/path/to/python3.12 ./spark-submit.sh …"
+}
+
+# Installs the dependencies that pyproject.toml declares, without the package itself: that travels as a zip,
+# on this machine as on a cluster, so it can never be stale.
+make_venv() {
+  local extras="$1" pins="${SPARK_ASSIGN_PINS:-}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/set-up.log"
+  local checksum extra have started=$SECONDS
+  checksum="$(cksum <"$ROOT/pyproject.toml" | tr -d ' ')"
+  have="$(cat "$stamp" 2>/dev/null || true)"
+  if [[ "$have" == "$checksum $pins "* ]]; then
+    for extra in ${extras//,/ }; do [[ ",${have##* }," == *",$extra,"* ]] || break; extra=""; done
+    if [[ -z "$extra" ]] && "$PYTHON" -c '' 2>/dev/null; then return; fi
+    extras="${have##* },$extras"
+  fi
+  mkdir -p "$ROOT/build"
+  say "Setting up $VENV (first use or changed dependencies; takes a minute, log in build/set-up.log) …"
+  # A set-up that was interrupted left no stamp: start over.
+  if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
+    local python; python="$(find_python)" || exit $?
+    "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
+  fi
+  rm -f "$stamp"
+  "$PYTHON" - "$ROOT/pyproject.toml" "$extras" >"$VENV/requirements.txt" <<'PY'
+import sys, tomllib
+project = tomllib.load(open(sys.argv[1], "rb"))["project"]
+optional = project["optional-dependencies"]
+print(*project["dependencies"], *(line for e in dict.fromkeys(sys.argv[2].split(",")) for line in optional[e]), sep="\n")
+PY
+  # shellcheck disable=SC2086 # the pins are words
+  "$PYTHON" -m pip install --quiet --disable-pip-version-check -r "$VENV/requirements.txt" $pins >>"$log" 2>&1 || {
+    tail -20 "$log" >&2
+    fail "pip could not install the dependencies (above, and in build/set-up.log); nothing was run"
+  }
+  printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
+  say "Set up in $((SECONDS - started)) s."
+}
+
+# Two first runs at once must not install into one folder together.
+set_up() {
+  if command -v flock >/dev/null; then
+    mkdir -p "$ROOT/build"
+    { flock 9; make_venv "$1"; } 9>"$ROOT/build/set-up.lock"
+  else
+    make_venv "$1"
+  fi
+}
+
+# --- what Spark needs -----------------------------------------------------------------------------------
+
+check_java() {
+  local java="java" major
+  [[ -n "${JAVA_HOME:-}" ]] && java="$JAVA_HOME/bin/java"
+  major="$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1)" || true
+  if [[ -z "$major" ]] || ((major < 17)); then
+    fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one, or set JAVA_HOME."
+  fi
+}
+
+# The package as a zip named by its content: the same source gives the same file.
+build_zip() {
+  "$PYTHON" - "$ROOT" <<'PY'
+import hashlib, os, pathlib, sys, zipfile
+root = pathlib.Path(sys.argv[1])
+files = sorted(p for p in (root / "spark_assign").rglob("*") if p.is_file() and p.suffix != ".pyc")
+digest = hashlib.sha256()
+for file in files:
+    content = file.read_bytes()
+    digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode() + content)
+target = root / "build" / f"spark_assign-{digest.hexdigest()[:12]}.zip"
+if not target.exists():
+    target.parent.mkdir(exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.writestr(zipfile.ZipInfo(str(file.relative_to(root)), (1980, 1, 1, 0, 0, 0)), file.read_bytes())
+    partial.rename(target)
+print(target)
+PY
+}
+
+has_setting() { # KEY: is it given on the command line or in the environment's file?
+  local given
+  for given in "${conf[@]}"; do [[ "$given" == "$1="* ]] && return 0; done
+  grep -Eq "^[[:space:]]*${1//./\\.}[[:space:]=]" "$ROOT/conf/spark/$environment.conf"
+}
+
+# --- the command line -----------------------------------------------------------------------------------
+
+environment=local dry_run="" py_files="" conf=()
+need() { [[ $# -ge 2 ]] || fail "$1 needs a value" 2; }
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --env) need "$@"; environment="$2"; shift 2 ;;
+    --env=*) environment="${1#*=}"; shift ;;
+    --conf) need "$@"; conf+=("$2"); shift 2 ;;
+    --conf=*) conf+=("${1#*=}"); shift ;;
+    --py-files) need "$@"; py_files="$2"; shift 2 ;;
+    --dry-run) dry_run=yes; shift ;;
+    --set-up) set_up "${2:-spark,kafka}"; exit 0 ;;
+    -h | --help) usage; exit 0 ;;
+    -*) say "spark-submit.sh: unknown option $1"; usage >&2; exit 2 ;;
+    *) break ;;
+  esac
+done
+if [[ $# -eq 0 ]]; then usage; exit 0; fi
+job="$1"; shift
+job_file="$ROOT/jobs/$job.py"
+if [[ ! -f "$job_file" || "$job" == _* ]]; then
+  say "spark-submit.sh: there is no job '$job'. Jobs:"; list_jobs >&2; exit 2
+fi
+if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
+  fail "there is no environment '$environment'. Known: $(list_environments) (conf/spark/*.conf)" 2
+fi
+
+set_up spark,kafka
+
+# A job that says so needs no Spark session: it runs in plain Python, without a JVM.
+if grep -q '^# runs without Spark$' "$job_file"; then
+  command=(env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
+else
+  check_java
+  if [[ "$environment" == local || -z "${SPARK_HOME:-}" ]]; then
+    spark_home="$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')"
+  else
+    spark_home="$SPARK_HOME"
+  fi
+  if [[ "$environment" != local ]] && ! has_setting spark.master; then
+    fail "--env $environment does not say where the cluster is: set spark.master in conf/spark/$environment.conf or by --conf spark.master=…" 2
+  fi
+  # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
+  command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" --name "spark_assign $job"
+    --properties-file "$ROOT/conf/spark/$environment.conf"
+    --py-files "$(build_zip)${py_files:+,$py_files}")
+  has_setting spark.pyspark.driver.python || command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+  has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
+  has_setting spark.driver.extraJavaOptions ||
+    command+=(--driver-java-options "-Dlog4j2.configurationFile=file:$ROOT/conf/spark/log4j2.properties")
+  for setting in "${conf[@]}"; do command+=(--conf "$setting"); done
+  command+=("$job_file" "$@")
+fi
+
+if [[ -n "$dry_run" ]]; then
+  "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "${command[@]}"
+else
+  exec "${command[@]}"
+fi

@@ -1,0 +1,49 @@
+"""Where tables are: a folder of any file system, or a catalog.
+
+A *place* is what a user writes: `./fleet`, `/data/fleet`, `s3a://bucket/fleet` are folders; `main.kafka` or `kafka`
+are catalog prefixes. Spark opens both; this module only tells them apart, so it works where the files are out of
+the driver's sight (Spark Connect, an object store).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def is_path(place: str) -> bool:
+    """Whether a place is a folder or file: it has a slash or a scheme, or is a folder here. Otherwise: a catalog."""
+    return "/" in place or place in (".", "..") or bool(_SCHEME.match(place)) or os.path.isdir(place)
+
+
+def local_path(place: str) -> str | None:
+    """The place as an absolute path of this machine; None where its scheme is not `file:`.
+
+    A path without a scheme may also mean the cluster's default file system. Whoever uses the local path has to see
+    for himself that it is the same folder.
+    """
+    if place.startswith("file:"):
+        return "/" + place.removeprefix("file:").lstrip("/")
+    if _SCHEME.match(place):
+        return None
+    return os.path.abspath(os.path.expanduser(place))
+
+
+def for_spark(place: str) -> str:
+    """The place as Spark should open it: a folder that exists on this machine gets its `file:` scheme."""
+    local = local_path(place)
+    return f"file://{local}" if local is not None and os.path.exists(local) else place
+
+
+def join(place: str, *names: str) -> str:
+    """A place inside a folder."""
+    return "/".join([place.rstrip("/"), *names])
+
+
+def resolve(place: str, folder: str) -> str:
+    """A relative path made relative to `folder`; anything else is as it was."""
+    if not is_path(place) or _SCHEME.match(place):
+        return place
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(place)))

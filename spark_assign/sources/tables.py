@@ -1,0 +1,226 @@
+"""A Fleet from tables that exist already: files in a folder, or tables of a catalog.
+
+A folder holds, for each table of `schemas.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder `<table>/`;
+a catalog holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything is asked of Spark and
+nothing of the JVM behind it, so the same call works on Spark Connect.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, urlparse
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign.errors import SourceError
+from spark_assign.fleet import Fleet
+from spark_assign.places import for_spark, is_path, join, local_path
+from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.sources import text
+
+_FILE_FORMATS = ("parquet", "csv", "json")
+_SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
+_NOT_THERE = re.compile(
+    r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One table that was found: a path with its format, or a catalog name."""
+
+    name: str
+    format: str | None = None
+
+
+def read_fleet(
+    spark: SparkSession,
+    location: str | None,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> Fleet:
+    """Read a fleet.
+
+    Args:
+        spark: the session to read with, classic or Connect.
+        location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`, `schema`).
+            None where `tables` names everything.
+        format: of the files; None tells parquet, csv and json by their names. Any format Spark has is allowed
+            (`delta`, `iceberg`): then each table is the folder `location/<table>`.
+        options: Spark's reader options for that format.
+        tables: places of single tables (a path or a catalog table) that replace those of `location`.
+
+    Csv files need a header. Every column is typed by its name; an empty field is null and `""` an empty string;
+    `replicas` is written `1,2,3`. Csv columns that no schema knows are carried along.
+
+    Raises:
+        SourceError: a required table is not there, a file cannot be read, or a value does not parse; lists everything
+            found.
+        FleetError: a column is missing or has a wrong type.
+    """
+    options = dict(options or {})
+    tables = dict(tables or {})
+    if unknown := sorted(set(tables) - set(INPUT_TABLES)):
+        raise SourceError(f"no such table: {', '.join(unknown)}. A fleet has {', '.join(INPUT_TABLES)}")
+    places: dict[str, _Place] = {}
+    if location is not None:
+        places = _in_folder(spark, location, format) if is_path(location) else _in_catalog(spark, location)
+        if format not in (None, *_FILE_FORMATS) and is_path(location):
+            places = {name: place for name, place in places.items() if _loads(spark, place, options)}
+    places |= {name: _single(spark, name, place, format) for name, place in tables.items()}
+    if missing := [name for name in REQUIRED_TABLES if name not in places]:
+        raise SourceError(_missing(missing, location, format))
+
+    checks: list[text.Check] = []
+    frames: dict[str, DataFrame] = {}
+    for name, place in places.items():
+        try:
+            frames[name] = _read(spark, name, place, options, checks)
+        except PySparkException as error:
+            raise SourceError(f"{name}: {place.name} cannot be read: {_first_line(error)}") from error
+    text.verify(checks)
+    return Fleet(**frames)
+
+
+def _read(
+    spark: SparkSession, table: str, place: _Place, options: Mapping[str, str], checks: list[text.Check]
+) -> DataFrame:
+    if place.format is None:
+        return spark.table(place.name)
+    if place.format in ("csv", "json"):
+        read = text.read_csv if place.format == "csv" else text.read_json
+        frame, check = read(spark, table, place.name, options)
+        checks.append(check)
+        return frame
+    return spark.read.format(place.format).options(**options).load(place.name)
+
+
+def _in_catalog(spark: SparkSession, prefix: str) -> dict[str, _Place]:
+    names = {table: f"{prefix}.{table}" for table in INPUT_TABLES}
+    return {table: _Place(name) for table, name in names.items() if _in_any_catalog(spark, name)}
+
+
+def _in_any_catalog(spark: SparkSession, name: str) -> bool:
+    try:
+        return spark.catalog.tableExists(name)
+    except PySparkException as error:
+        raise SourceError(f"the catalog cannot be asked for {name}: {_first_line(error)}") from error
+
+
+def _in_folder(spark: SparkSession, location: str, format: str | None) -> dict[str, _Place]:
+    """Every table that the folder has (or, in a format only Spark knows, may have)."""
+    root = for_spark(location)
+    if format not in (None, *_FILE_FORMATS):
+        return {table: _Place(join(root, table), format) for table in INPUT_TABLES}
+    files = _files(spark, location)
+    found: dict[str, _Place] = {}
+    for table in INPUT_TABLES:
+        single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
+        if format is not None:
+            single = [name for name in single if _kind(name) == format]
+        inside = [name for name in files if name.startswith(f"{table}/")]
+        candidates = [*single, *([f"{table}/"] if inside else [])]
+        if len(candidates) > 1:
+            raise SourceError(
+                f"{table}: {location} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
+            )
+        if single:
+            found[table] = _Place(join(root, single[0]), _kind(single[0]))
+        elif inside:
+            found[table] = _Place(join(root, table), format or _kind_of_all(join(location, table), inside))
+    return found
+
+
+def _single(spark: SparkSession, table: str, place: str, format: str | None) -> _Place:
+    """A table that the caller has placed himself; it must be there."""
+    if not is_path(place):
+        if not _in_any_catalog(spark, place):
+            raise SourceError(
+                f"{table}: the catalog has no table {place}. Is it a path? Then write ./{place}"
+            )
+        return _Place(place)
+    format = format or _kind(place) or _kind_of_all(place, _files(spark, place))
+    return _Place(for_spark(place), format)
+
+
+def _kind(name: str) -> str | None:
+    match = _SUFFIX.search(name)
+    return None if match is None else {"jsonl": "json", "ndjson": "json"}.get(match[1], match[1])
+
+
+def _kind_of_all(place: str, files: list[str]) -> str:
+    kinds = {kind for kind in map(_kind, files) if kind is not None}
+    if len(kinds) == 1:
+        return kinds.pop()
+    seen = "files of several formats" if kinds else "no parquet, csv or json file"
+    raise SourceError(f"{place} has {seen}. Say which format it is")
+
+
+def _files(spark: SparkSession, location: str) -> list[str]:
+    """Every file under the folder, relative to it, without those that Spark hides (`_SUCCESS`, `.crc`)."""
+    local = local_path(location)
+    if local is not None and os.path.isdir(local):
+        found = [
+            os.path.relpath(os.path.join(folder, name), local)
+            for folder, _, names in os.walk(local, followlinks=True)
+            for name in names
+        ]
+    else:
+        # Spark's own listing, as it works for every file system that Spark can read; no file is opened.
+        reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        try:
+            uris = reader.load(location).inputFiles()
+        except AnalysisException as error:
+            if _NOT_THERE.search(str(error)):
+                raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
+            raise SourceError(f"{location} cannot be listed: {_first_line(error)}") from error
+        root = "/" + os.path.normpath(urlparse(location).path).strip("/")
+        found = [unquote(urlparse(uri).path).partition(root)[2].lstrip("/") for uri in uris]
+    return sorted(name for name in found if not any(part[0] in "_." for part in name.split("/")))
+
+
+def _loads(spark: SparkSession, place: _Place, options: Mapping[str, str]) -> bool:
+    """Whether a table in a format that only Spark knows is there."""
+    try:
+        return bool(spark.read.format(str(place.format)).options(**options).load(place.name).columns)
+    except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
+        if "DATA_SOURCE_NOT_FOUND" in str(error):
+            raise SourceError(
+                f"Spark does not know the format {place.format}; add its package, for example by "
+                "--conf spark.jars.packages=…"
+            ) from error
+        if _NOT_THERE.search(str(error)):
+            return False
+        raise SourceError(f"{place.name} cannot be read as {place.format}: {_first_line(error)}") from error
+
+
+def _missing(tables: list[str], location: str | None, format: str | None) -> str:
+    lines = []
+    for table in tables:
+        if location is None:
+            lines.append(f"{table}: no place is given for it")
+        elif not is_path(location):
+            lines.append(f"{table}: looked for the table {location}.{table}")
+        elif format not in (None, *_FILE_FORMATS):
+            lines.append(f"{table}: looked for {join(location, table)} as {format}")
+        else:
+            names = ", ".join(f"{table}.{kind}" for kind in ([format] if format else _FILE_FORMATS))
+            lines.append(f"{table}: looked for {names} and the folder {table}/ in {location}")
+    hint = f"\n{_hint(location)}" if location is not None else ""
+    return "tables of the fleet are missing:\n" + "\n".join(f"  - {line}" for line in lines) + hint
+
+
+def _hint(location: str) -> str:
+    if is_path(location):
+        return "Relative paths start from the folder where the job was called, in a settings file from that file."
+    return f"A name without a slash is a catalog's; for a folder write ./{location}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

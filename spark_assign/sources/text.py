@@ -1,0 +1,182 @@
+"""Tables from csv and json lines, typed by `schemas.py` and strictly so.
+
+Spark turns a value that does not parse into null, silently. A partition that became null would be a wrong plan, so
+each reader also gives a `Check`: the rows that did not parse. `verify` runs the checks of a whole fleet in one job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from spark_assign.errors import SourceError
+from spark_assign.schemas import INPUT_TABLES
+
+_MALFORMED = "_malformed_record"
+_SHOWN = 5
+# What Spark takes for an empty field. Its default is the empty string, and then `""` would be null too.
+_NO_VALUE = "\x00"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The rows of one table that did not parse: columns file, problem?, record."""
+
+    table: str
+    rows: DataFrame
+
+
+def read_csv(
+    spark: SparkSession, table: str, path: str, options: Mapping[str, str]
+) -> tuple[DataFrame, Check]:
+    """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
+
+    Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty string.
+    """
+    settings = {
+        "quote": '"',
+        "escape": '"',
+        "nullValue": _NO_VALUE,
+        **options,
+        "header": "true",
+        "inferSchema": "false",
+    }
+    columns = spark.read.options(**settings).csv(path).columns
+    if not columns:
+        return spark.read.options(**settings).csv(path), Check(table, _no_rows(spark))
+    # Read as strings by position; enforceSchema off makes Spark compare every file's header with the first one's.
+    as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
+    raw = (
+        spark.read.options(**settings, enforceSchema="false", columnNameOfCorruptRecord=_MALFORMED)
+        .schema(as_text)
+        .csv(path)
+    )
+    types = {field.name: field.dataType for field in INPUT_TABLES[table].fields}
+    typed = [_parsed(name, types.get(name, StringType())).alias(name) for name in columns]
+    problems = [
+        F.when(
+            _is_bad(name, types[name]),
+            F.concat(F.lit(f'{table}.{name}: "'), _text(name), F.lit(f'" is not {_noun(types[name])}')),
+        )
+        for name in columns
+        if name in types and not isinstance(types[name], StringType)
+    ]
+    ragged = F.when(
+        F.col(_MALFORMED).isNotNull(), F.lit(f"{table}: the row does not have {len(columns)} fields")
+    )
+    fields = [F.concat(F.lit(f"{name}="), F.coalesce(_text(name), F.lit(""))) for name in columns]
+    check = raw.select(
+        F.col("_metadata.file_name").alias("file"),
+        F.coalesce(ragged, *problems).alias("problem"),
+        F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
+    )
+    return raw.select(*typed), Check(table, check.where("problem is not null"))
+
+
+def read_json(
+    spark: SparkSession, table: str, path: str, options: Mapping[str, str]
+) -> tuple[DataFrame, Check]:
+    """A file or folder of json lines, one object a row; fields that the schema does not know are ignored."""
+    columns = [StructField(field.name, field.dataType) for field in INPUT_TABLES[table].fields]
+    names = [field.name for field in columns]
+    raw = (
+        spark.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)
+        .schema(StructType([*columns, StructField(_MALFORMED, StringType())]))
+        .json(path)
+    )
+    check = raw.where(F.col(_MALFORMED).isNotNull()).select(
+        F.col("_metadata.file_name").alias("file"),
+        F.lit(None).cast("string").alias("problem"),
+        # The columns are named because Spark refuses to read a malformed record alone.
+        F.when(F.to_json(F.struct(*names)).isNotNull(), F.col(_MALFORMED)).alias("record"),
+    )
+    return raw.drop(_MALFORMED), Check(table, check)
+
+
+def verify(checks: Sequence[Check]) -> None:
+    """Run all checks in one Spark job.
+
+    Raises:
+        SourceError: values that do not parse; names table, column, value, row and file of the first few.
+    """
+    if not checks:
+        return
+    columns = ["file", "problem", "record"]
+    found = [
+        check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in checks
+    ]
+    try:
+        rows = reduce(DataFrame.unionByName, found).collect()
+    except PySparkException as error:
+        tables = ", ".join(check.table for check in checks)
+        raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
+    if not rows:
+        return
+    lines = [
+        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, in {row['file']}: {row['record']}"
+        for row in rows
+    ]
+    more = "\n  - … and more" if len(rows) > _SHOWN else ""
+    raise SourceError("values that do not parse:\n" + "\n".join(lines[: _SHOWN * len(checks)]) + more)
+
+
+def _no_rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], "file string, problem string, record string")
+
+
+def _text(name: str) -> Column:
+    return F.col(f"`{name}`")
+
+
+def _parsed(name: str, kind: DataType) -> Column:
+    if isinstance(kind, StringType):
+        return _text(name)
+    if isinstance(kind, ArrayType):
+        inner = F.regexp_replace(_text(name), r"^\s*\[?\s*|\s*\]?\s*$", "")
+        empty = F.array().cast(kind)
+        return F.when(inner == "", empty).otherwise(
+            F.transform(F.split(inner, r"\s*,\s*"), lambda item: item.try_cast(kind.elementType))
+        )
+    return _text(name).try_cast(kind)
+
+
+def _is_bad(name: str, kind: DataType) -> Column:
+    parsed = _parsed(name, kind)
+    wrong = F.exists(parsed, lambda item: item.isNull()) if isinstance(kind, ArrayType) else parsed.isNull()
+    return (F.trim(_text(name)) != "") & wrong
+
+
+def _noun(kind: DataType) -> str:
+    return "a list of ints (1,2,3)" if isinstance(kind, ArrayType) else f"a valid {kind.simpleString()}"
+
+
+def _problem_of_json(table: str, record: str) -> str:
+    """Which column of a malformed json record is wrong, found outside Spark as it does not say."""
+    try:
+        row = json.loads(record)
+    except ValueError:
+        return f"{table}: not a json object"
+    if not isinstance(row, dict):
+        return f"{table}: not a json object"
+    for field in INPUT_TABLES[table].fields:
+        if not _json_fits(row.get(field.name), field.dataType):
+            return f"{table}.{field.name}: {json.dumps(row[field.name])} is not {_noun(field.dataType)}"
+    return f"{table}: the record does not parse"
+
+
+def _json_fits(value: Any, kind: DataType) -> bool:
+    if value is None:
+        return True
+    if isinstance(kind, ArrayType):
+        return isinstance(value, list) and all(_json_fits(item, kind.elementType) for item in value)
+    if isinstance(kind, StringType):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31

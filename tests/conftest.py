@@ -1,0 +1,40 @@
+"""One lazy Spark session for the whole run: classic, or Spark Connect where SPARK_ASSIGN_TEST_REMOTE says so.
+
+`SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests through a Connect server of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of all Spark tests, with two cores."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # The executors are started in the folder of the run, wherever pytest was called.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])
+    remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
+    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if not remote:
+        session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,205 @@
+"""Reading a fleet: every format, missing tables, and values that do not parse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign.errors import FleetError, SourceError
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.sources.tables import read_fleet
+
+pytestmark = pytest.mark.spark
+
+CSV = {
+    "topics": "cluster,topic,partitions\nc,orders,3\nc,clicks,2\n",
+    "members": (
+        "cluster,group_id,member_id,group_instance_id,rack_id,generation_id,note\n"
+        'c,g,m1,,r1,7,"said ""hi"", left"\nc,g,m2,"",,,\n'
+    ),
+    "subscriptions": "member_id,topic,cluster,group_id\nm1,orders,c,g\nm2,orders,c,g\n",
+    "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\n",
+    "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,2,3"\nc,orders,1,2\nc,orders,2,"[3, 1]"\n',
+    "brokers": "cluster,broker_id,rack_id\nc,1,r1\nc,2,r2\nc,3,\n",
+}
+
+
+def write(folder: Path, files: dict[str, str], suffix: str = "csv") -> str:
+    """A folder with one text file per table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / f"{name}.{suffix}").write_text(content)
+    return str(folder)
+
+
+def rows(frame: object) -> list[dict[str, object]]:
+    """A small table as sorted dicts."""
+    return sorted((row.asDict() for row in frame.collect()), key=str)  # type: ignore[attr-defined]
+
+
+def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Columns come in any order, quotes are doubled, lists are text, extra columns stay."""
+    fleet = read_fleet(spark, write(tmp_path, CSV))
+    assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2}
+    first, second = sorted(fleet.members.collect(), key=lambda row: row.member_id)
+    assert (first.note, first.generation_id) == ('said "hi", left', 7)
+    assert (second.rack_id, second.generation_id) == (None, None)
+    assert fleet.subscriptions.where("member_id = 'm1' and topic = 'orders' and group_id = 'g'").count() == 1
+    assert fleet.replicas is not None
+    assert [row.replicas for row in fleet.replicas.orderBy("partition").collect()] == [[1, 2, 3], [2], [3, 1]]
+
+
+def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Kafka knows empty ids, so the two must not be mixed up."""
+    fleet = read_fleet(spark, write(tmp_path, CSV))
+    ids = {row.member_id: row.group_instance_id for row in fleet.members.collect()}
+    assert ids == {"m1": None, "m2": ""}
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv"])
+@pytest.mark.parametrize("named", [True, False], ids=["format given", "format found"])
+def test_folders_written_by_spark_are_read_back(
+    spark: SparkSession, tmp_path: Path, format: str, named: bool
+) -> None:
+    """A folder a table, in each format, is the same fleet."""
+    source = read_fleet(spark, write(tmp_path / "csv", CSV))
+    for name in ("topics", "members", "subscriptions", "replicas"):
+        frame = getattr(source, name)
+        if format == "csv" and name == "replicas":
+            frame = frame.selectExpr("* except (replicas)", "array_join(replicas, ',') as replicas")
+        writer = frame.drop("note").write.option("escape", '"')
+        writer.format(format).option("header", "true").save(str(tmp_path / "out" / name))
+    fleet = read_fleet(spark, str(tmp_path / "out"), format=format if named else None)
+    for name in ("topics", "subscriptions", "replicas"):
+        assert rows(getattr(fleet, name)) == rows(getattr(source, name))
+    assert fleet.topics.schema["partitions"].dataType == INPUT_TABLES["topics"]["partitions"].dataType
+    assert fleet.brokers is None
+
+
+def test_a_uri_is_listed_by_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the driver cannot see the files, Spark's own listing finds the tables."""
+    folder = write(tmp_path / "a fleet", CSV)
+    monkeypatch.setattr("spark_assign.sources.tables.local_path", lambda place: None)
+    fleet = read_fleet(spark, f"file://{folder}")
+    assert fleet.topics.count() == 2
+    assert fleet.groups is None
+    with pytest.raises(SourceError, match="there is no folder"):
+        read_fleet(spark, "file:///nowhere/at/all")
+
+
+def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> None:
+    """A catalog prefix finds tables by name; one table may come from elsewhere."""
+    source = read_fleet(spark, write(tmp_path, CSV))
+    spark.sql("create database if not exists fleet_read")
+    for name in ("topics", "members", "subscriptions"):
+        getattr(source, name).write.mode("overwrite").saveAsTable(f"fleet_read.{name}")
+    fleet = read_fleet(spark, "fleet_read", tables={"owned": str(tmp_path / "owned.csv")})
+    assert rows(fleet.topics) == rows(source.topics)
+    assert fleet.owned is not None
+    assert fleet.owned.count() == 1
+    assert fleet.brokers is None
+    fleet = read_fleet(
+        spark, None, tables={name: f"fleet_read.{name}" for name in ("topics", "members", "subscriptions")}
+    )
+    assert fleet.members.count() == 2
+    with pytest.raises(SourceError, match=r"looked for the table no_such\.topics") as error:
+        read_fleet(spark, "no_such")
+    assert "write ./no_such" in str(error.value)
+    with pytest.raises(SourceError, match="owned: the catalog has no table fleet_read.nothing"):
+        read_fleet(spark, "fleet_read", tables={"owned": "fleet_read.nothing"})
+
+
+def test_all_missing_tables_are_named_with_where_they_were_looked_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One error for everything that is missing."""
+    location = write(tmp_path, {"topics": CSV["topics"]})
+    with pytest.raises(SourceError) as error:
+        read_fleet(spark, location)
+    message = str(error.value)
+    assert "members: looked for members.parquet, members.csv, members.json and the folder members/" in message
+    assert "subscriptions: looked for" in message
+    assert "topics:" not in message
+    assert location in message
+
+
+def test_a_table_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Two files of one table: the user has to choose, by format."""
+    location = write(tmp_path, CSV)
+    write(tmp_path, {"topics": '{"cluster":"c","topic":"t","partitions":9}\n'}, "json")
+    with pytest.raises(SourceError, match=r"topics: .* more than once: topics\.csv, topics\.json"):
+        read_fleet(spark, location)
+    assert read_fleet(spark, location, format="csv").topics.count() == 2
+
+
+def test_csv_values_that_do_not_parse_are_named_with_column_and_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Never silently null: all faulty tables at once."""
+    bad = {
+        "topics": "cluster,topic,partitions\nc,orders,three\nc,clicks,2\nc,huge,3000000000\n",
+        "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\nc,g,m1\n",
+        "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,x"\n',
+    }
+    with pytest.raises(SourceError) as error:
+        read_fleet(spark, write(tmp_path, CSV | bad))
+    message = str(error.value)
+    assert (
+        'topics.partitions: "three" is not a valid int, in topics.csv: cluster=c, topic=orders, partitions=three'
+        in message
+    )
+    assert '"3000000000"' in message
+    assert "owned: the row does not have 5 fields, in owned.csv: c,g,m1" in message
+    assert 'replicas.replicas: "1,x" is not a list of ints' in message
+
+
+def test_json_values_that_do_not_parse_are_named_with_column_and_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A string for an int, a fraction, and a line that is no json."""
+    write(tmp_path, {name: CSV[name] for name in ("members", "subscriptions")})
+    lines = [
+        '{"cluster":"c","topic":"a","partitions":"3"}',
+        '{"cluster":"c","topic":"b","partitions":2.5}',
+        '{"cluster":"c","topic":"d","partitions":2,"extra":1}',
+        "not json",
+    ]
+    write(tmp_path, {"topics": "\n".join(lines)}, "json")
+    with pytest.raises(SourceError) as error:
+        read_fleet(spark, str(tmp_path))
+    message = str(error.value)
+    assert 'topics.partitions: "3" is not a valid int, in topics.json: {"cluster":"c","topic":"a"' in message
+    assert "topics.partitions: 2.5 is not a valid int" in message
+    assert "topics: not a json object, in topics.json: not json" in message
+    assert '"d"' not in message
+
+
+def test_a_missing_column_is_the_fleets_own_error(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns are the Fleet's to judge; the reader passes on what the header has."""
+    with pytest.raises(FleetError, match=r"topics\.partitions"):
+        read_fleet(spark, write(tmp_path, CSV | {"topics": "cluster,topic\nc,orders\n"}))
+
+
+def test_an_unknown_format_says_how_to_add_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Formats are Spark's; a missing package is said plainly."""
+    with pytest.raises(SourceError, match="Spark does not know the format nonesuch"):
+        read_fleet(spark, write(tmp_path, CSV), format="nonesuch")
+    orc = tmp_path / "orc"
+    source = read_fleet(spark, str(tmp_path), format="csv")
+    for name in ("topics", "members", "subscriptions"):
+        getattr(source, name).write.orc(str(orc / name))
+    assert read_fleet(spark, str(orc), format="orc").topics.count() == 2
+
+
+def test_a_wrong_table_name_is_refused(spark: SparkSession) -> None:
+    """A typing error in an override is found before anything is read."""
+    with pytest.raises(SourceError, match="no such table: ownd"):
+        read_fleet(spark, None, tables={"ownd": "x.y"})
