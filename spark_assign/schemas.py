@@ -6,26 +6,34 @@ hold no null. Nullability is checked by value, not by schema: Parquet reads ever
 
 from __future__ import annotations
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    ByteType,
+    DataType,
     DoubleType,
     IntegerType,
     LongType,
+    NullType,
+    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
+from spark_assign.errors import Fault
+
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
 
-def _required(**fields: object) -> list[StructField]:
-    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]  # type: ignore[arg-type]
+def _required(**fields: DataType) -> list[StructField]:
+    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
 
 
-def _nullable(**fields: object) -> list[StructField]:
-    return [StructField(name, kind, nullable=True) for name, kind in fields.items()]  # type: ignore[arg-type]
+def _nullable(**fields: DataType) -> list[StructField]:
+    return [StructField(name, kind, nullable=True) for name, kind in fields.items()]
 
 
 _GROUP = _required(cluster=_STRING, group_id=_STRING)
@@ -172,3 +180,53 @@ MANIFEST = StructType(
 )
 """One row per finished attempt; the newest of a run_id is the run. `content` is JSON: inputs, counts, versions."""
 
+
+# --- the one check of an input table ----------------------------------------------------------------------
+
+GROUP_KEY = ["cluster", "group_id"]
+MEMBER_KEY = [*GROUP_KEY, "member_id"]
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def conform(table: str, df: DataFrame) -> tuple[DataFrame, list[Fault]]:
+    """Bring one input table into its declared shape, without reading a row.
+
+    Columns of the schema come first, in its order and types; columns that it does not know are carried along. Any
+    integral type is taken for an int (a value beyond int becomes null, which the value checks then report). A
+    nullable column that is not there is added as null.
+
+    Returns the table and the faults found: a missing column, a wrong type.
+    """
+    present = {field.name: field.dataType for field in df.schema.fields}
+    columns: list[Column] = []
+    faults: list[Fault] = []
+    for field in INPUT_TABLES[table].fields:
+        want = field.dataType.simpleString()
+        have = present.get(field.name)
+        if have is None and field.nullable:
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        elif have is None:
+            remedy = f"Add it as {want}; the table has {', '.join(present) or 'no columns'}"
+            faults.append(Fault(table, field.name, "the column is missing", remedy))
+        elif not _fits(have, field.dataType):
+            problem = f"the type is {have.simpleString()}, expected {want}"
+            faults.append(Fault(table, field.name, problem, f"Cast the column to {want}"))
+        elif have == field.dataType:
+            columns.append(F.col(field.name))
+        else:
+            columns.append(F.col(field.name).try_cast(field.dataType).alias(field.name))
+    if faults:
+        return df, faults
+    known = {field.name for field in INPUT_TABLES[table].fields}
+    return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
+
+
+def _fits(have: DataType, want: DataType) -> bool:
+    if isinstance(want, IntegerType):
+        return isinstance(have, _INTEGERS)
+    if isinstance(want, ArrayType):
+        return isinstance(have, ArrayType) and _fits(have.elementType, want.elementType)
+    if isinstance(want, StringType):
+        return isinstance(have, StringType | NullType)
+    return have == want

@@ -1,0 +1,19 @@
+"""Plan Apache Kafka assignment for whole fleets on Spark, exactly as Kafka's own classes would decide."""
+
+from spark_assign.assignors import Group, GroupAssignor, Member, register
+from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
+from spark_assign.fleet import Fleet
+from spark_assign.plan import Plan, plan
+
+__all__ = [
+    "Fleet",
+    "FleetError",
+    "Group",
+    "GroupAssignor",
+    "Member",
+    "Plan",
+    "SparkAssignError",
+    "UnknownAssignorError",
+    "plan",
+    "register",
+]

@@ -1,0 +1,148 @@
+"""The Fleet: what is known of clusters, topics, groups and members, as DataFrames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.census import Census, take_census
+from spark_assign.errors import Fault, FleetError
+from spark_assign.runs import compress, expand
+from spark_assign.schemas import MEMBER_KEY, REQUIRED_TABLES, conform
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Clusters, topics, consumer groups and who owns what, each a DataFrame (columns: `schemas.INPUT_TABLES`).
+
+    Constructing a fleet checks columns and types and reads no row. The values are checked once, by `census`, when the
+    first plan is made. A fleet is immutable: every `with_…` returns a new one.
+
+    Args:
+        topics: one row per topic, with its partition count.
+        members: one row per group member.
+        subscriptions: one row per member and topic it subscribes to. Topics that `topics` lacks are legal.
+        owned: one row per partition that a member owns now.
+        owned_runs: the same as runs `first, first + step, …`; give either this or `owned`.
+        replicas: broker ids of each partition's replicas, preferred leader first.
+        brokers: each broker's rack.
+        groups: the assignor that each group is configured with.
+        departed: ownership (as `owned_runs`) of members that have left; see `with_members_left`.
+
+    Raises:
+        FleetError: a missing table or column, or a wrong type; lists everything found.
+    """
+
+    topics: DataFrame
+    members: DataFrame
+    subscriptions: DataFrame
+    owned: DataFrame | None = None
+    owned_runs: DataFrame | None = None
+    replicas: DataFrame | None = None
+    brokers: DataFrame | None = None
+    groups: DataFrame | None = None
+    departed: DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for field in fields(self):
+            table = getattr(self, field.name)
+            if table is None:
+                if field.name in REQUIRED_TABLES:
+                    faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
+                continue
+            shape = "owned_runs" if field.name == "departed" else field.name
+            shaped, found = conform(shape, table)
+            faults += found
+            object.__setattr__(self, field.name, shaped)
+        if self.owned is not None and self.owned_runs is not None:
+            faults.append(Fault("owned", "*", "owned and owned_runs are both given", "Give one of the two"))
+        if faults:
+            raise FleetError(faults)
+
+    @cached_property
+    def census(self) -> Census:
+        """Sizes and faults of the whole fleet, counted by Spark once per fleet.
+
+        Raises:
+            FleetError: rows that belong to no group and cannot be planned around; lists everything found.
+        """
+        return take_census(self)
+
+    def with_owned_rows(self) -> Fleet:
+        """The same fleet with ownership as one row per partition (`owned`)."""
+        if self.owned_runs is None:
+            return self
+        return replace(self, owned=expand(self.owned_runs), owned_runs=None)
+
+    def with_owned_runs(self) -> Fleet:
+        """The same fleet with ownership as runs (`owned_runs`); lossless, one run per evenly spaced stretch."""
+        if self.owned is None:
+            return self
+        return replace(self, owned_runs=compress(self.owned), owned=None)
+
+    def with_members_left(self, leavers: DataFrame) -> Fleet:
+        """The same fleet after some members have left their groups.
+
+        What they owned is owned by nobody now; `Plan.moves` reports it as `member-left`. Leavers that the fleet does
+        not know change nothing. A group whose members have all left is no longer planned.
+
+        Args:
+            leavers: cluster, group_id, member_id; a row per leaving member.
+
+        Raises:
+            FleetError: a column is missing.
+        """
+        lacking = [name for name in MEMBER_KEY if name not in leavers.columns]
+        if lacking:
+            raise FleetError(
+                [Fault("leavers", name, "the column is missing", "Add it as string") for name in lacking]
+            )
+        leavers = leavers.select(*MEMBER_KEY).distinct()
+        change: dict[str, DataFrame] = {
+            name: getattr(self, name).join(leavers, MEMBER_KEY, "left_anti")
+            for name in ("members", "subscriptions", "owned", "owned_runs")
+            if getattr(self, name) is not None
+        }
+        owned = self.owned_runs if self.owned is None else self.with_owned_runs().owned_runs
+        if owned is not None:
+            left = owned.join(leavers, MEMBER_KEY, "left_semi")
+            known = ["first", "step", "count"]
+            left = left.select(*MEMBER_KEY, "topic", *known)
+            change["departed"] = left if self.departed is None else self.departed.unionByName(left)
+        return replace(self, **change)
+
+    @property
+    def racks_known(self) -> bool:
+        """Whether the fleet has what rack awareness needs: replicas and brokers."""
+        return self.replicas is not None and self.brokers is not None
+
+    def claims(self) -> DataFrame | None:
+        """Ownership in its compact form, of living members (`departed` false) and of those that left (true).
+
+        Columns: cluster, group_id, member_id, topic, first, step, count, departed. Null where nothing is owned.
+        """
+        parts: list[DataFrame] = []
+        columns = [*MEMBER_KEY, "topic", "first", "step", "count"]
+        if self.owned is not None:
+            as_runs = self.owned.select(
+                *MEMBER_KEY,
+                "topic",
+                F.col("partition").alias("first"),
+                F.lit(1).alias("step"),
+                F.lit(1).alias("count"),
+            )
+            parts.append(as_runs.select(*columns, F.lit(False).alias("departed")))
+        if self.owned_runs is not None:
+            parts.append(self.owned_runs.select(*columns, F.lit(False).alias("departed")))
+        if self.departed is not None:
+            parts.append(self.departed.select(*columns, F.lit(True).alias("departed")))
+        if not parts:
+            return None
+        claims = parts[0]
+        for part in parts[1:]:
+            claims = claims.unionByName(part)
+        return claims

@@ -1,0 +1,20 @@
+"""The orders of the Java runtime that Kafka's assignors inherit.
+
+`String.compareTo` compares UTF-16 code units; Spark compares UTF-8 bytes. The two differ where characters above
+U+FFFF (surrogate pairs in UTF-16) meet characters from U+E000 to U+FFFF.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+
+def string_order(column: str | Column) -> Column:
+    """A binary sort key of a string column: sorts as `String.compareTo` does. Null stays null."""
+    return F.encode(F.col(column) if isinstance(column, str) else column, "UTF-16BE")
+
+
+def string_key(text: str) -> bytes:
+    """The same sort key for one Python string."""
+    return text.encode("utf-16-be", "surrogatepass")

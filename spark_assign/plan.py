@@ -1,0 +1,114 @@
+"""Plan a fleet: every group, each by its assignor, in one lazy set of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign import metrics as measure
+from spark_assign import moves as change
+from spark_assign.assignors.choice import CONFIGURED, choose, in_use
+from spark_assign.assignors.groups import Groups
+from spark_assign.assignors.registry import find
+from spark_assign.fleet import Fleet
+from spark_assign.runs import expand
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be assigned, as DataFrames (columns: `schemas.PLAN_TABLES`). Nothing is computed before it is asked for.
+
+    Every group of the fleet is in `metrics` or in `rejected`.
+
+    Attributes:
+        fleet: what was planned.
+        groups: cluster, group_id, assignor of the planned groups.
+        runs: the plan in its compact form: who gets partitions first, first + step, … (count of them) of a topic.
+        rejected: groups that could not be planned, with a code and what to do.
+    """
+
+    fleet: Fleet
+    groups: DataFrame
+    runs: DataFrame
+    rejected: DataFrame
+
+    @cached_property
+    def assignments(self) -> DataFrame:
+        """Who gets what: cluster, group_id, member_id, topic, partition."""
+        return expand(self.runs)
+
+    @cached_property
+    def moves(self) -> DataFrame:
+        """Every change of owner against what is owned now, with the reason; see `spark_assign.moves`."""
+        return change.find_moves(self)
+
+    @cached_property
+    def revocations(self) -> DataFrame:
+        """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
+        return change.find_revocations(self.moves, self.fleet)
+
+    @cached_property
+    def metrics(self) -> DataFrame:
+        """A row per planned group: balance, churn, oddities. Does not expand partitions, unless racks are compared."""
+        return measure.measure(self)
+
+    def with_runs(self, runs: DataFrame) -> Plan:
+        """The same plan reading its runs from `runs` (say, from where they were written) in place of computing them."""
+        return replace(self, runs=runs)
+
+
+def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
+    """Plan every group of a fleet exactly as Kafka's own assignors would.
+
+    Args:
+        fleet: clusters, topics, groups and members.
+        assignor: an assignor's name for all groups; or `configured`, each group's own (`fleet.groups.assignor`); or one of
+            these per pattern over group_id (`{"payments-*": "range", "*": "configured"}`, the first that fits).
+
+    Returns:
+        the plan. Its tables are lazy, but for one look over the fleet's sizes and values, the first time it is planned.
+
+    Raises:
+        UnknownAssignorError: no such assignor.
+        FleetError: values that no plan can be made from.
+    """
+    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
+    named = {name for name in patterns.values() if name != CONFIGURED}
+    found = {name: find(name) for name in sorted(named)}
+    census = fleet.census
+
+    every_group = census.ranked.select(*GROUP_KEY).distinct()
+    rejected = [census.rejected]
+    if isinstance(assignor, str) and assignor != CONFIGURED:
+        outcomes = [found[assignor].assign(Groups(fleet, census))]
+        groups = every_group.withColumn("assignor", F.lit(assignor))
+    else:
+        chosen, unplannable = choose(Groups(fleet, census).only(every_group), fleet.groups, patterns)
+        rejected.append(unplannable)
+        groups = chosen
+        outcomes = [
+            find(name).assign(Groups(fleet, census, selected=chosen.where(F.col("assignor") == name).select(*GROUP_KEY)))
+            for name in in_use(chosen)
+        ]
+    rejected += [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
+    all_rejected = reduce(DataFrame.unionByName, rejected)
+    runs = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
+    return Plan(
+        fleet=fleet,
+        groups=groups.join(all_rejected.select(*GROUP_KEY), GROUP_KEY, "left_anti"),
+        runs=reduce(DataFrame.unionByName, runs) if runs else _no_runs(fleet),
+        rejected=all_rejected,
+    )
+
+
+def _no_runs(fleet: Fleet) -> DataFrame:
+    zero = F.lit(0)
+    empty = fleet.subscriptions.select(
+        *MEMBER_KEY, "topic", zero.alias("first"), zero.alias("step"), zero.alias("count")
+    )
+    return empty.limit(0)
