@@ -1,0 +1,144 @@
+"""A real Kafka cluster on loopback ports for one test session: KRaft, one JVM a broker, gone afterwards."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+START_TIMEOUT_S = 90
+_JVM = ["-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster: where to connect, and the class path that its brokers run with."""
+
+    bootstrap_servers: str
+    class_path: str
+    folder: Path
+    racks: tuple[str | None, ...]
+
+    def admin(self) -> KafkaAdminClient:
+        """A fresh admin client; the caller closes it."""
+        return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+
+
+@contextlib.contextmanager
+def cluster(
+    class_path: str, racks: tuple[str | None, ...] = (None,), settings: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """One broker for each entry of `racks` (its `broker.rack`); broker 1 is the controller as well.
+
+    `settings` are added to every broker's properties. Raises RuntimeError with the end of the log of the
+    broker that did not come up.
+    """
+    ports = free_ports(len(racks) + 1)
+    controller, listeners = ports[0], ports[1:]
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+    with tempfile.TemporaryDirectory(prefix="spark-assign-kafka-") as scratch:
+        folder = Path(scratch)
+        files = []
+        for number, (rack, port) in enumerate(zip(racks, listeners, strict=True), start=1):
+            properties = _properties(folder, number, rack, port, controller, len(racks)) | dict(settings or {})
+            file = folder / f"broker-{number}.properties"
+            file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            files.append(file)
+        _format(class_path, cluster_id, files)
+        with contextlib.ExitStack() as running:
+            processes = [running.enter_context(_broker(class_path, file)) for file in files]
+            started = Cluster(
+                ",".join(f"127.0.0.1:{port}" for port in listeners), class_path, folder, tuple(racks)
+            )
+            _wait_until_ready(started, processes)
+            yield started
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on now."""
+    with contextlib.ExitStack() as open_sockets:
+        sockets = [open_sockets.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _properties(
+    folder: Path, number: int, rack: str | None, port: int, controller: int, brokers: int
+) -> dict[str, str]:
+    listeners = f"PLAINTEXT://127.0.0.1:{port}"
+    properties = {
+        "node.id": str(number),
+        "process.roles": "broker,controller" if number == 1 else "broker",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}" if number == 1 else listeners,
+        "advertised.listeners": listeners,
+        "log.dirs": str(folder / f"log-{number}"),
+        "auto.create.topics.enable": "false",
+        # Few and small internal topics: the coordinator is ready in a second instead of ten.
+        "offsets.topic.num.partitions": str(max(4, brokers)),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        # Members that start together are in one first rebalance.
+        "group.initial.rebalance.delay.ms": "1000",
+    }
+    return properties | ({"broker.rack": rack} if rack else {})
+
+
+def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:
+    command = ["java", *_JVM, "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"]
+    tools = [
+        subprocess.Popen([*command, str(file)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for file in files
+    ]
+    for tool in tools:
+        said, _ = tool.communicate()
+        if tool.returncode != 0:
+            raise RuntimeError(f"kafka.tools.StorageTool format failed:\n{said[-2000:]}")
+
+
+@contextlib.contextmanager
+def _broker(class_path: str, properties: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = ["java", *_JVM, "-cp", class_path, "kafka.Kafka", str(properties)]
+    with properties.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        # Nothing on disk is kept, so there is nothing to shut down in order.
+        process.kill()
+        process.wait()
+
+
+def _wait_until_ready(started: Cluster, processes: list[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        for number, process in enumerate(processes, start=1):
+            if process.poll() is not None:
+                raise RuntimeError(f"broker {number} ended:\n{_log_end(started, number)}")
+        with contextlib.suppress(KafkaError, OSError):
+            client = KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000)
+            try:
+                if len(client.describe_cluster()["brokers"]) == len(processes):
+                    return
+            finally:
+                client.close()
+        time.sleep(0.3)
+    raise RuntimeError(f"brokers not ready after {START_TIMEOUT_S} s:\n{_log_end(started, 1)}")
+
+
+def _log_end(started: Cluster, number: int) -> str:
+    return (started.folder / f"broker-{number}.log").read_text(errors="replace")[-2000:]

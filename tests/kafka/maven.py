@@ -1,0 +1,76 @@
+"""Kafka's own jars from Maven Central: fetched with one mvn call, kept in a cache folder, reused after.
+
+The folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
+that holds jars already is taken as it is).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+VERSION = "4.1.2"
+JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
+
+# kafka_2.13 is the broker (with kafka-clients and jackson), kafka-tools the console and verifiable consumers.
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>spark_assign</groupId><artifactId>kafka-jars</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+class KafkaUnavailableError(Exception):
+    """Java, Maven or the jars are missing on this machine; the message says which, in one line."""
+
+
+def jars_folder() -> Path:
+    """Where the jars are kept."""
+    named = os.environ.get(JARS_VARIABLE)
+    if named:
+        return Path(named)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "spark_assign" / f"kafka-{VERSION}"
+
+
+def kafka_classpath() -> str:
+    """A Java class path with broker, clients and tools; downloads them at the first call.
+
+    Raises KafkaUnavailableError where java or mvn is missing, or where mvn fails.
+    """
+    if shutil.which("java") is None:
+        raise KafkaUnavailableError("java is not on PATH")
+    folder = jars_folder()
+    if not any(folder.glob("kafka-clients-*.jar")):
+        _download(folder)
+    return str(folder / "*")
+
+
+def _download(folder: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} holds no Kafka jars")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, then renamed: an interrupted download never looks like a complete folder.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
+        pom, jars = Path(scratch) / "pom.xml", Path(scratch) / "jars"
+        pom.write_text(_POM)
+        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip().splitlines()
+            raise KafkaUnavailableError(f"mvn could not fetch Kafka {VERSION}: {said[0] if said else 'no output'}")
+        if not folder.exists():
+            jars.rename(folder)

@@ -1,0 +1,80 @@
+"""Consumer protocol bytes against rows recorded from Kafka's own classes: valid, damaged, from the future."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.wire import consumer_protocol
+
+_ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
+
+
+def _rows(kind: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    with gzip.open(_ROWS, "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if row["kind"] == kind:
+                yield row, None if row["bytes"] is None else base64.b64decode(row["bytes"])
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _pairs(partitions: consumer_protocol.TopicPartitions) -> list[list[Any]]:
+    return [list(pair) for pair in partitions]
+
+
+def test_subscriptions() -> None:
+    """Every recorded subscription reads as Kafka reads it, or is refused where Kafka refuses it."""
+    seen = 0
+    for row, data in _rows("subscription"):
+        seen += 1
+        if not row["valid"]:
+            with pytest.raises(consumer_protocol.WireError):
+                consumer_protocol.subscription(data)
+            continue
+        got = consumer_protocol.subscription(data)
+        assert {
+            "topics": list(got.topics),
+            "user_data": _text(got.user_data),
+            "owned": _pairs(got.owned),
+            "generation": got.generation_id,
+            "rack": got.rack_id,
+        } == row["decoded"], row["case"]
+    assert seen > 250
+
+
+def test_assignments() -> None:
+    """Every recorded assignment reads as Kafka reads it, or is refused where Kafka refuses it."""
+    seen = 0
+    for row, data in _rows("assignment"):
+        seen += 1
+        if not row["valid"]:
+            with pytest.raises(consumer_protocol.WireError):
+                consumer_protocol.assignment(data)
+            continue
+        got = consumer_protocol.assignment(data)
+        decoded = {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)}
+        assert decoded == row["decoded"], row["case"]
+    assert seen > 200
+
+
+def test_user_data() -> None:
+    """Sticky user data: ownership and generation, old format without generation, garbage."""
+    types = set()
+    for row, data in _rows("user_data"):
+        types.add(row["type"])
+        if row["type"] == "sticky":
+            got = consumer_protocol.sticky_user_data(data)
+            decoded = {"owned": _pairs(got.owned), "generation": got.generation_id}
+        else:
+            decoded = {"generation": consumer_protocol.cooperative_user_data(data)}
+        assert decoded == row["decoded"], row["case"]
+    assert types == {"sticky", "cooperative-sticky"}
