@@ -1,0 +1,63 @@
+"""Measure plans against the floor, Kafka's classes and a plain loop: `python -m tests.benchmarks [name ...]`.
+
+Everything in one run, medians of repeats taken in turns, figures as ratios; docs/benchmarks.md explains them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.benchmarks import against_kafka, memory, plain_loop, plans
+from tests.benchmarks.bench import Bench, as_json, heading
+from tests.benchmarks.session import CORES, start
+
+BENCHMARKS: dict[str, Callable[[Bench], None]] = {
+    "floor": plans.floor,
+    "runs": plans.runs,
+    "giant": plans.giant,
+    "kafka": against_kafka.kafka,
+    "loop": plain_loop.loop,
+    "memory": memory.memory,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named benchmarks (default: all). Exit code 0, 1 where a goal was missed, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument(
+        "--quick", action="store_true", help="small fleets, in under a minute; goals do not count"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="repeats of which the median counts (default 3)"
+    )
+    parser.add_argument("--driver-memory", default="8g", help="heap of the Spark driver (default 8g)")
+    parser.add_argument("--json", type=Path, help="write the figures there as JSON, too")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    folder = Path(tempfile.mkdtemp(prefix="spark-assign-benchmarks-"))
+    spark = start("1g" if options.quick else options.driver_memory)
+    bench = Bench(spark, folder, 1 if options.quick else options.repeats, options.quick)
+    print(f"{datetime.date.today()}, Spark {spark.version}, {CORES} cores, medians of {bench.repeats}")
+    print(heading(), end="")
+    try:
+        for name in options.names or BENCHMARKS:
+            BENCHMARKS[name](bench)
+    finally:
+        if options.json:
+            options.json.write_text(as_json(bench.results) + "\n", encoding="utf-8")
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return int(any(result.verdict == "missed" for result in bench.results))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

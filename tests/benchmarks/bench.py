@@ -1,0 +1,119 @@
+"""What every benchmark shares: one session, medians, results as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured figure. `goal` is a bound in the figure's own unit, with its direction; None: no goal."""
+
+    measure: str
+    fleet: str
+    figure: float
+    unit: str
+    goal: str | None = None
+    detail: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `missed`, or nothing where there is no goal."""
+        if self.goal is None:
+            return ""
+        direction, bound = self.goal.split()
+        met = self.figure <= float(bound) if direction == "<=" else self.figure >= float(bound)
+        return "met" if met else "missed"
+
+
+@dataclass
+class Bench:
+    """One run: a Spark session that is started once, a work folder, how often to repeat, and at what size."""
+
+    spark: SparkSession
+    folder: Path
+    repeats: int
+    quick: bool
+    results: list[Result] = field(default_factory=list)
+    _scratch: int = 0
+
+    def size(self, full: int, quick: int) -> int:
+        """A dimension of a fleet, small in a quick run."""
+        return quick if self.quick else full
+
+    def goal(self, bound: str) -> str | None:
+        """A goal counts at full size only: a quick run measures Spark's fixed costs."""
+        return None if self.quick else bound
+
+    def report(self, result: Result) -> None:
+        """Keep a figure and print it at once: a long run is worth watching."""
+        self.results.append(result)
+        print(as_lines([result]), end="", flush=True)
+
+    def in_turns(self, **works: Callable[[], object]) -> dict[str, float]:
+        """Median seconds of several works, measured in turns: what else the machine does meets them alike."""
+        for work in works.values():
+            work()
+        seconds: dict[str, list[float]] = {name: [] for name in works}
+        for _ in range(self.repeats):
+            for name, work in works.items():
+                seconds[name].append(timed(work))
+        return {name: statistics.median(times) for name, times in seconds.items()}
+
+    def to_parquet(self, table: DataFrame) -> None:
+        """Write the table and remove it again."""
+        self._scratch += 1
+        path = self.folder / f"scratch-{self._scratch}"
+        table.write.parquet(str(path))
+        shutil.rmtree(path)
+
+
+def to_noop(table: DataFrame) -> None:
+    """Compute every row and column, and keep nothing."""
+    table.write.format("noop").mode("overwrite").save()
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+_COLUMNS = "{:<52} {:<34} {:>10} {:<13} {:<9} {:<7} {}"
+
+
+def heading() -> str:
+    """The table's first line."""
+    return _COLUMNS.format("measure", "fleet", "figure", "unit", "goal", "", "detail").rstrip() + "\n"
+
+
+def as_lines(results: list[Result]) -> str:
+    """A line for each result, under `heading`."""
+    return "".join(
+        _COLUMNS.format(
+            r.measure, r.fleet, f"{r.figure:,.2f}", r.unit, r.goal or "", r.verdict, r.detail
+        ).rstrip()
+        + "\n"
+        for r in results
+    )
+
+
+def as_json(results: list[Result]) -> str:
+    """The same for machines."""
+    return json.dumps([asdict(r) | {"verdict": r.verdict} for r in results], indent=1)
+
+
+def first_of(lines: str) -> Iterator[dict[str, float]]:
+    """JSON objects of a program's standard output, one a line."""
+    for line in lines.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)

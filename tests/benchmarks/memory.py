@@ -1,0 +1,116 @@
+"""(f) Peak memory of the driver's JVM and of Python, for fleets that grow from 1M to 50M partitions.
+
+Each size runs in a session of its own with a small heap: that it ends at all is the first half of the answer.
+`VmHWM` (the most memory a process ever held) is read from /proc, so this one measures on Linux only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests.benchmarks.bench import Bench, Result, first_of
+from tests.benchmarks.fleets import Shape, read, written
+
+HEAP = "1g"
+
+
+def memory(bench: Bench) -> None:
+    """MiB at the peak, for range to Parquet; the growth from the smallest to the largest fleet."""
+    peaks: dict[int, float] = {}
+    for groups in (20, 100) if bench.quick else (200, 2_000, 10_000):
+        shape = Shape(groups, 10, 10, 500)
+        path = written(bench.spark, shape, bench.folder)
+        command = [sys.executable, "-m", "tests.benchmarks.memory", str(path), str(bench.folder / "memory")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"planning {shape} with a heap of {HEAP} failed:\n{done.stderr[-2000:]}")
+        found = next(first_of(done.stdout))
+        detail = f"driver JVM {found['jvm']:.0f}, Python {found['python']:.0f}; {found['seconds']:.1f} s"
+        peaks[shape.total] = found["jvm"] + found["python"]
+        bench.report(
+            Result(
+                f"range to Parquet, peak memory (heap {HEAP})",
+                f"{shape}",
+                peaks[shape.total],
+                "MiB",
+                None,
+                detail,
+            )
+        )
+    growth = peaks[max(peaks)] / peaks[min(peaks)]
+    sizes = f"{min(peaks):,} to {max(peaks):,}"
+    bench.report(Result("growth of the peak", sizes, growth, f"x for {max(peaks) // min(peaks)} x"))
+
+
+class _Peaks:
+    """The highest `VmHWM` of every process that this one has started, by kind; sampled as they run."""
+
+    def __init__(self) -> None:
+        self._most: dict[int, tuple[str, float]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def finish(self) -> dict[str, float]:
+        """MiB by kind: `jvm` (the driver, which is also the executor here) and `python` (summed)."""
+        self._stop.set()
+        self._thread.join()
+        self._sample()
+        kinds = {"jvm": 0.0, "python": 0.0}
+        for kind, mib in self._most.values():
+            kinds[kind] += mib
+        return kinds
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.1):
+            self._sample()
+
+    def _sample(self) -> None:
+        for process in _family(os.getpid()):
+            try:
+                name = Path(f"/proc/{process}/comm").read_text().strip()
+                status = Path(f"/proc/{process}/status").read_text()
+            except OSError:
+                continue  # it has ended since
+            peak = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
+            self._most[process] = ("jvm" if name == "java" else "python", int(peak) / 1024)
+
+
+def _family(process: int) -> list[int]:
+    """A process and all that descend from it."""
+    try:
+        children = [
+            int(child)
+            for task in Path(f"/proc/{process}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except OSError:
+        return []
+    return [process, *(one for child in children for one in _family(child))]
+
+
+def _probe(path: Path, output: Path) -> None:
+    """Plan one fleet in a session of its own and print the peaks as JSON."""
+    from spark_assign import plan
+    from tests.benchmarks.bench import timed
+    from tests.benchmarks.session import start
+
+    peaks = _Peaks()
+    spark = start(HEAP)
+
+    def work() -> None:
+        plan(read(spark, path), "range").assignments.write.mode("overwrite").parquet(str(output))
+
+    seconds = timed(work)
+    found = peaks.finish()
+    spark.stop()
+    print(json.dumps(found | {"seconds": seconds}))
+
+
+if __name__ == "__main__":
+    _probe(Path(sys.argv[1]), Path(sys.argv[2]))

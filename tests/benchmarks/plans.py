@@ -1,0 +1,97 @@
+"""Plans against the floor: rows to Parquet and to nowhere, runs only, and one giant group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign import plan
+from tests.benchmarks import fleets
+from tests.benchmarks.bench import Bench, Result, to_noop
+from tests.benchmarks.fleets import Shape
+
+ASSIGNORS = ("range", "roundrobin")
+Write = Callable[[DataFrame], None]
+
+
+def plan_and_write(bench: Bench, path: Path, assignor: str, write: Write, what: str = "assignments") -> None:
+    """What a user waits for: read the tables, check them, plan, write one of the plan's tables."""
+    write(getattr(plan(fleets.read(bench.spark, path), assignor), what))
+
+
+def floor(bench: Bench) -> None:
+    """(a) plan and write all rows, as a multiple of writing as many rows of the same columns."""
+    for topics in (10, 50):
+        shape = Shape(bench.size(2_000, 20), 10, topics, 500)
+        _floor_to(bench, shape, "Parquet", bench.to_parquet, "<= 1.3")
+        _floor_to(bench, shape, "noop", to_noop, "<= 2.5")
+        _check(bench, shape)
+
+
+def _floor_to(bench: Bench, shape: Shape, sink: str, write: Write, bound: str) -> None:
+    path = fleets.written(bench.spark, shape, bench.folder)
+    works = {name: partial(plan_and_write, bench, path, name, write) for name in ASSIGNORS}
+    works["floor"] = partial(write, fleets.floor(bench.spark, shape))
+    works["bare"] = partial(write, fleets.bare_floor(bench.spark, shape))
+    seconds = bench.in_turns(**works)
+    for name in ASSIGNORS:
+        detail = (
+            f"{seconds[name]:.2f} s; floor {seconds['floor']:.2f} s; "
+            f"{seconds[name] / seconds['bare']:.2f} x constant strings ({seconds['bare']:.2f} s)"
+        )
+        ratio = seconds[name] / seconds["floor"]
+        bench.report(Result(f"{name} to {sink}", f"{shape}", ratio, "x floor", bench.goal(bound), detail))
+
+
+def _check(bench: Bench, shape: Shape) -> None:
+    """How many seconds of a plan the check of its input takes; and whether it planned every partition."""
+    path = fleets.written(bench.spark, shape, bench.folder)
+    for name in ASSIGNORS:
+        planned = plan(fleets.read(bench.spark, path), name).assignments
+        rows = planned.count()
+        if rows != shape.total:
+            raise AssertionError(f"{name} planned {rows} rows for {shape.total} partitions")
+    seconds = bench.in_turns(check=lambda: plan(fleets.read(bench.spark, path), "range"))["check"]
+    bench.report(Result("of that, the check of the tables (in plan())", f"{shape}", seconds, "s"))
+
+
+def runs(bench: Bench) -> None:
+    """(b) a billion partitions as runs: never expanded."""
+    shape = Shape(bench.size(20_000, 200), 10, 10, 5_000)
+    path = fleets.written(bench.spark, shape, bench.folder)
+    for name in ASSIGNORS:
+        for sink, write in (("noop", to_noop), ("Parquet", bench.to_parquet)):
+            seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "runs"))["plan"]
+            detail = f"stands for {shape.total:,} partitions"
+            bench.report(
+                Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 10"), detail)
+            )
+        counted = plan(fleets.read(bench.spark, path), name).runs.agg(F.sum("count")).collect()[0][0]
+        if counted != shape.total:
+            raise AssertionError(f"{name}'s runs stand for {counted} of {shape.total} partitions")
+
+
+def giant(bench: Bench) -> None:
+    """(c) one group against a fleet of as many partitions and subscriptions."""
+    scale = bench.size(1, 100)
+    one = Shape(1, 2_000 // scale, 100, 100_000 // scale)
+    many = Shape(2_000 // scale, 10, 10, 500)
+    paths = {
+        "one": fleets.written(bench.spark, one, bench.folder),
+        "many": fleets.written(bench.spark, many, bench.folder),
+    }
+    for name in ASSIGNORS:
+        for sink, write in (("Parquet", bench.to_parquet), ("noop", to_noop)):
+            works = {key: partial(plan_and_write, bench, path, name, write) for key, path in paths.items()}
+            seconds = bench.in_turns(**works)
+            detail = f"{seconds['one']:.2f} s; the fleet {many} {seconds['many']:.2f} s"
+            ratio = seconds["one"] / seconds["many"]
+            bench.report(
+                Result(
+                    f"{name}, one group to {sink}", f"{one}", ratio, "x fleet", bench.goal("<= 1.5"), detail
+                )
+            )

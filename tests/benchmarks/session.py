@@ -1,0 +1,29 @@
+"""The Spark session of a benchmark: two cores, a fixed heap, otherwise `conf/spark/local.conf`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+_LOCAL_CONF = Path(__file__).parents[2] / "conf" / "spark" / "local.conf"
+CORES = 2
+
+
+def start(driver_memory: str) -> SparkSession:
+    """A new session; `driver_memory` (e.g. `8g`) takes effect only in the process's first one."""
+    settings = _settings()
+    settings |= {"spark.master": f"local[{CORES}]", "spark.driver.memory": driver_memory}
+    settings |= {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    arguments = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
+    return SparkSession.builder.appName("spark_assign benchmarks").getOrCreate()
+
+
+def _settings() -> dict[str, str]:
+    if not _LOCAL_CONF.exists():
+        return {}
+    lines = (line.split(maxsplit=1) for line in _LOCAL_CONF.read_text().splitlines())
+    return {parts[0]: parts[1] for parts in lines if len(parts) == 2 and parts[0].startswith("spark.")}
