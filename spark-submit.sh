@@ -119,10 +119,12 @@ check_java() {
 # The package as a zip named by its content: the same source gives the same file.
 build_zip() {
   "$PYTHON" - "$ROOT" <<'PY'
-import hashlib, os, pathlib, sys, zipfile
+import hashlib, os, pathlib, sys, tomllib, zipfile
 root = pathlib.Path(sys.argv[1])
+project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+about = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
 files = sorted(p for p in (root / "spark_assign").rglob("*") if p.is_file() and p.suffix != ".pyc")
-digest = hashlib.sha256()
+digest = hashlib.sha256(about.encode())
 for file in files:
     content = file.read_bytes()
     digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode() + content)
@@ -131,8 +133,10 @@ if not target.exists():
     target.parent.mkdir(exist_ok=True)
     partial = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        # What importlib.metadata needs to say the version.
+        archive.writestr(f"{project['name']}-{project['version']}.dist-info/METADATA", about)
         for file in files:
-            archive.writestr(zipfile.ZipInfo(str(file.relative_to(root)), (1980, 1, 1, 0, 0, 0)), file.read_bytes())
+            archive.writestr(str(file.relative_to(root)), file.read_bytes())
     partial.rename(target)
 print(target)
 PY
@@ -174,8 +178,10 @@ fi
 
 set_up spark,kafka
 
-# A job that says so needs no Spark session: it runs in plain Python, without a JVM.
-if grep -q '^# runs without Spark$' "$job_file"; then
+# Reading from Kafka needs no Spark, unless the tables go to a catalog: plain Python, without a JVM.
+without_spark() { [[ "$job" =~ ^(snapshot|ingest)$ && " $* " != *" --table-prefix"* ]]; }
+
+if without_spark "$@"; then
   command=(env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
 else
   check_java

@@ -1,8 +1,8 @@
 """Where tables are: a folder of any file system, or a catalog.
 
-A *place* is what a user writes: `./fleet`, `/data/fleet`, `s3a://bucket/fleet` are folders; `main.kafka` or `kafka`
-are catalog prefixes. Spark opens both; this module only tells them apart, so it works where the files are out of
-the driver's sight (Spark Connect, an object store).
+A *place* is what a user writes: `./fleet`, `/data/fleet`, `s3a://bucket/fleet` are folders; `main.kafka` or
+`kafka` are catalog prefixes. Spark opens both; this module only tells them apart, so it works where the
+files are out of the driver's sight (Spark Connect, an object store).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def is_path(place: str) -> bool:
-    """Whether a place is a folder or file: it has a slash or a scheme, or is a folder here. Otherwise: a catalog."""
+    """Whether a place is a folder or file: a slash or a scheme in it, or a folder here. Else a catalog."""
     return "/" in place or place in (".", "..") or bool(_SCHEME.match(place)) or os.path.isdir(place)
 
 
 def local_path(place: str) -> str | None:
     """The place as an absolute path of this machine; None where its scheme is not `file:`.
 
-    A path without a scheme may also mean the cluster's default file system. Whoever uses the local path has to see
-    for himself that it is the same folder.
+    A path without a scheme may also mean the cluster's default file system. Whoever uses the local path has
+    to see for himself that it is the same folder.
     """
     if place.startswith("file:"):
         return "/" + place.removeprefix("file:").lstrip("/")

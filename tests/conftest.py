@@ -1,6 +1,7 @@
 """One lazy Spark session for the whole run: classic, or Spark Connect where SPARK_ASSIGN_TEST_REMOTE says so.
 
-`SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests through a Connect server of their own.
+`SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests through a Connect server of
+their own.
 """
 
 from __future__ import annotations

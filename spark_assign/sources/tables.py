@@ -1,8 +1,8 @@
 """A Fleet from tables that exist already: files in a folder, or tables of a catalog.
 
-A folder holds, for each table of `schemas.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder `<table>/`;
-a catalog holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything is asked of Spark and
-nothing of the JVM behind it, so the same call works on Spark Connect.
+A folder holds, for each table of `schemas.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
+`<table>/`; a catalog holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything
+is asked of Spark and nothing of the JVM behind it, so the same call works on Spark Connect.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def read_fleet(
 
     Args:
         spark: the session to read with, classic or Connect.
-        location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`, `schema`).
-            None where `tables` names everything.
+        location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`,
+            `schema`). None where `tables` names everything.
         format: of the files; None tells parquet, csv and json by their names. Any format Spark has is allowed
             (`delta`, `iceberg`): then each table is the folder `location/<table>`.
         options: Spark's reader options for that format.
         tables: places of single tables (a path or a catalog table) that replace those of `location`.
 
-    Csv files need a header. Every column is typed by its name; an empty field is null and `""` an empty string;
-    `replicas` is written `1,2,3`. Csv columns that no schema knows are carried along.
+    Csv files need a header. Every column is typed by its name; an empty field is null and `""` an empty
+    string; `replicas` is written `1,2,3`. Csv columns that no schema knows are carried along.
 
     Raises:
-        SourceError: a required table is not there, a file cannot be read, or a value does not parse; lists everything
-            found.
+        SourceError: a required table is not there, a file cannot be read, or a value does not parse; lists
+            everything found.
         FleetError: a column is missing or has a wrong type.
     """
     options = dict(options or {})
@@ -128,7 +128,8 @@ def _in_folder(spark: SparkSession, location: str, format: str | None) -> dict[s
         candidates = [*single, *([f"{table}/"] if inside else [])]
         if len(candidates) > 1:
             raise SourceError(
-                f"{table}: {location} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
+                f"{table}: {location} has it more than once: {', '.join(candidates)}. "
+                "Leave one, or choose by format"
             )
         if single:
             found[table] = _Place(join(root, single[0]), _kind(single[0]))
@@ -218,7 +219,7 @@ def _missing(tables: list[str], location: str | None, format: str | None) -> str
 
 def _hint(location: str) -> str:
     if is_path(location):
-        return "Relative paths start from the folder where the job was called, in a settings file from that file."
+        return "Relative paths start from where the job was called; those in a settings file, from that file."
     return f"A name without a slash is a catalog's; for a folder write ./{location}"
 
 

@@ -1,7 +1,8 @@
 """Tables from csv and json lines, typed by `schemas.py` and strictly so.
 
-Spark turns a value that does not parse into null, silently. A partition that became null would be a wrong plan, so
-each reader also gives a `Check`: the rows that did not parse. `verify` runs the checks of a whole fleet in one job.
+Spark turns a value that does not parse into null, silently. A partition that became null would be a wrong
+plan, so each reader also gives a `Check`: the rows that did not parse. `verify` runs the checks of a whole
+fleet in one job.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _MALFORMED = "_malformed_record"
 _SHOWN = 5
 # What Spark takes for an empty field. Its default is the empty string, and then `""` would be null too.
 _NO_VALUE = "\x00"
+CSV_WRITE = {"header": "true", "quote": '"', "escape": '"'}
+CSV_READ = {**CSV_WRITE, "nullValue": _NO_VALUE}
+"""Csv as this package has it: a header, quotes inside quotes doubled (RFC 4180), empty is null."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,14 @@ def read_csv(
 ) -> tuple[DataFrame, Check]:
     """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
 
-    Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty string.
+    Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
+    string.
     """
-    settings = {
-        "quote": '"',
-        "escape": '"',
-        "nullValue": _NO_VALUE,
-        **options,
-        "header": "true",
-        "inferSchema": "false",
-    }
+    settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
     columns = spark.read.options(**settings).csv(path).columns
     if not columns:
         return spark.read.options(**settings).csv(path), Check(table, _no_rows(spark))
-    # Read as strings by position; enforceSchema off makes Spark compare every file's header with the first one's.
+    # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
     as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
     raw = (
         spark.read.options(**settings, enforceSchema="false", columnNameOfCorruptRecord=_MALFORMED)
@@ -121,7 +119,8 @@ def verify(checks: Sequence[Check]) -> None:
     if not rows:
         return
     lines = [
-        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, in {row['file']}: {row['record']}"
+        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, "
+        f"in {row['file']}: {row['record']}"
         for row in rows
     ]
     more = "\n  - … and more" if len(rows) > _SHOWN else ""

@@ -113,7 +113,7 @@ def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> No
     with pytest.raises(SourceError, match=r"looked for the table no_such\.topics") as error:
         read_fleet(spark, "no_such")
     assert "write ./no_such" in str(error.value)
-    with pytest.raises(SourceError, match="owned: the catalog has no table fleet_read.nothing"):
+    with pytest.raises(SourceError, match=r"owned: the catalog has no table fleet_read\.nothing"):
         read_fleet(spark, "fleet_read", tables={"owned": "fleet_read.nothing"})
 
 
@@ -153,8 +153,8 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(
         read_fleet(spark, write(tmp_path, CSV | bad))
     message = str(error.value)
     assert (
-        'topics.partitions: "three" is not a valid int, in topics.csv: cluster=c, topic=orders, partitions=three'
-        in message
+        'topics.partitions: "three" is not a valid int, in topics.csv: '
+        "cluster=c, topic=orders, partitions=three" in message
     )
     assert '"3000000000"' in message
     assert "owned: the row does not have 5 fields, in owned.csv: c,g,m1" in message

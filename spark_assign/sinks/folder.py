@@ -1,0 +1,86 @@
+"""A plan's tables as files: `OUTPUT/<table>/run_id=<id>/attempt=<attempt>/`, on any file system."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign.places import join, local_path
+from spark_assign.schemas import MANIFEST, PLAN_TABLES
+from spark_assign.sources.text import CSV_READ, CSV_WRITE
+
+log = logging.getLogger(__name__)
+
+_TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+
+
+class FolderTarget:
+    """Where `plan_store` writes to, as a folder."""
+
+    def __init__(self, spark: SparkSession, output: str) -> None:
+        self.spark = spark
+        self.output = output
+
+    def write(
+        self,
+        table: str,
+        frame: DataFrame,
+        run_id: str,
+        attempt: str,
+        format: str | None,
+        options: dict[str, str],
+    ) -> None:
+        """Write one table of one attempt; nothing is there before."""
+        settings = {**(CSV_WRITE if format == "csv" else {}), **options}
+        frame.write.format(format or "parquet").options(**settings).save(self._path(table, run_id, attempt))
+
+    def read(
+        self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]
+    ) -> DataFrame:
+        """One table of one attempt."""
+        reader = self.spark.read.format(format or "parquet")
+        if format in ("csv", "json"):
+            reader = reader.schema(PLAN_TABLES[table])
+        settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
+        return reader.options(**settings).load(self._path(table, run_id, attempt))
+
+    def append_manifest(self, row: DataFrame) -> None:
+        """Make an attempt the plan: one file that appears by one rename."""
+        row.coalesce(1).write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
+
+    def manifest(self) -> DataFrame | None:
+        """All rows of the manifest; None where nothing has been written yet."""
+        try:
+            frame = self.spark.read.schema(MANIFEST).options(**_TIME).json(join(self.output, "manifest"))
+            _ = frame.isEmpty()  # Connect finds out only now
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" in str(error):
+                return None
+            raise
+        return frame
+
+    def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
+        """Remove this attempt, or all of the run that began before it. Never fails; what stays is logged."""
+        # Only pyarrow can delete without the JVM; imported here as a plan is written without it as well.
+        from pyarrow import fs
+
+        try:
+            local = local_path(self.output)
+            if local is not None:
+                files, base = fs.LocalFileSystem(), local
+            else:
+                uri = self.output.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+                files, base = fs.FileSystem.from_uri(uri)
+            for table in PLAN_TABLES:
+                folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
+                for found in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+                    name = found.base_name.removeprefix("attempt=")
+                    if found.base_name != name and (name < attempt if older else name == attempt):
+                        files.delete_dir(found.path)
+        except Exception as error:
+            log.warning("replaced files under %s stay (they are in no plan): %s", self.output, error)
+
+    def _path(self, table: str, run_id: str, attempt: str) -> str:
+        return join(self.output, table, f"run_id={run_id}", f"attempt={attempt}")

@@ -1,0 +1,254 @@
+"""Plans on disk or in a catalog, whole or not at all.
+
+Every write is an *attempt* with an id of its own; what it writes is nobody's plan until a row of the
+manifest, the last thing written, names it. So
+
+- a reader who goes through the manifest (`read_plan`) sees a whole plan or none;
+- a job killed in the middle leaves the plan that was there;
+- a second run of one `run_id` replaces the first at the moment its manifest row is there, and then removes
+  it.
+
+Where the newest two attempts of a run_id race, the one that finishes last is the run. Only Spark writes and
+reads, so any file system and Spark Connect work; removing what was replaced is best effort, and said in the
+log where it fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import platform
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from importlib import metadata
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign.errors import SourceError
+from spark_assign.places import is_path
+from spark_assign.plan import Plan
+from spark_assign.schemas import MANIFEST, PLAN_TABLES
+from spark_assign.sinks.catalog import CatalogTarget
+from spark_assign.sinks.folder import FolderTarget
+
+KAFKA_RULES = "4.1"
+"""The Kafka release whose behaviour plans follow."""
+
+# runs come first: what was computed once is then read back for every table that follows from it.
+_ORDER = ("runs", "assignments", "moves", "revocations", "metrics", "rejected")
+_ALWAYS = ("metrics", "rejected")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One finished attempt, as the manifest has it.
+
+    `content` holds format, inputs, tables (rows of each) and versions; `duration_s` is the time from the
+    start of the first table to the end of the last, in seconds.
+    """
+
+    run_id: str
+    attempt: str
+    finished_at: datetime
+    duration_s: float
+    content: Mapping[str, Any]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows written per table."""
+        return {name: int(table["rows"]) for name, table in self.content["tables"].items()}
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A whole plan read back: its manifest, and its tables by name (those that were written)."""
+
+    manifest: Manifest
+    tables: Mapping[str, DataFrame]
+
+
+def safe_run_id(run_id: str) -> str:
+    """The run_id as it is stored: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.
+
+    An id that had to change ends with six characters of its hash, so that different ids stay different:
+    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c2c6a1` whenever it comes.
+    """
+    if not run_id.strip():
+        raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:150]
+    return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
+
+
+def write_plan(
+    plan: Plan,
+    output: str,
+    *,
+    run_id: str,
+    format: str | None = None,
+    tables: Iterable[str] = tuple(PLAN_TABLES),
+    inputs: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Compute a plan and write it; the plan of the same run_id, if any, is replaced.
+
+    Args:
+        plan: what to write.
+        output: a folder of any file system (`OUTPUT/<table>/run_id=…/attempt=…/`) or a catalog prefix (tables
+            `PREFIX.<table>` with the columns run_id and attempt besides their own).
+        run_id: the run's name; see `safe_run_id`.
+        format: parquet, csv, json or any other that Spark writes. None: parquet in a folder, in a catalog
+            what the table has or the catalog's default.
+        tables: which of `schemas.PLAN_TABLES`; metrics and rejected are always written.
+        inputs: what the plan was made from, for the manifest; must be JSON, must hold no secret.
+        options: Spark's writer options.
+
+    Returns:
+        the manifest row that made the plan visible.
+
+    Raises:
+        SourceError: unknown table, or the output cannot be written.
+    """
+    tables = {*tables, *_ALWAYS}
+    if unknown := sorted(tables - set(PLAN_TABLES)):
+        raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(PLAN_TABLES)}")
+    spark = plan.runs.sparkSession
+    run_id = safe_run_id(run_id)
+    attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
+    target = _target(spark, output)
+    if format is None and isinstance(target, FolderTarget):
+        format = "parquet"
+    started = time.monotonic()
+    try:
+        for name in [name for name in _ORDER if name in tables]:
+            since = time.monotonic()
+            frame: DataFrame = getattr(plan, name).select(*PLAN_TABLES[name].fieldNames())
+            target.write(name, frame, run_id, attempt, format, dict(options or {}))
+            log.info("wrote %s in %.1f s", name, time.monotonic() - since)
+            if name == "runs":
+                plan = plan.with_runs(target.read(name, run_id, attempt, format, dict(options or {})))
+        # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
+        rows = _count(
+            {name: target.read(name, run_id, attempt, format, dict(options or {})) for name in tables}
+        )
+        manifest = Manifest(
+            run_id=run_id,
+            attempt=attempt,
+            finished_at=_after(_finished(target, run_id)),
+            duration_s=round(time.monotonic() - started, 3),
+            content={
+                "format": format,
+                "inputs": dict(inputs or {}),
+                "tables": {name: {"rows": rows[name]} for name in _ORDER if name in rows},
+                "versions": _versions(spark),
+            },
+        )
+        content = json.dumps(manifest.content, sort_keys=True)
+        row = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)
+        target.append_manifest(spark.createDataFrame([row], MANIFEST))
+    except Exception as error:
+        target.remove(run_id, attempt, older=False)
+        if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
+            hint = f"; for a folder write ./{output}" if not is_path(output) else ""
+            raise SourceError(f"there is no catalog schema {output}: create it first{hint}") from error
+        raise
+    target.remove(run_id, attempt, older=True)
+    return manifest
+
+
+def read_plan(
+    spark: SparkSession, output: str, run_id: str | None = None, *, options: Mapping[str, str] | None = None
+) -> StoredPlan:
+    """The newest finished plan of a run_id, or of all.
+
+    A plan that is replaced while it is being read fails in the reader (its files are gone) and never mixes
+    with the new one; read again.
+
+    Args:
+        output: as it was given to `write_plan`.
+        run_id: the run; None for the run that finished last.
+        options: Spark's reader options, where the plan was written with options that reading needs.
+
+    Raises:
+        SourceError: there is no finished plan.
+    """
+    target = _target(spark, output)
+    rows = _newest(target, None if run_id is None else safe_run_id(run_id))
+    if not rows:
+        which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
+        raise SourceError(f"there is no {which} in {output}")
+    manifest = _manifest(rows[0])
+    written = manifest.content["format"]
+    tables = {
+        name: target.read(name, manifest.run_id, manifest.attempt, written, dict(options or {}))
+        for name in manifest.rows
+    }
+    return StoredPlan(manifest, tables)
+
+
+def _target(spark: SparkSession, output: str) -> FolderTarget | CatalogTarget:
+    return FolderTarget(spark, output) if is_path(output) else CatalogTarget(spark, output)
+
+
+def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> list[Any]:
+    """The newest row of the manifest, or none. Time comes as a number: Python would shift it to its zone."""
+    frame = target.manifest()
+    if frame is None:
+        return []
+    frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
+    newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
+    return newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()
+
+
+def _manifest(row: Any) -> Manifest:
+    return Manifest(
+        run_id=row["run_id"],
+        attempt=row["attempt"],
+        finished_at=_EPOCH + timedelta(microseconds=row["micros"]),
+        duration_s=row["duration_s"],
+        content=json.loads(row["content"]),
+    )
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
+    rows = _newest(target, run_id)
+    return _manifest(rows[0]).finished_at if rows else _EPOCH
+
+
+def _after(previous: datetime) -> datetime:
+    """Now, but never before what this run replaces: the clocks of two drivers may differ."""
+    return max(datetime.now(UTC), previous + timedelta(microseconds=1))
+
+
+def _count(tables: Mapping[str, DataFrame]) -> dict[str, int]:
+    counts = [
+        frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name).alias("name"), "rows")
+        for name, frame in tables.items()
+    ]
+    return {row["name"]: row["rows"] for row in reduce(DataFrame.union, counts).collect()}
+
+
+def _versions(spark: SparkSession) -> dict[str, str]:
+    try:
+        own = metadata.version("spark_assign")
+    except metadata.PackageNotFoundError:
+        own = "from source"
+    return {
+        "spark_assign": own,
+        "spark": spark.version,
+        "python": platform.python_version(),
+        "kafka_rules": KAFKA_RULES,
+    }

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Every check of the project, each part in a process of its own; ends with one line of totals.
+#
+#   tests/run.sh               lint, types and all tests (classic Spark, Spark Connect, Kafka, jobs)
+#   tests/run.sh fast          lint, types and the unit tests
+#   tests/run.sh --spark 4.0   the Spark tests on another Spark release, in an environment of its own
+#   tests/run.sh PART…         only these parts (names as in the summary)
+#
+# With CI=true a skipped test in tests/kafka counts as failed, and the Spark tests run on 4.0 as well.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | grep -v '^set'; }
+
+ALL=(ruff format mypy unit spark connect kafka e2e)
+SPARK="${SPARK_VERSION:-}"
+wanted=()
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    fast) wanted+=(ruff format mypy unit); shift ;;
+    --spark) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; SPARK="$2"; shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) [[ " ${ALL[*]} other-spark " == *" $1 "* ]] || { echo "unknown part: $1" >&2; usage >&2; exit 2; }; wanted+=("$1"); shift ;;
+  esac
+done
+if [[ ${#wanted[@]} -eq 0 ]]; then
+  if [[ -n "$SPARK" ]]; then
+    wanted=(other-spark)
+  else
+    wanted=("${ALL[@]}")
+    [[ "${CI:-}" == true ]] && wanted+=(other-spark)
+  fi
+fi
+SPARK="${SPARK:-4.0}"
+
+RESULTS="$(mktemp -d)"
+trap 'rm -rf "$RESULTS"' EXIT
+summary=() failed_parts=0
+
+./spark-submit.sh --set-up spark,kafka,test || exit 3
+PYTHON="$PWD/.venv/bin/python"
+export PATH="$PWD/.venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
+unset SPARK_HOME SPARK_REMOTE
+
+run() { # PART COMMAND…: run it, remember how it ended
+  local part="$1" started=$SECONDS status
+  shift
+  printf '\n== %s\n' "$part"
+  "$@"
+  status=$?
+  local verdict=ok
+  if [[ $status -ne 0 ]]; then verdict="FAILED (exit $status)"; failed_parts=$((failed_parts + 1)); fi
+  summary+=("$(printf '%-12s %-18s %4d s' "$part" "$verdict" $((SECONDS - started)))")
+}
+
+tests() { # PART FOLDER…: pytest on the folders that there are
+  local part="$1" folder folders=()
+  shift
+  for folder in "$@"; do [[ -n "$(find "tests/$folder" -name 'test_*.py' -print -quit 2>/dev/null)" ]] && folders+=("tests/$folder"); done
+  if [[ ${#folders[@]} -gt 0 ]]; then
+    run "$part" "$PYTHON" -m pytest -q -p no:cacheprovider --junitxml "$RESULTS/$part.xml" "${folders[@]}"
+  fi
+}
+
+for part in "${wanted[@]}"; do
+  case "$part" in
+    ruff) run ruff "$PYTHON" -m ruff check . ;;
+    format) run format "$PYTHON" -m ruff format --check . ;;
+    mypy) run mypy "$PYTHON" -m mypy ;;
+    unit) tests unit unit ;;
+    spark) tests spark spark golden ;;
+    connect) SPARK_ASSIGN_TEST_REMOTE="local[2]" tests connect spark golden ;;
+    kafka) tests kafka kafka ;;
+    e2e) tests e2e e2e ;;
+    other-spark)
+      (
+        export SPARK_ASSIGN_VENV="$PWD/.venv-spark-$SPARK" SPARK_ASSIGN_PINS="pyspark==$SPARK.*"
+        ./spark-submit.sh --set-up spark,kafka,test
+      ) || { failed_parts=$((failed_parts + 1)); summary+=("other-spark  FAILED (set-up)"); continue; }
+      PYTHON="$PWD/.venv-spark-$SPARK/bin/python" tests "spark-$SPARK" spark golden
+      ;;
+  esac
+done
+
+printf '\n== summary\n'
+printf '%s\n' "${summary[@]}"
+# Totals over all parts; in CI a skip where Kafka is needed means that the proof is missing.
+"$PYTHON" - "$RESULTS" "$failed_parts" "${CI:-}" <<'PY'
+import pathlib, sys, xml.etree.ElementTree as tree
+passed = failed = skipped = forbidden = 0
+for file in pathlib.Path(sys.argv[1]).glob("*.xml"):
+    for suite in tree.parse(file).getroot().iter("testsuite"):
+        total, bad, skips = (
+            int(suite.get("tests")), int(suite.get("failures")) + int(suite.get("errors")), int(suite.get("skipped"))
+        )
+        passed, failed, skipped = passed + total - bad - skips, failed + bad, skipped + skips
+        if file.stem == "kafka" and sys.argv[3] == "true" and skips:
+            forbidden += skips
+if forbidden:
+    print(f"{forbidden} tests of tests/kafka were skipped: in CI they must run")
+print(f"{passed} passed, {failed} failed, {skipped} skipped")
+sys.exit(1 if failed or forbidden or int(sys.argv[2]) else 0)
+PY

@@ -1,0 +1,241 @@
+"""Plans are seen whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign.errors import SourceError
+from spark_assign.schemas import PLAN_TABLES
+from spark_assign.sinks.folder import FolderTarget
+from spark_assign.sinks.plan_store import read_plan, safe_run_id, write_plan
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A plan that is there already: what is tested here is the writing."""
+
+    runs: DataFrame
+    assignments: DataFrame
+    moves: DataFrame
+    revocations: DataFrame
+    metrics: DataFrame
+    rejected: DataFrame
+
+    def with_runs(self, runs: DataFrame) -> Ready:
+        return replace(self, runs=runs)
+
+
+def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
+    """Group g of one member has the topic orders; group twice could not be planned."""
+
+    def table(name: str, rows: str, count: int | str = 1) -> DataFrame:
+        columns = ", ".join(
+            f"cast({value} as {field.dataType.simpleString()}) as {field.name}"
+            for value, field in zip(rows.split("|"), PLAN_TABLES[name], strict=True)
+        )
+        return spark.sql(f"select {columns} from range({count})")
+
+    member = "'c'|'g'|'m1'|'orders'"
+    return Ready(
+        runs=table("runs", f"{member}|0|1|{partitions}"),
+        assignments=table("assignments", f"{member}|id", partitions),
+        moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
+        revocations=table("revocations", f"{member}|0|null", 0),
+        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 8 + "|null"),
+        rejected=table(
+            "rejected",
+            "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))",
+        ),
+    )
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing may catch it and clean up."""
+
+
+def attempts(output: Path, table: str = "assignments") -> list[str]:
+    """The attempts that are on disk, whatever the manifest says."""
+    return sorted(path.name for path in output.glob(f"{table}/run_id=*/attempt=*"))
+
+
+def rows(frame: object) -> list[tuple[object, ...]]:
+    """A small table as sorted tuples."""
+    return sorted((tuple(row) for row in frame.collect()), key=str)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv"])
+def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """Every table in its declared columns and types, and a manifest that counts them."""
+    planned = small_plan(spark)
+    output = str(tmp_path / "a plan")
+    written = write_plan(planned, output, run_id="first", format=format, inputs={"fleet": "here"})
+    stored = read_plan(spark, output)
+    assert stored.manifest == written
+    assert written.content["inputs"] == {"fleet": "here"}
+    assert written.content["versions"]["kafka_rules"] == "4.1"
+    assert written.duration_s > 0
+    for name, schema in PLAN_TABLES.items():
+        table = stored.tables[name]
+        assert table.columns == schema.fieldNames()
+        assert [field.dataType for field in table.schema] == [field.dataType for field in schema]
+        assert rows(table) == rows(getattr(planned, name).select(*schema.fieldNames())), name
+        assert written.rows[name] == table.count(), name
+    assert written.rows["assignments"] == 3
+    assert written.rows["rejected"] == 1
+
+
+def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Same run_id: the new plan, and only its files. Another run_id stays."""
+    output = str(tmp_path)
+    for run_id, orders in (("nightly", 3), ("other", 4), ("nightly", 5)):
+        write_plan(small_plan(spark, orders), output, run_id=run_id, tables=["assignments"])
+    assert read_plan(spark, output, "nightly").manifest.rows == {
+        "assignments": 5,
+        "metrics": 1,
+        "rejected": 0,
+    }
+    assert read_plan(spark, output, "other").tables["assignments"].count() == 4
+    assert read_plan(spark, output).manifest.run_id == "nightly"
+    assert len(attempts(tmp_path)) == 2
+    assert spark.read.parquet(str(tmp_path / "assignments")).where("run_id = 'nightly'").count() == 5
+
+
+@pytest.mark.parametrize("table", ["runs", "metrics", "manifest"])
+def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Killed before, between and after the tables: the earlier plan, whole; the next run clears up."""
+    output = str(tmp_path)
+    first = write_plan(small_plan(spark, 3), output, run_id="r")
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        write = FolderTarget.write
+        if table == "manifest":
+            patch.setattr(FolderTarget, "append_manifest", die)
+        else:
+            patch.setattr(
+                FolderTarget,
+                "write",
+                lambda self, name, *rest: die() if name == table else write(self, name, *rest),
+            )
+        with pytest.raises(Killed):
+            write_plan(small_plan(spark, 7), output, run_id="r")
+    assert read_plan(spark, output, "r").manifest == first
+    assert read_plan(spark, output).tables["assignments"].count() == 3
+    assert len(attempts(tmp_path)) == (1 if table == "runs" else 2)
+
+    last = write_plan(small_plan(spark, 5), output, run_id="r")
+    assert attempts(tmp_path) == [f"attempt={last.attempt}"]
+    assert read_plan(spark, output).tables["assignments"].count() == 5
+
+
+def test_a_failed_job_removes_what_it_wrote(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error, unlike a kill, leaves time to clear up; it is passed on."""
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(FolderTarget, "append_manifest", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_plan(small_plan(spark), str(tmp_path), run_id="r")
+    assert attempts(tmp_path) == []
+    with pytest.raises(SourceError, match="no finished plan with run_id r in"):
+        read_plan(spark, str(tmp_path), "r")
+
+
+def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path: Path) -> None:
+    """While one run is written again and again, what is read is one of the plans and never a mixture."""
+    output = str(tmp_path)
+    write_plan(small_plan(spark, 1), output, run_id="r", tables=["runs", "assignments"])
+    failed: list[BaseException] = []
+
+    def keep_writing() -> None:
+        try:
+            for orders in (2, 3, 4):
+                write_plan(small_plan(spark, orders), output, run_id="r", tables=["runs", "assignments"])
+        except BaseException as error:
+            failed.append(error)
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        try:
+            stored = read_plan(spark, output, "r")
+            found = (
+                stored.tables["assignments"].count(),
+                stored.tables["runs"].selectExpr("sum(count) as n").collect()[0]["n"],
+                stored.manifest.rows["assignments"],
+            )
+        except Exception as error:
+            # Replaced while it was read: the reader learns it, and reads again.
+            if not re.search("NOT_FOUND|NOT_EXIST|does not exist", str(error)):
+                raise
+            continue
+        assert len(set(found)) == 1
+        seen.add(found[0])
+    writer.join()
+    assert not failed
+    assert seen
+    assert read_plan(spark, output, "r").tables["assignments"].count() == 4
+
+
+def test_catalog_tables(spark: SparkSession) -> None:
+    """The same in a catalog: made on first use, appended to, replaced rows dropped with their partitions."""
+    spark.sql("create database if not exists plans")
+    for run_id, orders in (("r", 3), ("s", 2), ("r", 4)):
+        write_plan(small_plan(spark, orders), "plans", run_id=run_id)
+    stored = read_plan(spark, "plans", "r")
+    assert stored.tables["assignments"].count() == 4
+    assert stored.tables["metrics"].columns == PLAN_TABLES["metrics"].fieldNames()
+    assert read_plan(spark, "plans").manifest.run_id == "r"
+    everything = spark.table("plans.assignments").groupBy("run_id").count().collect()
+    assert {row["run_id"]: row["count"] for row in everything} == {"r": 4, "s": 2}
+
+
+def test_a_schema_that_is_not_there_is_said_plainly(spark: SparkSession) -> None:
+    """A folder's name without a slash is a catalog's: the message says so."""
+    with pytest.raises(SourceError, match=r"no catalog schema nowhere.*for a folder write \./nowhere"):
+        write_plan(small_plan(spark), "nowhere", run_id="r")
+
+
+def test_what_cannot_be_removed_is_logged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file system that only Spark knows: the plan is switched all the same."""
+    write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    monkeypatch.setattr("spark_assign.sinks.folder.local_path", lambda place: None)
+    with caplog.at_level(logging.WARNING):
+        write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    assert "stay (they are in no plan)" in caplog.text or len(attempts(tmp_path, "runs")) == 1
+
+
+def test_run_ids_are_made_safe_and_stay_different() -> None:
+    """Airflow's ids have colons and pluses; what is safe stays as it is."""
+    assert safe_run_id("nightly-2026.11_21") == "nightly-2026.11_21"
+    mapped = safe_run_id("manual__2026-11-21T00:00:00+00:00")
+    assert mapped.startswith("manual__2026-11-21T00_00_00_00_00-")
+    assert mapped == safe_run_id("manual__2026-11-21T00:00:00+00:00")
+    assert safe_run_id("a:b") != safe_run_id("a/b")
+    with pytest.raises(SourceError, match="run_id is empty"):
+        safe_run_id(" ")
+
+
+def test_an_unknown_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Before anything is computed."""
+    with pytest.raises(SourceError, match="no such table: moved"):
+        write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["moved"])
