@@ -133,6 +133,8 @@ def _wait_until_ready(started: Cluster, processes: list[subprocess.Popen[bytes]]
             client = KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000)
             try:
                 if len(client.describe_cluster()["brokers"]) == len(processes):
+                    # The first question about a group makes the offsets topic; wait for its coordinators as well.
+                    client.list_group_offsets([f"warm-up-{number}" for number in range(20)])
                     return
             finally:
                 client.close()

@@ -1,0 +1,131 @@
+"""A snapshot of a running cluster: everything a Fleet needs, and the offsets beside it, in a handful of requests.
+
+1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders.
+2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups a request.
+3. OffsetFetch, 50 groups a request; ListOffsets, 5,000 partitions a request, at their leaders.
+
+Brokers are asked at the same time, each with a few requests in flight. See docs/snapshot.md for what each column
+means and why it is read with this client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from typing import Any
+
+from kafka.protocol.metadata import MetadataRequest
+
+from spark_assign.sources import kafka_groups, kafka_offsets
+from spark_assign.sources.client_properties import settings
+from spark_assign.sources.kafka_connection import ClusterConnection
+from spark_assign.sources.kafka_groups import Progress
+from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.snapshot_tables import SnapshotRows
+
+
+def snapshot(
+    bootstrap_servers: str,
+    *,
+    cluster: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    groups: str | None = None,
+    topics: str | None = None,
+    progress: Progress = lambda _: None,
+) -> Snapshot:
+    """Read one cluster.
+
+    Args:
+        bootstrap_servers: `host:port`, comma-separated.
+        cluster: the name for the `cluster` column; None takes the cluster's own id.
+        properties: security and time-outs under a Java client's property names.
+        groups: glob pattern over group ids; None is every group.
+        topics: glob pattern over topic names; None is every topic, internal ones too. A topic that a read group
+            subscribes to or owns is always kept, so that plans stay right.
+        progress: told in a line what has been read so far.
+
+    Raises:
+        SourceError: no connection, or a broker that does not list its groups. Never for one group: what cannot
+            be described is in `undescribed`.
+        ConfigError: properties that this client cannot honour.
+    """
+    with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
+        metadata = connection.ask_any(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
+        brokers = sorted(broker.node_id for broker in metadata.brokers)
+        readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
+        progress(f"read {len(brokers)} brokers and {len(readable)} topics")
+        listed = kafka_groups.listed(connection, brokers, groups)
+        progress(f"listed {len(listed)} groups")
+        plannable = {group_id: group for group_id, group in listed.items() if group.plannable}
+        kafka_groups.describe(connection, listed, readable.keys(), rows, progress)
+        kept = _kept(rows, readable.keys(), topics)
+        _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
+        committed, faults = kafka_offsets.committed(connection, plannable, progress)
+        for group_id, fault in sorted(faults.items()):
+            rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
+        leaders = {
+            (name, partition.partition_index): partition.leader_id
+            for name in kept
+            for partition in readable[name].partitions
+        }
+        _add_offsets(connection, rows, committed, leaders, progress)
+    source = {
+        "kind": "kafka",
+        "bootstrap_servers": bootstrap_servers,
+        "groups": groups,
+        "topics": topics,
+        "client": f"kafka-python {version('kafka-python')}",
+    }
+    return Snapshot(rows.cluster, source, datetime.now(UTC), rows.tables())
+
+
+def _kept(rows: SnapshotRows, names: Collection[str], pattern: str | None) -> set[str]:
+    used = {row["topic"] for table in ("subscriptions", "owned_runs") for row in rows.rows[table]}
+    return {name for name in names if pattern is None or fnmatchcase(name, pattern) or name in used}
+
+
+def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection[Any]) -> None:
+    for broker in sorted(brokers, key=lambda broker: broker.node_id):
+        rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None)
+    for topic in topics:
+        rows.add("topics", topic=topic.name, partitions=len(topic.partitions))
+        for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
+            rows.add(
+                "replicas",
+                topic=topic.name,
+                partition=partition.partition_index,
+                replicas=list(partition.replica_nodes),
+            )
+
+
+def _add_offsets(
+    connection: ClusterConnection,
+    rows: SnapshotRows,
+    committed: Mapping[str, Mapping[tuple[str, int], int]],
+    leaders: Mapping[tuple[str, int], int],
+    progress: Progress,
+) -> None:
+    """A row for each partition that a group has committed or owns, as far as the topic is in the snapshot."""
+    of_group = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
+    for run in rows.rows["owned_runs"]:
+        last = run["first"] + run["step"] * (run["count"] - 1)
+        owned = {(run["topic"], number) for number in range(run["first"], last + 1, run["step"])}
+        of_group.setdefault(run["group_id"], set()).update(owned)
+    wanted = set().union(*of_group.values())
+    ends = kafka_offsets.ends(connection, leaders, wanted, progress)
+    for group_id in sorted(of_group):
+        for topic, partition in sorted(of_group[group_id]):
+            at = committed.get(group_id, {}).get((topic, partition))
+            end = ends.get((topic, partition))
+            rows.add(
+                "offsets",
+                group_id=group_id,
+                topic=topic,
+                partition=partition,
+                committed_offset=at,
+                end_offset=end,
+                lag=None if at is None or end is None else end - at,
+            )

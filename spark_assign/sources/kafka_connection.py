@@ -1,0 +1,139 @@
+"""Many requests to many brokers of one cluster at once, over kafka-python's connections.
+
+The public admin client asks one broker after the other and lacks ConsumerGroupDescribe, so this goes one layer
+down, to `kafka.net` (connections, TLS, SASL, versions stay the library's). All of that is in this one file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from spark_assign.errors import SourceError
+from spark_assign.sources.client_properties import hidden
+
+T = TypeVar("T")
+
+LANES = 4
+"""Requests in flight to one broker at a time."""
+
+_CONNECT_ATTEMPTS = 5
+_BACKOFF_S = 0.5
+
+
+class ClusterConnection:
+    """A bootstrapped connection to a cluster; close it, or use it as a context manager.
+
+    Raises SourceError where no bootstrap server answers or refuses the credentials; secrets are taken out of
+    every message.
+    """
+
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._settings = settings
+        known = {
+            "client_id": "spark-assign-snapshot",
+            "receive_message_max_bytes": 1 << 30,
+            # Above the lanes, so that a connection never refuses a request as too many.
+            "max_in_flight_requests_per_connection": 2 * LANES,
+            **settings,
+            "bootstrap_servers": bootstrap_servers.split(","),
+        }
+        self._net: Any = NetworkSelector(**known)
+        self._manager: Any = KafkaConnectionManager(self._net, **known)
+        self._net.start()
+        try:
+            self._manager.bootstrap(timeout_s * 1000)
+        except Exception as error:
+            self.close()
+            raise self.failed("no bootstrap server answered", error) from None
+
+    def __enter__(self) -> ClusterConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._manager.close()
+        self._net.stop()
+
+    def failed(self, what: str, error: BaseException) -> SourceError:
+        """An error that names the cluster, without secrets."""
+        said = hidden(f"{type(error).__name__}: {error}", self._settings)
+        return SourceError(
+            f"Kafka at {self._bootstrap_servers}: {what} ({said}). "
+            "Check --bootstrap-server and the security settings of the properties file."
+        )
+
+    def newest(self, request: type) -> int:
+        """The newest version of an API that both sides know."""
+        return int(self._manager.broker_version_data.api_version(request))
+
+    def ask_any(self, request: Any) -> Any:
+        """One request to whichever broker is least busy. Raises SourceError."""
+        answer = self.ask([(None, request)])[0]
+        if isinstance(answer, Exception):
+            raise self.failed(f"{type(request).__name__} failed", answer)
+        return answer
+
+    def ask(
+        self, requests: Sequence[tuple[int | None, Any]], answered: Callable[[int], None] = lambda _: None
+    ) -> list[Any]:
+        """Send (broker, request) pairs, `LANES` at a time to each broker; the answers in the same order.
+
+        A request that failed has its exception in place of the answer. `answered` is called with the position
+        of each request that is done.
+        """
+        answers: list[Any] = [None] * len(requests)
+        lanes: dict[tuple[int | None, int], list[int]] = defaultdict(list)
+        seen: dict[int | None, int] = defaultdict(int)
+        for position, (broker, _) in enumerate(requests):
+            lanes[broker, seen[broker] % LANES].append(position)
+            seen[broker] += 1
+
+        async def lane(positions: list[int]) -> None:
+            for position in positions:
+                broker, request = requests[position]
+                try:
+                    answers[position] = await self._send(broker, request)
+                except Exception as error:
+                    answers[position] = error
+                answered(position)
+
+        async def all_lanes() -> None:
+            for done in [self._manager.call_soon(lane, positions) for positions in lanes.values()]:
+                await done
+
+        try:
+            self._manager.run(all_lanes)
+        except KafkaError as error:
+            raise self.failed("connection lost", error) from None
+        return answers
+
+    async def _send(self, broker: int | None, request: Any) -> Any:
+        for attempt in range(1, _CONNECT_ATTEMPTS + 1):
+            try:
+                return await self._manager.send(request, node_id=broker)
+            except (NodeNotReadyError, KafkaConnectionError):
+                if attempt == _CONNECT_ATTEMPTS:
+                    raise
+                await self._net.sleep(_BACKOFF_S * attempt)
+        raise AssertionError("unreachable")
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items in order, at most `size` at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def wait(seconds: float) -> None:
+    """Between two attempts; a function of its own so that tests need not wait."""
+    time.sleep(seconds)

@@ -1,0 +1,294 @@
+"""Groups of a cluster: listed from every broker, described in batches by the broker that coordinates them.
+
+ListGroups answers with the groups that the asked broker coordinates, so no coordinator has to be looked up. A group
+in the middle of a rebalance shows no subscriptions; it is asked again for a few seconds. What fails for good is
+reported per group and stops nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from kafka import errors
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+
+from spark_assign.sources import kafka_connection
+from spark_assign.sources.kafka_connection import ClusterConnection, batches
+from spark_assign.sources.snapshot_tables import SnapshotRows
+from spark_assign.wire import consumer_protocol
+from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+
+Progress = Callable[[str], None]
+
+ATTEMPTS = 6
+PAUSE_S = 1.0
+DESCRIBE_BATCH = 100
+"""Groups in one describe request; a group of 1,000 members answers with about half a megabyte."""
+
+
+class UnsettledError(Exception):
+    """The group is in the middle of a rebalance."""
+
+    retriable = True
+
+
+@dataclass(frozen=True)
+class ListedGroup:
+    """What ListGroups says. `group_type` is classic or consumer; else the protocol (connect, share, …)."""
+
+    group_id: str
+    broker: int
+    group_type: str
+    state: str | None
+
+    @property
+    def plannable(self) -> bool:
+        """Whether its members are consumers."""
+        return self.group_type in ("classic", "consumer")
+
+
+def listed(connection: ClusterConnection, brokers: Collection[int], pattern: str | None) -> dict[str, ListedGroup]:
+    """The groups whose id matches the glob pattern (None: all), by id. Raises SourceError if a broker is silent."""
+    found: dict[str, ListedGroup] = {}
+    answers = connection.ask([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
+    for broker, answer in zip(brokers, answers, strict=True):
+        fault = answer if isinstance(answer, Exception) else _fault(answer.error_code)
+        if fault is not None:
+            raise connection.failed(f"broker {broker} does not list its groups", fault)
+        for group in answer.groups:
+            if pattern is None or fnmatchcase(group.group_id, pattern):
+                found[group.group_id] = _listed(group, broker)
+    return dict(sorted(found.items()))
+
+
+def _listed(group: Any, broker: int) -> ListedGroup:
+    # A simple group (offsets committed without joining) has no protocol type.
+    is_consumer = group.protocol_type in ("consumer", "")
+    kind = (getattr(group, "group_type", "") or "classic").lower()
+    kind = kind if is_consumer or kind != "classic" else group.protocol_type
+    return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None)
+
+
+def ask_per_group(
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    request: Callable[[list[str]], Any],
+    read: Callable[[list[str], Any], Iterable[tuple[str, Any]]],
+    batch: int,
+    progress: Progress,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Ask each group's coordinator, many groups a request; ask again what may settle.
+
+    `read` takes the ids and the answer and gives (group_id, value or exception). Returns the values and, for the
+    groups that have none, what was said.
+    """
+    values: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    pending = dict(groups)
+    for attempt in range(1, ATTEMPTS + 1):
+        by_broker: dict[int, list[str]] = defaultdict(list)
+        for group in pending.values():
+            by_broker[group.broker].append(group.group_id)
+        asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
+        done = 0
+
+        def answered(position: int, asked: list[tuple[int, list[str]]] = asked) -> None:
+            nonlocal done
+            done += len(asked[position][1])
+            progress(f"{done} of {sum(len(ids) for _, ids in asked)} groups")
+
+        answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
+        again: set[str] = set()
+        for (_, ids), answer in zip(asked, answers, strict=True):
+            results = [(group_id, answer) for group_id in ids] if isinstance(answer, Exception) else read(ids, answer)
+            for group_id, value in results:
+                if not isinstance(value, Exception):
+                    values[group_id] = value
+                    faults.pop(group_id, None)
+                    continue
+                faults[group_id] = f"{type(value).__name__}: {value}"
+                if getattr(value, "retriable", False):
+                    again.add(group_id)
+        if not again or attempt == ATTEMPTS:
+            break
+        kafka_connection.wait(PAUSE_S)
+        # A coordinator that moved shows in a fresh list; a group that is gone keeps its fault.
+        now = listed(connection, sorted({group.broker for group in groups.values()}), None)
+        pending = {group_id: now[group_id] for group_id in again if group_id in now}
+    return values, faults
+
+
+def describe(
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    topics: Collection[str],
+    rows: SnapshotRows,
+    progress: Progress,
+) -> None:
+    """Add groups, members, subscriptions and owned_runs of every listed group, undescribed for those that fail.
+
+    `topics` are the topic names of the cluster, for subscriptions by pattern that the broker resolves (KIP-848).
+    """
+    described: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
+        ("classic", DescribeGroupsRequest, _classic),
+        ("consumer", ConsumerGroupDescribeRequest, lambda group: _kip848(group, topics)),
+    )
+    for kind, request, reader in readers:
+        of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
+        names = "groups" if kind == "classic" else "group_ids"
+
+        def ask(ids: list[str], request: type = request, names: str = names) -> Any:
+            return request(**{names: ids, "include_authorized_operations": False})
+
+        def read(
+            ids: list[str], answer: Any, reader: Callable[[Any], Any] = reader
+        ) -> Iterable[tuple[str, Any]]:
+            return [(group.group_id, reader(group)) for group in answer.groups]
+
+        def report(done: str, kind: str = kind) -> None:
+            progress(f"described {kind} groups: {done}")
+
+        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, report)
+        described |= values
+        faults |= failed
+    for group_id, group in groups.items():
+        _add(rows, group, described.get(group_id), faults.get(group_id))
+
+
+@dataclass(frozen=True)
+class _Member:
+    columns: dict[str, Any]
+    topics: tuple[str, ...]
+    owned: consumer_protocol.TopicPartitions
+
+
+@dataclass(frozen=True)
+class _Group:
+    state: str
+    assignor: str
+    members: list[_Member]
+
+
+def _add(rows: SnapshotRows, listed_as: ListedGroup, group: _Group | None, fault: str | None) -> None:
+    group_id = listed_as.group_id
+    rows.add(
+        "groups",
+        group_id=group_id,
+        assignor=(group.assignor or None) if group else None,
+        group_type=listed_as.group_type,
+        state=group.state if group else listed_as.state,
+    )
+    if fault is not None:
+        rows.add("undescribed", group_id=group_id, error=fault)
+    for position, member in enumerate(group.members if group else []):
+        rows.add("members", group_id=group_id, position=position, **member.columns)
+        member_id = member.columns["member_id"]
+        for topic in dict.fromkeys(member.topics):
+            rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
+        rows.add_owned(group_id, member_id, member.owned)
+
+
+def _classic(group: Any) -> _Group | Exception:
+    fault = _fault(group.error_code, getattr(group, "error_message", None))
+    if fault is not None:
+        return fault
+    if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
+        return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
+    try:
+        members = [_classic_member(member, group.protocol_data) for member in group.members]
+    except consumer_protocol.WireError as error:
+        return error
+    return _Group(group.group_state, group.protocol_data, members)
+
+
+def _classic_member(member: Any, assignor: str) -> _Member:
+    try:
+        said = consumer_protocol.subscription(bytes(member.member_metadata))
+        given = bytes(member.member_assignment or b"")
+        owned = consumer_protocol.assignment(given).partitions if given else ()
+    except consumer_protocol.WireError as error:
+        raise consumer_protocol.WireError(f"member {member.member_id}: {error}") from None
+    return _Member(
+        {
+            "member_id": member.member_id,
+            "group_instance_id": getattr(member, "group_instance_id", None),
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "rack_id": said.rack_id,
+            "generation_id": said.generation_id,
+            "user_data_generation_id": user_data_generation(said, assignor),
+        },
+        said.topics,
+        owned,
+    )
+
+
+def user_data_generation(said: consumer_protocol.Subscription, assignor: str) -> int | None:
+    """The generation inside a sticky assignor's user data where it differs from the subscription's own.
+
+    -1: user data without a generation. None: the same, or no user data.
+    """
+    if said.user_data is None:
+        return None
+    if assignor == "sticky":
+        generation = consumer_protocol.sticky_user_data(said.user_data).generation_id
+    elif assignor == "cooperative-sticky":
+        generation = consumer_protocol.cooperative_user_data(said.user_data)
+    else:
+        return None
+    return None if generation == said.generation_id else -1 if generation is None else generation
+
+
+def _kip848(group: Any, topics: Collection[str]) -> _Group | Exception:
+    fault = _fault(group.error_code, group.error_message)
+    if fault is not None:
+        return fault
+    members = [_kip848_member(member, topics) for member in group.members]
+    return _Group(group.group_state, group.assignor_name, members)
+
+
+def _kip848_member(member: Any, topics: Collection[str]) -> _Member:
+    owned = tuple(
+        (topic.topic_name, partition)
+        for topic in member.assignment.topic_partitions
+        for partition in topic.partitions
+    )
+    named = list(member.subscribed_topic_names)
+    if member.subscribed_topic_regex:
+        named += matching(member.subscribed_topic_regex, topics)
+        named += [topic for topic, _ in owned]
+    return _Member(
+        {
+            "member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "rack_id": member.rack_id or None,
+            "generation_id": member.member_epoch,
+        },
+        tuple(named),
+        owned,
+    )
+
+
+def matching(regex: str, topics: Collection[str]) -> list[str]:
+    """The topics that a KIP-848 subscription pattern matches as a whole; none where Python cannot read it.
+
+    The broker reads it as RE2, whose common ground with Python is all that topic names need.
+    """
+    try:
+        pattern = re.compile(regex)
+    except re.error:
+        return []
+    return sorted(topic for topic in topics if pattern.fullmatch(topic))
+
+
+def _fault(error_code: int, message: str | None = None) -> Exception | None:
+    return errors.for_code(error_code)(message) if error_code else None

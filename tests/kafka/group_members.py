@@ -1,0 +1,86 @@
+"""Real Java consumers in their groups: `java/GroupMembers.java` started, waited for, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from spark_assign.sources.kafka import snapshot
+from tests.kafka.broker import Cluster
+
+PROGRAM = Path(__file__).parent / "java" / "GroupMembers.java"
+SETTLE_TIMEOUT_S = 90
+_CLASSES = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """One member. `assignor` by Kafka's name: the client's for `classic`, the server's for `consumer`."""
+
+    group: str
+    client_id: str
+    topics: tuple[str, ...] = ()
+    assignor: str | None = None
+    protocol: str = "classic"
+    instance_id: str | None = None
+    rack: str | None = None
+    regex: str | None = None
+
+    def spec(self) -> str:
+        """The line that GroupMembers.java reads."""
+        fields = {key: value for key, value in asdict(self).items() if value is not None}
+        if self.protocol == "classic" and self.assignor:
+            fields["assignor"] = f"org.apache.kafka.clients.consumer.{_CLASSES[self.assignor]}"
+        return json.dumps(fields)
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster, consumers: Iterable[Consumer]) -> Iterator[None]:
+    """The consumers poll while the block runs; afterwards they leave their groups."""
+    command = ["java", "-Xms64m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", cluster.class_path, str(PROGRAM), cluster.bootstrap_servers]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdin is not None
+    try:
+        process.stdin.writelines(f"{consumer.spec()}\n" for consumer in consumers)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        yield
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_until_settled(cluster: Cluster, members: Mapping[str, int]) -> None:
+    """Until each group is Stable with that many members, owns something, and stays as it is for two seconds."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    before: object = None
+    while time.monotonic() < deadline:
+        tables = snapshot(cluster.bootstrap_servers).tables
+        states = {row["group_id"]: row["state"] for row in tables["groups"].to_pylist()}
+        joined: dict[str, int] = {}
+        for row in tables["members"].to_pylist():
+            joined[row["group_id"]] = joined.get(row["group_id"], 0) + 1
+        now = tables["owned_runs"].to_pylist()
+        settled = all(states.get(group) == "Stable" and joined.get(group) == n for group, n in members.items())
+        owning = {row["group_id"] for row in now}
+        if settled and owning >= set(members) and now == before:
+            return
+        before = now if settled else None
+        time.sleep(2)
+    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {joined} of {dict(members)}, {states}")
