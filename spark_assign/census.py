@@ -9,75 +9,120 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.faults import find_group_faults, raise_table_faults
-from spark_assign.subscribers import partial_classes, ranked_members, subscribed_topics
+from spark_assign.subscribers import (
+    class_members,
+    partial_classes,
+    partial_subscribers,
+    ranked_members,
+    subscribed_topics,
+)
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
 
+BROADCAST_ROWS = 2_000_000
+"""Up to so many rows (of some 100 bytes) are sent whole to every executor in place of a shuffle."""
+
+LOCAL_ROWS = 10_000
+"""Up to so many rejected groups are held on the driver, where they cost later queries nothing."""
+
+
 @dataclass(frozen=True)
 class Census:
-    """What was counted, and the DataFrames (lazy) that the counts were taken from.
+    """What was counted, and the tables that every plan of the fleet starts from.
 
     Attributes:
-        members: members of the whole fleet.
+        all_members: members of the whole fleet.
         racked_members: those that have a rack.
         group_topics: pairs of a group and a topic with metadata that it subscribes to.
         partitions: partitions of all those pairs.
-        widest: the most partitions that any one of those pairs has.
         partial_classes: classes of subscribers that are not simply all members of their group.
         partial_subscribers: their subscribers, added up.
         rejected_groups: groups with a fault.
-        topics: see `subscribed_topics`.
-        ranked: see `ranked_members`.
-        partial: see `partial_classes`.
+        topics: see `subscribed_topics`; cached.
+        members: see `class_members`; cached.
         rejected: cluster, group_id, code, detail; one row per group with a fault.
     """
 
-    members: int
+    all_members: int
     racked_members: int
     group_topics: int
     partitions: int
-    widest: int
     partial_classes: int
     partial_subscribers: int
     rejected_groups: int
     topics: DataFrame
-    ranked: DataFrame
-    partial: DataFrame
+    members: DataFrame
     rejected: DataFrame
+
+    def release(self) -> None:
+        """Give back the executors' memory that the cached tables hold; they are computed anew if needed again."""
+        self.topics.unpersist()
+        self.members.unpersist()
 
 
 def take_census(fleet: Fleet) -> Census:
-    """Count the fleet and check its values, in two passes.
+    """Count the fleet and check its values.
 
     Raises:
         FleetError: the fleet is empty, or rows that belong to no group are faulty. Lists everything found.
     """
     raise_table_faults(fleet)
-    topics = subscribed_topics(fleet.subscriptions, fleet.topics)
+    topics = keep(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
-    rejected = find_group_faults(fleet, topics, partial)
-    row = F.count(F.lit(1))
-    racked = F.count(F.when(F.col("rack_id") != "", 1))
-    counts = fleet.members.agg(row.alias("members"), racked.alias("racked_members")).crossJoin(
-        topics.agg(
-            F.count("partitions").alias("group_topics"),
-            F.sum(F.col("partitions").cast("long")).alias("partitions"),
-            F.max("partitions").alias("widest"),
-        )
-    )
-    counts = counts.crossJoin(
-        partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers"))
-    ).crossJoin(rejected.agg(row.alias("rejected_groups")))
-    sizes = {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
-    if not sizes["members"]:
+    sizes = _count(fleet, topics, partial)
+    if not sizes["all_members"]:
         problem = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem, "Give at least one member of one group")])
-    return Census(**sizes, topics=topics, ranked=ranked, partial=partial, rejected=rejected)
+    some = None
+    if sizes["partial_classes"]:
+        classes = F.broadcast(partial) if sizes["partial_classes"] <= BROADCAST_ROWS else partial
+        some = partial_subscribers(fleet.subscriptions, classes)
+    members = keep(class_members(ranked, some))
+    rejected, rejected_groups = _held(find_group_faults(fleet, topics, some))
+    return Census(**sizes, rejected_groups=rejected_groups, topics=topics, members=members, rejected=rejected)
+
+
+def keep(table: DataFrame) -> DataFrame:
+    """Cache a table of topic-level rows, where the session can (Databricks serverless cannot: it computes anew)."""
+    try:
+        return table.persist()
+    except PySparkException:
+        return table
+
+
+def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> dict[str, int]:
+    row = F.count(F.lit(1))
+    racked = F.count(F.when(F.col("rack_id") != "", 1))
+    counts = (
+        fleet.members.agg(row.alias("all_members"), racked.alias("racked_members"))
+        .crossJoin(
+            topics.agg(
+                F.count("partitions").alias("group_topics"),
+                F.sum(F.col("partitions").cast("long")).alias("partitions"),
+            )
+        )
+        .crossJoin(
+            partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers"))
+        )
+    )
+    return {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
+
+
+def _held(rejected: DataFrame) -> tuple[DataFrame, int]:
+    """The rejected groups and their number; on the driver if they are few, as they nearly always are."""
+    rows = rejected.limit(LOCAL_ROWS + 1).collect()
+    if len(rows) > LOCAL_ROWS:
+        return rejected, rejected.count()
+    schema = pa.schema([(name, pa.string()) for name in rejected.columns])
+    table = pa.Table.from_pylist([row.asDict() for row in rows], schema=schema)
+    return rejected.sparkSession.createDataFrame(table), len(rows)

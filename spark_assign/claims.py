@@ -79,38 +79,53 @@ class Claims:
 
     def _held(self) -> DataFrame:
         """Per group: `still_there`, partitions that somebody owned and somebody gets; `claim_conflicts`."""
-        marked = self._crossing()
-        assigned = self.plan.runs.groupBy(*_TOPIC_KEY).agg(F.sum("count").alias("assigned"))
         topics = (
-            marked.groupBy(*_TOPIC_KEY, "crossing", "partitions")
+            self._crossing()
+            .groupBy(*_TOPIC_KEY, "crossing", "partitions")
             .agg(F.sum("below").alias("below"))
-            .join(assigned, _TOPIC_KEY, "left")
-            .withColumn("assigned", F.coalesce("assigned", F.lit(0)))
-            .withColumn("partly", (F.col("assigned") > 0) & (F.col("assigned") < F.col("partitions")))
+            .join(self._assigned(), _TOPIC_KEY, "left")
         )
-        plain = topics.where(~F.col("crossing") & ~F.coalesce("partly", F.lit(False))).select(
+        whole = F.col("assigned").isNull() | (F.col("assigned") == F.col("partitions"))
+        plain = topics.where(~F.col("crossing") & whole).select(
             *GROUP_KEY,
             F.when(F.col("assigned") > 0, F.col("below")).otherwise(0).cast("long").alias("still_there"),
             F.lit(0).cast("long").alias("claim_conflicts"),
         )
-        awkward = topics.where(F.col("crossing") | F.col("partly")).select(*_TOPIC_KEY)
+        awkward = topics.where(F.col("crossing") | ~whole).select(*_TOPIC_KEY, "partitions", "assigned")
         owned = (
-            expand(marked.join(awkward, _TOPIC_KEY, "left_semi"))
-            .groupBy(*_PARTITION_KEY)
+            expand(self.runs.drop("partitions").join(awkward, _TOPIC_KEY))
+            .groupBy(*_PARTITION_KEY, "partitions", "assigned")
             .agg(F.count(F.when(~F.col("departed"), 1)).alias("claimers"))
         )
-        now = expand(self.plan.runs.join(awkward, _TOPIC_KEY, "left_semi")).select(
-            *_PARTITION_KEY, F.lit(1).alias("is_assigned")
-        )
-        counted = owned.join(now, _PARTITION_KEY, "left").select(
+        counted = self._mark_assigned(owned).select(
             *GROUP_KEY,
-            F.coalesce("is_assigned", F.lit(0)).cast("long").alias("still_there"),
+            F.col("is_assigned").cast("long").alias("still_there"),
             (F.col("claimers") > 1).cast("long").alias("claim_conflicts"),
         )
         return (
             plain.unionByName(counted)
             .groupBy(*GROUP_KEY)
             .agg(F.sum("still_there").alias("still_there"), F.sum("claim_conflicts").alias("claim_conflicts"))
+        )
+
+    def _assigned(self) -> DataFrame:
+        """Per group and topic: how many of its partitions are `assigned`; topics without any are left out."""
+        if self.plan.complete:
+            subscribed = self.fleet.census.topics.where(F.col("partitions").isNotNull())
+            return subscribed.select(*_TOPIC_KEY, F.col("partitions").alias("assigned"))
+        return self.plan.runs.groupBy(*_TOPIC_KEY).agg(F.sum("count").alias("assigned"))
+
+    def _mark_assigned(self, partitions: DataFrame) -> DataFrame:
+        """Add `is_assigned` to single partitions."""
+        if self.plan.complete:
+            there = F.col("assigned").isNotNull() & (F.col("partition") < F.col("partitions"))
+            return partitions.withColumn("is_assigned", there)
+        topics = partitions.select(*_TOPIC_KEY).distinct()
+        now = expand(self.plan.runs.join(topics, _TOPIC_KEY, "left_semi")).select(
+            *_PARTITION_KEY, F.lit(True).alias("is_assigned")
+        )
+        return partitions.join(now, _PARTITION_KEY, "left").withColumn(
+            "is_assigned", F.coalesce("is_assigned", F.lit(False))
         )
 
     def _crossing(self) -> DataFrame:

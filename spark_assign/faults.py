@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from spark_assign.errors import Fault, FleetError
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
-from spark_assign.subscribers import partial_subscribers
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
@@ -141,31 +140,30 @@ _REMEDIES = {
 }
 
 
-def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> DataFrame:
+def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None) -> DataFrame:
     """The groups that cannot be planned, and why.
 
     Args:
         fleet: the fleet.
         topics: its `subscribed_topics`.
-        partial: its `partial_classes`. A class of all members cannot have an unknown one.
+        partial: its `partial_subscribers`, or null if it has none. A class of all members cannot have an unknown one.
 
     Returns:
         cluster, group_id, code (the first of `_REMEDIES` that fits), detail; one row per faulty group.
     """
     found = [
         *_member_faults(fleet.members),
-        *_subscription_faults(fleet, topics, partial),
-        *(_ownership_faults(fleet.members, table, getattr(fleet, table)) for table in _OWNERSHIP),
+        *_subscription_faults(fleet.members, topics, partial),
+        *(fault for table in _OWNERSHIP for fault in _ownership_faults(fleet.members, table, getattr(fleet, table))),
     ]
     if fleet.groups is not None:
         repeated = fleet.groups.groupBy(*GROUP_KEY).count().where(F.col("count") > 1)
         found.append(_fault(repeated, "duplicate-group", "groups", GROUP_KEY))
-    flat = [frame for item in found for frame in (item if isinstance(item, list) else [item])]
     remedies = F.create_map(*(F.lit(text) for pair in _REMEDIES.items() for text in pair))
     codes = F.array(*(F.lit(code) for code in _REMEDIES))
     more = F.when(F.col("rows") > 1, F.concat(F.lit(" and "), F.col("rows") - 1, F.lit(" more"))).otherwise("")
     per_code = (
-        reduce(DataFrame.unionByName, flat)
+        reduce(DataFrame.unionByName, found)
         .where(F.col("cluster").isNotNull() & F.col("group_id").isNotNull())
         .groupBy(*GROUP_KEY, "code")
         .agg(F.count(F.lit(1)).alias("rows"), F.min("row").alias("row"))
@@ -212,16 +210,15 @@ def _member_faults(members: DataFrame) -> list[DataFrame]:
     ]
 
 
-def _subscription_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> list[DataFrame]:
-    named = partial_subscribers(fleet.subscriptions, partial)
-    unknown = named.where(F.col("member_id").isNotNull()).join(
-        fleet.members.select(*MEMBER_KEY), MEMBER_KEY, "left_anti"
-    )
-    return [
-        _fault(topics.where(F.col("topic").isNull()), "null-key", "subscriptions", ["topic"]),
-        _fault(named.where(F.col("member_id").isNull()), "null-key", "subscriptions", MEMBER_KEY),
-        _fault(unknown, "unknown-member", "subscriptions", MEMBER_KEY),
-    ]
+def _subscription_faults(members: DataFrame, topics: DataFrame, partial: DataFrame | None) -> list[DataFrame]:
+    faults = [_fault(topics.where(F.col("topic").isNull()), "null-key", "subscriptions", ["topic"])]
+    if partial is not None:
+        named = partial.where(F.col("member_id").isNotNull())
+        unknown = named.join(members.select(*MEMBER_KEY), MEMBER_KEY, "left_anti")
+        nameless = partial.where(F.col("member_id").isNull())
+        faults.append(_fault(nameless, "null-key", "subscriptions", MEMBER_KEY))
+        faults.append(_fault(unknown, "unknown-member", "subscriptions", MEMBER_KEY))
+    return faults
 
 
 def _ownership_faults(members: DataFrame, table: str, rows: DataFrame | None) -> list[DataFrame]:

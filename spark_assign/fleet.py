@@ -72,6 +72,12 @@ class Fleet:
         """
         return take_census(self)
 
+    def release(self) -> None:
+        """Give back what the census keeps cached in the executors (rows per group and topic, rows per member)."""
+        if "census" in self.__dict__:
+            self.census.release()
+            del self.__dict__["census"]
+
     def with_owned_rows(self) -> Fleet:
         """The same fleet with ownership as one row per partition (`owned`)."""
         if self.owned_runs is None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_assign.claims import Claims
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, METRICS
-from spark_assign.subscribers import CLASS_KEY, class_members, partial_subscribers
+from spark_assign.subscribers import CLASS_KEY
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
@@ -72,10 +72,7 @@ def _topics(plan: Plan) -> DataFrame:
 def _subscribed_members(plan: Plan) -> DataFrame:
     """Members that subscribe to anything at all, read off the classes of subscribers."""
     census = plan.fleet.census
-    partial = partial_subscribers(plan.fleet.subscriptions, census.partial) if census.partial_classes else None
-    subscribers = class_members(census.ranked, partial).join(
-        census.topics.select(*CLASS_KEY).distinct(), CLASS_KEY, "left_semi"
-    )
+    subscribers = census.members.join(census.topics.select(*CLASS_KEY).distinct(), CLASS_KEY, "left_semi")
     return subscribers.select(*MEMBER_KEY).distinct().groupBy(*GROUP_KEY).agg(
         F.count(F.lit(1)).alias("subscribed_members")
     )

@@ -14,6 +14,7 @@ from spark_assign import moves as change
 from spark_assign.assignors.choice import CONFIGURED, choose, in_use
 from spark_assign.assignors.groups import Groups
 from spark_assign.assignors.registry import find
+from spark_assign.census import keep
 from spark_assign.fleet import Fleet
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
@@ -30,12 +31,14 @@ class Plan:
         groups: cluster, group_id, assignor of the planned groups.
         runs: the plan in its compact form: who gets partitions first, first + step, … (count of them) of a topic.
         rejected: groups that could not be planned, with a code and what to do.
+        complete: whether every partition of every subscribed topic is sure to be assigned.
     """
 
     fleet: Fleet
     groups: DataFrame
     runs: DataFrame
     rejected: DataFrame
+    complete: bool
 
     @cached_property
     def assignments(self) -> DataFrame:
@@ -82,27 +85,29 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     found = {name: find(name) for name in sorted(named)}
     census = fleet.census
 
-    every_group = census.ranked.select(*GROUP_KEY).distinct()
+    every_group = Groups(fleet, census).only(fleet.members.select(*GROUP_KEY).distinct())
     rejected = [census.rejected]
     if isinstance(assignor, str) and assignor != CONFIGURED:
-        outcomes = [found[assignor].assign(Groups(fleet, census))]
         groups = every_group.withColumn("assignor", F.lit(assignor))
+        outcomes = [found[assignor].assign(Groups(fleet, census))]
     else:
-        chosen, unplannable = choose(Groups(fleet, census).only(every_group), fleet.groups, patterns)
+        groups, unplannable = choose(every_group, fleet.groups, patterns)
+        groups = keep(groups)
         rejected.append(unplannable)
-        groups = chosen
         outcomes = [
-            find(name).assign(Groups(fleet, census, selected=chosen.where(F.col("assignor") == name).select(*GROUP_KEY)))
-            for name in in_use(chosen)
+            find(name).assign(Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY)))
+            for name in in_use(groups)
         ]
-    rejected += [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
-    all_rejected = reduce(DataFrame.unionByName, rejected)
+    refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
+    for refusals in refused:
+        groups = groups.join(refusals.select(*GROUP_KEY), GROUP_KEY, "left_anti")
     runs = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
     return Plan(
         fleet=fleet,
-        groups=groups.join(all_rejected.select(*GROUP_KEY), GROUP_KEY, "left_anti"),
+        groups=groups,
         runs=reduce(DataFrame.unionByName, runs) if runs else _no_runs(fleet),
-        rejected=all_rejected,
+        rejected=reduce(DataFrame.unionByName, rejected + refused),
+        complete=all(outcome.complete for outcome in outcomes),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.assignors.groups import BROADCAST_ROWS, Groups
+from spark_assign.assignors.groups import Groups
+from spark_assign.census import BROADCAST_ROWS
 from spark_assign.schemas import GROUP_KEY
 from spark_assign.subscribers import CLASS_KEY
 
@@ -29,7 +30,7 @@ def lay_out(topics: DataFrame, groups: Groups) -> DataFrame:
     census = groups.census
     tasks = _tasks(topics.sparkSession, census.partitions)
     by_topic = census.group_topics >= tasks * TOPICS_PER_TASK
-    if groups.member_rows > BROADCAST_ROWS:
+    if census.all_members + census.partial_subscribers > BROADCAST_ROWS:
         pairs = _tiled(topics, groups.members)
     elif by_topic:
         spread = topics.repartition(tasks, *GROUP_KEY, "topic")

@@ -10,15 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.subscribers import class_members, partial_subscribers
 
 if TYPE_CHECKING:
     from spark_assign.census import Census
     from spark_assign.fleet import Fleet
-
-BROADCAST_ROWS = 2_000_000
-"""Up to so many members (rows of some 100 bytes) are sent whole to every executor in place of a shuffle."""
-
 
 @dataclass(frozen=True)
 class Groups:
@@ -50,18 +45,7 @@ class Groups:
     @cached_property
     def members(self) -> DataFrame:
         """One row per class of subscribers and member: see `class_members`."""
-        census = self.census
-        partial = None
-        if census.partial_classes:
-            small = census.partial_classes <= BROADCAST_ROWS
-            classes = F.broadcast(census.partial) if small else census.partial
-            partial = partial_subscribers(self.fleet.subscriptions, classes)
-        return class_members(self.only(census.ranked), partial)
-
-    @property
-    def member_rows(self) -> int:
-        """About how many rows `members` has, at most."""
-        return self.census.members + self.census.partial_subscribers
+        return self.only(self.census.members)
 
 
 @dataclass(frozen=True)
@@ -71,7 +55,9 @@ class Outcome:
     Attributes:
         runs: cluster, group_id, member_id, topic, first, step, count; no empty runs.
         rejected: cluster, group_id, code, detail of groups that it cannot plan; null where there are none.
+        complete: whether every partition of every subscribed topic is sure to go to somebody.
     """
 
     runs: DataFrame
     rejected: DataFrame | None = None
+    complete: bool = False

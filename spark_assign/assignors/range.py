@@ -34,10 +34,10 @@ class RangeAssignor:
     def assign(self, groups: Groups) -> Outcome:
         """Plan the groups; see the module's page for the rules. Every group can be planned."""
         if not (groups.fleet.racks_known and groups.census.racked_members):
-            return Outcome(lay_ranges(lay_out(groups.topics, groups)))
+            return Outcome(lay_ranges(lay_out(groups.topics, groups)), complete=True)
         plain, sets = split_by_rack(groups)
         ranges = lay_ranges(lay_out(plain, groups))
-        return Outcome(ranges.unionByName(runs_by_rack(sets, groups)))
+        return Outcome(ranges.unionByName(runs_by_rack(sets, groups)), complete=True)
 
 
 def lay_ranges(line: DataFrame) -> DataFrame:

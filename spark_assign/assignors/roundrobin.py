@@ -45,7 +45,7 @@ class RoundRobinAssignor:
             alike = kinds.where(~F.col("mixed")).drop("mixed")
             mixed = kinds.where(F.col("mixed")).drop("mixed")
             started = start_by_row_number(alike).unionByName(start_by_ring(mixed, groups.members))
-        return Outcome(deal_in_turn(lay_out(started, groups)))
+        return Outcome(deal_in_turn(lay_out(started, groups)), complete=True)
 
 
 def mark_mixed_groups(topics: DataFrame) -> DataFrame:
