@@ -27,7 +27,8 @@ _Assign = Callable[[Group], Assignment]
 def loop(bench: Bench) -> None:
     """Seconds of both for growing fleets, and the size at which Spark overtakes."""
     assigns: dict[str, _Assign] = {"range": range_assignor.assign, "roundrobin": roundrobin_assignor.assign}
-    for name, assign in assigns.items():
+    for name in bench.assignors:
+        assign = assigns[name]
         wins = None
         for groups in (2, 20) if bench.quick else (2, 20, 60, 200, 600):
             shape = Shape(groups, 10, 10, 500)

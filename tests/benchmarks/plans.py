@@ -14,7 +14,6 @@ from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
 
-ASSIGNORS = ("range", "roundrobin")
 Write = Callable[[DataFrame], None]
 
 
@@ -25,7 +24,7 @@ def plan_and_write(bench: Bench, path: Path, assignor: str, write: Write, what: 
 
 def floor(bench: Bench) -> None:
     """(a) plan and write all rows, as a multiple of writing as many rows of the same columns."""
-    for topics in (10, 50):
+    for topics in (10,) if bench.quick else (10, 50):
         shape = Shape(bench.size(2_000, 20), 10, topics, 500)
         _floor_to(bench, shape, "Parquet", bench.to_parquet, "<= 1.3")
         _floor_to(bench, shape, "noop", to_noop, "<= 2.5")
@@ -34,11 +33,11 @@ def floor(bench: Bench) -> None:
 
 def _floor_to(bench: Bench, shape: Shape, sink: str, write: Write, bound: str) -> None:
     path = fleets.written(bench.spark, shape, bench.folder)
-    works = {name: partial(plan_and_write, bench, path, name, write) for name in ASSIGNORS}
+    works = {name: partial(plan_and_write, bench, path, name, write) for name in bench.assignors}
     works["floor"] = partial(write, fleets.floor(bench.spark, shape))
     works["bare"] = partial(write, fleets.bare_floor(bench.spark, shape))
     seconds = bench.in_turns(**works)
-    for name in ASSIGNORS:
+    for name in bench.assignors:
         detail = (
             f"{seconds[name]:.2f} s; floor {seconds['floor']:.2f} s; "
             f"{seconds[name] / seconds['bare']:.2f} x constant strings ({seconds['bare']:.2f} s)"
@@ -50,7 +49,7 @@ def _floor_to(bench: Bench, shape: Shape, sink: str, write: Write, bound: str) -
 def _check(bench: Bench, shape: Shape) -> None:
     """How many seconds of a plan the check of its input takes; and whether it planned every partition."""
     path = fleets.written(bench.spark, shape, bench.folder)
-    for name in ASSIGNORS:
+    for name in bench.assignors:
         planned = plan(fleets.read(bench.spark, path), name).assignments
         rows = planned.count()
         if rows != shape.total:
@@ -59,12 +58,17 @@ def _check(bench: Bench, shape: Shape) -> None:
     bench.report(Result("of that, the check of the tables (in plan())", f"{shape}", seconds, "s"))
 
 
+def _sinks(bench: Bench) -> list[tuple[str, Write]]:
+    sinks: list[tuple[str, Write]] = [("noop", to_noop), ("Parquet", bench.to_parquet)]
+    return sinks[:1] if bench.quick else sinks
+
+
 def runs(bench: Bench) -> None:
     """(b) a billion partitions as runs: never expanded."""
     shape = Shape(bench.size(20_000, 200), 10, 10, 5_000)
     path = fleets.written(bench.spark, shape, bench.folder)
-    for name in ASSIGNORS:
-        for sink, write in (("noop", to_noop), ("Parquet", bench.to_parquet)):
+    for name in bench.assignors:
+        for sink, write in _sinks(bench):
             seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "runs"))["plan"]
             detail = f"stands for {shape.total:,} partitions"
             bench.report(
@@ -84,8 +88,8 @@ def giant(bench: Bench) -> None:
         "one": fleets.written(bench.spark, one, bench.folder),
         "many": fleets.written(bench.spark, many, bench.folder),
     }
-    for name in ASSIGNORS:
-        for sink, write in (("Parquet", bench.to_parquet), ("noop", to_noop)):
+    for name in bench.assignors:
+        for sink, write in _sinks(bench):
             works = {key: partial(plan_and_write, bench, path, name, write) for key, path in paths.items()}
             seconds = bench.in_turns(**works)
             detail = f"{seconds['one']:.2f} s; the fleet {many} {seconds['many']:.2f} s"
