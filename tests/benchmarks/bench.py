@@ -76,6 +76,10 @@ class Bench:
                 seconds[name].append(timed(work))
         return {name: statistics.median(times) for name, times in seconds.items()}
 
+    def forget(self) -> None:
+        """Drop what a plan has cached: the next one, of the same files, would find it and look faster."""
+        self.spark.catalog.clearCache()
+
     def to_parquet(self, table: DataFrame) -> None:
         """Write the table and remove it again."""
         self._scratch += 1
