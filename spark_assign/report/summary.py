@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_assign.sinks.plan_store import StoredPlan

@@ -218,10 +218,15 @@ def test_what_cannot_be_removed_is_logged(
 ) -> None:
     """A file system that only Spark knows: the plan is switched all the same."""
     write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
-    monkeypatch.setattr("spark_assign.sinks.folder.local_path", lambda place: None)
+
+    def unreachable(place: str) -> str:
+        raise OSError("no such file system")
+
+    monkeypatch.setattr("spark_assign.sinks.folder.local_path", unreachable)
     with caplog.at_level(logging.WARNING):
         write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
-    assert "stay (they are in no plan)" in caplog.text or len(attempts(tmp_path, "runs")) == 1
+    assert "stay (they are in no plan): no such file system" in caplog.text
+    assert len(attempts(tmp_path, "runs")) == 2
 
 
 def test_run_ids_are_made_safe_and_stay_different() -> None:

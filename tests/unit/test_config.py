@@ -1,0 +1,113 @@
+"""Settings of the plan job: what is accepted, what wins, and what is said of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_assign import config
+from spark_assign.errors import ConfigError
+from spark_assign.schemas import PLAN_TABLES
+
+MINIMAL = '[fleet]\nlocation = "./fleet"\n[output]\nlocation = "cat.schema"\n'
+
+
+def settings(tmp_path: Path, text: str, **flags: object) -> config.PlanSettings:
+    """Settings from a file with this text."""
+    file = tmp_path / "plan.toml"
+    file.write_text(text)
+    return config.load(file, flags)
+
+
+def test_the_shipped_file_is_valid_and_plans_every_group_of_the_sample() -> None:
+    """conf/plan.toml is the documentation, so it must load."""
+    root = Path(__file__).parents[2]
+    shipped = config.load(root / "conf" / "plan.toml")
+    assert shipped.fleet.location == str(root / "conf" / "sample-fleet")
+    assert shipped.output.location == str(root / "output" / "plan")
+    assert shipped.choice == "range"
+    assert set(shipped.output.tables) == set(PLAN_TABLES)
+
+
+def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) -> None:
+    """Every key that the comments show is taken once its comment sign is away."""
+    text = (Path(__file__).parents[2] / "conf" / "plan.toml").read_text()
+    lines = [
+        line[2:] if line.startswith("# ") and (" = " in line or line.startswith("# [[")) else line
+        for line in text.splitlines()
+    ]
+    top = [
+        line for line in lines if not line.startswith("[[") and not line.startswith(("groups", "assignor"))
+    ]
+    shown = settings(tmp_path, "\n".join(top))
+    assert shown.fail_on == ("rejected",)
+    assert set(shown.output.tables) == {"runs", "moves", "metrics", "rejected"}
+    assert shown.fleet.options == {"sep": ";"}
+
+
+def test_paths_start_from_the_file_and_catalog_names_stay(tmp_path: Path) -> None:
+    """A settings file works wherever it is called from."""
+    loaded = settings(
+        tmp_path, MINIMAL.replace("[output]", 'tables = { owned = "../x", brokers = "a.b" }\n[output]')
+    )
+    assert loaded.fleet.location == str(tmp_path / "fleet")
+    assert loaded.fleet.tables == {"owned": str(tmp_path.parent / "x"), "brokers": "a.b"}
+    assert loaded.output.location == "cat.schema"
+
+
+def test_flags_win_and_a_location_takes_its_table_along(tmp_path: Path) -> None:
+    """Format and options belong to a location: they go with it."""
+    text = MINIMAL.replace("[output]", 'format = "delta"\n[output]') + 'format = "json"\n'
+    kept = settings(tmp_path, "top = 3\n" + text, top=5, fleet={"location": None, "format": "csv"})
+    assert (kept.top, kept.fleet.format, kept.fleet.location) == (5, "csv", str(tmp_path / "fleet"))
+    moved = settings(tmp_path, text, fleet={"location": "x/y"}, output={"location": None})
+    assert (moved.fleet.location, moved.fleet.format) == ("x/y", None)
+    assert moved.output.format == "json"
+
+
+def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> None:
+    """The command line's first, then the file's, then everything else."""
+    text = 'assignor = "configured"\n[[assign]]\ngroups = "a-*"\nassignor = "range"\n' + MINIMAL
+    loaded = settings(tmp_path, text, assign=[{"groups": "b-*", "assignor": "roundrobin"}])
+    assert isinstance(loaded.choice, dict)
+    assert list(loaded.choice.items()) == [("b-*", "roundrobin"), ("a-*", "range"), ("*", "configured")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("assignr = 'range'\n" + MINIMAL, "unknown key assignr. Did you mean assignor"),
+        (MINIMAL + "formt = 'csv'\n", r"unknown key output\.formt. Did you mean format"),
+        ("top = 'ten'\n" + MINIMAL, r"top is 'ten' \(str\), expected a whole number"),
+        ("top = true\n" + MINIMAL, "top is True"),
+        ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
+        ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
+        ("[output]\nlocation = 'a.b'", "there is no fleet: give --fleet"),
+        ("[fleet]\nlocation = 'a.b'", "there is no place for the plan: give --output"),
+        (MINIMAL + "tables = ['assignment']\n", "no such table assignment. Did you mean assignments"),
+        (MINIMAL + "tables = 'runs'\n", "expected a list of strings"),
+        ("fail_on = ['reject']\n" + MINIMAL, "unknown condition reject. Did you mean rejected"),
+        ("[[assign]]\ngroups = 'x'\n" + MINIMAL, "needs both groups and assignor"),
+        ("[[assign]]\ngroup = 'x'\n" + MINIMAL, r"unknown key assign\.group. Did you mean groups"),
+        (
+            MINIMAL.replace("[output]", "options = { n = 1 }\n[output]"),
+            r"fleet\.options .*expected a table of strings",
+        ),
+        (
+            MINIMAL.replace("[output]", "tables = { own = 'x.y' }\n[output]"),
+            "no such table own. Did you mean owned",
+        ),
+        ("a = ", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    """The key, what was expected, and the nearest right one."""
+    with pytest.raises(ConfigError, match=message):
+        settings(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Named with the reason."""
+    with pytest.raises(ConfigError, match=r"nothing\.toml: cannot be read: No such file"):
+        config.load(tmp_path / "nothing.toml")

@@ -1,0 +1,120 @@
+"""The seams of the house: kernels without Spark, assignors without files, jobs without algorithms."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "spark_assign"
+FORBIDDEN_CALLS = {"rdd", "sparkContext", "_jvm", "_jdf", "_jsparkSession", "toPandas"}
+
+
+def sources(*folders: str) -> list[Path]:
+    """All Python files under these folders."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names that a file imports, `from a import b` as a.b."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def importing(paths: list[Path], *prefixes: str) -> list[str]:
+    """Who of these files imports what it should not."""
+    return [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in paths
+        for name in imports(path)
+        if any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+    ]
+
+
+def test_kernels_know_nothing_of_spark() -> None:
+    """Pure NumPy, testable in milliseconds."""
+    assert importing(sources("spark_assign/kernels"), "pyspark") == []
+
+
+def test_assignors_know_nothing_of_files() -> None:
+    """DataFrames in, DataFrames out."""
+    outside = (
+        "spark_assign.sources",
+        "spark_assign.sinks",
+        "spark_assign.report",
+        "spark_assign.config",
+        "jobs",
+    )
+    assert importing(sources("spark_assign/assignors", "spark_assign/kernels"), *outside) == []
+
+
+def test_the_package_does_not_know_its_jobs() -> None:
+    """Jobs call the package, never the other way round."""
+    assert importing(sources("spark_assign"), "jobs", "tests") == []
+
+
+def test_jobs_know_nothing_of_algorithms() -> None:
+    """Parse, load, call, write."""
+    assert importing(sources("jobs"), "spark_assign.kernels", "spark_assign.assignors") == []
+
+
+def test_nothing_that_spark_connect_lacks() -> None:
+    """No RDD, no JVM, no frame pulled to the driver as a whole."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+        for path in sources("spark_assign")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
+    ]
+    assert found == []
+
+
+def test_no_star_imports() -> None:
+    """Every name says where it comes from."""
+    paths = sources("spark_assign", "jobs", "tests")
+    assert [str(path) for path in paths if any(name.endswith(".*") for name in imports(path))] == []
+
+
+def test_files_stay_small() -> None:
+    """A file is read in one sitting."""
+    assert [
+        str(path) for path in sources("spark_assign", "jobs") if len(path.read_text().splitlines()) > 400
+    ] == []
+
+
+def test_unit_tests_never_start_spark() -> None:
+    """Neither a session of their own nor the shared fixture."""
+    found = []
+    for path in sources("tests/unit"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and "spark" in {argument.arg for argument in node.args.args}:
+                found.append(f"{path.name}: {node.name} takes the spark fixture")
+            if isinstance(node, ast.Name) and node.id in ("SparkSession", "SparkContext"):
+                found.append(f"{path.name}:{node.lineno}: {node.id}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "module", ["spark_assign", "spark_assign.sinks.plan_store", "spark_assign.sources.tables"]
+)
+def test_importing_configures_nothing_and_starts_nothing(module: str) -> None:
+    """No session, no logging handler, no file."""
+    check = (
+        f"import logging, sys, {module}; from pyspark.sql import SparkSession; "
+        "assert SparkSession.getActiveSession() is None; "
+        "from pyspark import SparkContext; assert SparkContext._active_spark_context is None; "
+        "assert logging.getLogger().handlers == []; assert logging.getLogger('spark_assign').handlers == []"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
