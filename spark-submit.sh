@@ -12,6 +12,7 @@ Usage: ./spark-submit.sh [options] JOB [arguments of the job]
 
 Jobs (each explains itself: ./spark-submit.sh JOB --help):
 $(list_jobs)
+  FILE.py    a script of your own, with spark_assign shipped to the executors
 
 Options (before JOB):
   --env NAME        Spark settings from conf/spark/NAME.conf: $(list_environments) (default: local)
@@ -167,11 +168,13 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 if [[ $# -eq 0 ]]; then usage; exit 0; fi
-job="$1"; shift
+job="$1"
 job_file="$ROOT/jobs/$job.py"
+[[ "$job" == *.py ]] && job_file="$job" job="$(basename "$job" .py)"
 if [[ ! -f "$job_file" || "$job" == _* ]]; then
-  say "spark-submit.sh: there is no job '$job'. Jobs:"; list_jobs >&2; exit 2
+  say "spark-submit.sh: there is no job '$1'. Jobs:"; list_jobs >&2; exit 2
 fi
+shift
 if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
   fail "there is no environment '$environment'. Known: $(list_environments) (conf/spark/*.conf)" 2
 fi

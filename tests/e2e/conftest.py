@@ -1,0 +1,62 @@
+"""Calls of ./spark-submit.sh as a user makes them, and a fleet small enough for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+Submit = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def submit() -> Submit:
+    """A function: arguments of spark-submit.sh to the finished process. Called from another folder."""
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHONPATH", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    }
+
+    def call(*arguments: str, cwd: str = "/") -> subprocess.CompletedProcess[str]:
+        command = [str(ROOT / "spark-submit.sh"), *arguments]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False
+        )
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two groups that can be planned, and one that lists a member twice."""
+    folder = tmp_path_factory.mktemp("fleet")
+    topics = [("orders", 6), ("clicks", 3), ("audit", 2)]
+    members = [("payments", "p1"), ("payments", "p2"), ("payments", "p3"), ("web", "w1"), ("web", "w2")]
+    listens = {"payments": ["orders", "clicks"], "web": ["clicks", "audit"]}
+    lines = {
+        "topics": ["cluster,topic,partitions", *(f"c,{topic},{count}" for topic, count in topics)],
+        "members": [
+            "cluster,group_id,member_id",
+            *(f"c,{group},{member}" for group, member in members),
+            "c,twice,m",
+            "c,twice,m",
+        ],
+        "subscriptions": [
+            "cluster,group_id,member_id,topic",
+            *(f"c,{group},{member},{topic}" for group, member in members for topic in listens[group]),
+        ],
+        "owned": [
+            "cluster,group_id,member_id,topic,partition",
+            "c,payments,p1,orders,0",
+            "c,payments,p2,orders,1",
+        ],
+    }
+    for name, rows in lines.items():
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    return str(folder)

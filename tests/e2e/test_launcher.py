@@ -1,0 +1,104 @@
+"""The launcher and the plan job from outside: what is printed, what is written, how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ROOT, Submit
+
+pytestmark = pytest.mark.spark
+
+
+def test_without_arguments_the_launcher_lists_its_jobs(submit: Submit) -> None:
+    """The first thing that a new user sees."""
+    done = submit()
+    assert done.returncode == 0
+    assert "plan       Plan every group of a fleet" in done.stdout
+    assert "kubernetes, local, standalone, yarn" in done.stdout
+
+
+def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit) -> None:
+    """One command, a readable summary, exit code 0, and nothing of Spark's own noise."""
+    done = submit("plan")
+    assert done.returncode == 0, done.stderr
+    assert "groups planned, 0 rejected" in done.stdout
+    assert f"Written to {ROOT}/output/plan" in done.stdout
+    assert " WARN " not in done.stderr
+
+
+def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
+    """Quoted, complete, and independent of folder and environment."""
+    done = submit("--conf", "spark.app.name=a b", "--dry-run", "plan", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--py-files" in done.stdout
+    assert len(done.stdout.strip().splitlines()) == 1
+    pasted = subprocess.run(
+        ["bash", "-c", done.stdout], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert pasted.returncode == 0, pasted.stderr
+    assert "--run-id" in pasted.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plann"], "there is no job 'plann'"),
+        (["--env", "mesos", "plan"], "there is no environment 'mesos'"),
+        (["--env", "standalone", "plan"], "does not say where the cluster is"),
+        (["--nonsense"], "unknown option --nonsense"),
+        (["plan", "--nonsense"], "unrecognized arguments"),
+        (["plan", "--config", "/nothing.toml"], "/nothing.toml: cannot be read"),
+        (["plan", "--table", "owned"], "--table owned: expected NAME=VALUE"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:
+    """Found before a session is started."""
+    done = submit(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+
+
+def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
+    """Every missing table with where it was looked for; no traceback."""
+    done = submit("plan", "--fleet", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert done.returncode == 2, done.stderr
+    assert "members: looked for members.parquet, members.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_rejected_groups_are_exit_code_1_where_the_user_asks(
+    submit: Submit, fleet: str, tmp_path: Path
+) -> None:
+    """The plan is written all the same, by pattern, under the name given, in the format given."""
+    done = submit(
+        *("plan", "--fleet", "fleet", "--output", "out", "--run-id", "r", "--fail-on", "rejected"),
+        *("--assign", "pay*=roundrobin", "--output-format", "json", "--tables", "assignments"),
+        cwd=_beside(fleet, tmp_path),
+    )
+    assert done.returncode == 1, done.stderr
+    assert "2 groups planned, 1 rejected" in done.stdout
+    assert "c/twice:" in done.stdout
+    files = (tmp_path / "out" / "assignments" / "run_id=r").glob("attempt=*/*.json")
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert len(rows) == 14
+    assert {row["topic"] for row in rows if row["member_id"] == "p1"} == {"orders", "clicks"}
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_failure_is_exit_code_3(submit: Submit, fleet: str) -> None:
+    """What nobody can plan for: one clear line."""
+    done = submit("plan", "--fleet", fleet, "--output", "/dev/null/out")
+    assert done.returncode == 3, done.stderr
+    assert "plan failed: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _beside(fleet: str, folder: Path) -> str:
+    """A folder from which the fleet is called `fleet`."""
+    (folder / "fleet").symlink_to(fleet)
+    (folder / "out").mkdir()
+    return str(folder)
