@@ -123,9 +123,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _check(given: Any, kinds: Mapping[str, Any], prefix: str, origin: str) -> None:
     """Every key is known and every value of its kind."""
     if not isinstance(given, dict):
-        raise ConfigError(
-            f"{origin}: {prefix.rstrip('.')} is {_seen(given)}, expected a table of {', '.join(kinds)}"
-        )
+        raise ConfigError(f"{origin}: {prefix.rstrip('.')} is {_seen(given)}, expected a table of {', '.join(kinds)}")
     for key, value in given.items():
         if key not in kinds:
             raise ConfigError(f"{origin}: unknown key {prefix}{key}. {_known(key, kinds)}")

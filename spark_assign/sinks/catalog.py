@@ -36,9 +36,7 @@ class CatalogTarget:
         marked = frame.withColumn("run_id", F.lit(run_id)).withColumn("attempt", F.lit(attempt))
         self._append(f"{self.output}.{table}", marked, format, options, _KEYS)
 
-    def read(
-        self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]
-    ) -> DataFrame:
+    def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
         """One table of one attempt, without the columns that mark it."""
         frame = self.spark.table(f"{self.output}.{table}")
         mine = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))

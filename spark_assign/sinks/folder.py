@@ -36,9 +36,7 @@ class FolderTarget:
         settings = {**(CSV_WRITE if format == "csv" else {}), **options}
         frame.write.format(format or "parquet").options(**settings).save(self._path(table, run_id, attempt))
 
-    def read(
-        self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]
-    ) -> DataFrame:
+    def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
         """One table of one attempt."""
         reader = self.spark.read.format(format or "parquet")
         if format in ("csv", "json"):

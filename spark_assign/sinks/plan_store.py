@@ -138,9 +138,7 @@ def write_plan(
             if name == "runs":
                 plan = plan.with_runs(target.read(name, run_id, attempt, format, dict(options or {})))
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
-        rows = _count(
-            {name: target.read(name, run_id, attempt, format, dict(options or {})) for name in tables}
-        )
+        rows = _count({name: target.read(name, run_id, attempt, format, dict(options or {})) for name in tables})
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,

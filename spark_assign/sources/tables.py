@@ -24,9 +24,7 @@ from spark_assign.sources import text
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
-_NOT_THERE = re.compile(
-    r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE
-)
+_NOT_THERE = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,7 @@ def _in_folder(spark: SparkSession, location: str, format: str | None) -> dict[s
         candidates = [*single, *([f"{table}/"] if inside else [])]
         if len(candidates) > 1:
             raise SourceError(
-                f"{table}: {location} has it more than once: {', '.join(candidates)}. "
-                "Leave one, or choose by format"
+                f"{table}: {location} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
             )
         if single:
             found[table] = _Place(join(root, single[0]), _kind(single[0]))
@@ -142,9 +139,7 @@ def _single(spark: SparkSession, table: str, place: str, format: str | None) -> 
     """A table that the caller has placed himself; it must be there."""
     if not is_path(place):
         if not _in_any_catalog(spark, place):
-            raise SourceError(
-                f"{table}: the catalog has no table {place}. Is it a path? Then write ./{place}"
-            )
+            raise SourceError(f"{table}: the catalog has no table {place}. Is it a path? Then write ./{place}")
         return _Place(place)
     format = format or _kind(place) or _kind_of_all(place, _files(spark, place))
     return _Place(for_spark(place), format)

@@ -38,9 +38,7 @@ class Check:
     rows: DataFrame
 
 
-def read_csv(
-    spark: SparkSession, table: str, path: str, options: Mapping[str, str]
-) -> tuple[DataFrame, Check]:
+def read_csv(spark: SparkSession, table: str, path: str, options: Mapping[str, str]) -> tuple[DataFrame, Check]:
     """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
@@ -67,9 +65,7 @@ def read_csv(
         for name in columns
         if name in types and not isinstance(types[name], StringType)
     ]
-    ragged = F.when(
-        F.col(_MALFORMED).isNotNull(), F.lit(f"{table}: the row does not have {len(columns)} fields")
-    )
+    ragged = F.when(F.col(_MALFORMED).isNotNull(), F.lit(f"{table}: the row does not have {len(columns)} fields"))
     fields = [F.concat(F.lit(f"{name}="), F.coalesce(_text(name), F.lit(""))) for name in columns]
     check = raw.select(
         F.col("_metadata.file_name").alias("file"),
@@ -79,9 +75,7 @@ def read_csv(
     return raw.select(*typed), Check(table, check.where("problem is not null"))
 
 
-def read_json(
-    spark: SparkSession, table: str, path: str, options: Mapping[str, str]
-) -> tuple[DataFrame, Check]:
+def read_json(spark: SparkSession, table: str, path: str, options: Mapping[str, str]) -> tuple[DataFrame, Check]:
     """A file or folder of json lines, one object a row; fields that the schema does not know are ignored."""
     columns = [StructField(field.name, field.dataType) for field in INPUT_TABLES[table].fields]
     names = [field.name for field in columns]
@@ -108,9 +102,7 @@ def verify(checks: Sequence[Check]) -> None:
     if not checks:
         return
     columns = ["file", "problem", "record"]
-    found = [
-        check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in checks
-    ]
+    found = [check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in checks]
     try:
         rows = reduce(DataFrame.unionByName, found).collect()
     except PySparkException as error:
@@ -119,8 +111,7 @@ def verify(checks: Sequence[Check]) -> None:
     if not rows:
         return
     lines = [
-        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, "
-        f"in {row['file']}: {row['record']}"
+        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, in {row['file']}: {row['record']}"
         for row in rows
     ]
     more = "\n  - … and more" if len(rows) > _SHOWN else ""
