@@ -47,9 +47,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     add("--output", metavar="PLACE", help="folder, URI or catalog prefix for the plan")
     add("--output-format", metavar="NAME", help="parquet, csv, json, or any that Spark knows")
-    add(
-        "--output-option", metavar="K=V", action="append", help="a writer option of Spark; may be given again"
-    )
+    add("--output-option", metavar="K=V", action="append", help="a writer option of Spark; may be given again")
     add("--tables", metavar="A,B,…", help="what to write besides metrics and rejected (default: everything)")
     add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
     add("--fail-on", metavar="WHAT", action="append", help='exit code 1 for: "rejected" groups')
@@ -63,15 +61,13 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
     fleet = {"location": options.fleet, "format": options.format}
     output = {"location": options.output, "format": options.output_format}
     return {
-        "fleet": fleet
-        | {"options": pairs("--option", options.option), "tables": pairs("--table", options.table)},
+        "fleet": fleet | {"options": pairs("--option", options.option), "tables": pairs("--table", options.table)},
         "output": output
         | {"options": pairs("--output-option", options.output_option)}
         | {"tables": options.tables.split(",") if options.tables else None},
         "assignor": options.assignor,
         "assign": [
-            {"groups": glob, "assignor": name}
-            for glob, name in (pairs("--assign", options.assign) or {}).items()
+            {"groups": glob, "assignor": name} for glob, name in (pairs("--assign", options.assign) or {}).items()
         ],
         "run_id": options.run_id,
         "fail_on": options.fail_on,

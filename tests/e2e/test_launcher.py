@@ -70,9 +70,7 @@ def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_rejected_groups_are_exit_code_1_where_the_user_asks(
-    submit: Submit, fleet: str, tmp_path: Path
-) -> None:
+def test_rejected_groups_are_exit_code_1_where_the_user_asks(submit: Submit, fleet: str, tmp_path: Path) -> None:
     """The plan is written all the same, by pattern, under the name given, in the format given."""
     done = submit(
         *("plan", "--fleet", "fleet", "--output", "out", "--run-id", "r", "--fail-on", "rejected"),

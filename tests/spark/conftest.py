@@ -20,9 +20,7 @@ def small_fleet(spark: SparkSession) -> Callable[..., Fleet]:
         if bad_group:
             members += [("c", "twice", "m"), ("c", "twice", "m")]
         return Fleet(
-            topics=spark.createDataFrame(
-                [("c", "orders", orders)], "cluster string, topic string, partitions int"
-            ),
+            topics=spark.createDataFrame([("c", "orders", orders)], "cluster string, topic string, partitions int"),
             members=spark.createDataFrame(members, "cluster string, group_id string, member_id string"),
             subscriptions=spark.createDataFrame(
                 subscriptions, "cluster string, group_id string, member_id string, topic string"

@@ -39,9 +39,7 @@ def rows(frame: object) -> list[dict[str, object]]:
     return sorted((row.asDict() for row in frame.collect()), key=str)  # type: ignore[attr-defined]
 
 
-def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
     """Columns come in any order, quotes are doubled, lists are text, extra columns stay."""
     fleet = read_fleet(spark, write(tmp_path, CSV))
     assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2}
@@ -53,9 +51,7 @@ def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(
     assert [row.replicas for row in fleet.replicas.orderBy("partition").collect()] == [[1, 2, 3], [2], [3, 1]]
 
 
-def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(spark: SparkSession, tmp_path: Path) -> None:
     """Kafka knows empty ids, so the two must not be mixed up."""
     fleet = read_fleet(spark, write(tmp_path, CSV))
     ids = {row.member_id: row.group_instance_id for row in fleet.members.collect()}
@@ -64,9 +60,7 @@ def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(
 
 @pytest.mark.parametrize("format", ["parquet", "json", "csv"])
 @pytest.mark.parametrize("named", [True, False], ids=["format given", "format found"])
-def test_folders_written_by_spark_are_read_back(
-    spark: SparkSession, tmp_path: Path, format: str, named: bool
-) -> None:
+def test_folders_written_by_spark_are_read_back(spark: SparkSession, tmp_path: Path, format: str, named: bool) -> None:
     """A folder a table, in each format, is the same fleet."""
     source = read_fleet(spark, write(tmp_path / "csv", CSV))
     for name in ("topics", "members", "subscriptions", "replicas"):
@@ -82,9 +76,7 @@ def test_folders_written_by_spark_are_read_back(
     assert fleet.brokers is None
 
 
-def test_a_uri_is_listed_by_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_uri_is_listed_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the driver cannot see the files, Spark's own listing finds the tables."""
     folder = write(tmp_path / "a fleet", CSV)
     monkeypatch.setattr("spark_assign.sources.tables.local_path", lambda place: None)
@@ -117,9 +109,7 @@ def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> No
         read_fleet(spark, "fleet_read", tables={"owned": "fleet_read.nothing"})
 
 
-def test_all_missing_tables_are_named_with_where_they_were_looked_for(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_all_missing_tables_are_named_with_where_they_were_looked_for(spark: SparkSession, tmp_path: Path) -> None:
     """One error for everything that is missing."""
     location = write(tmp_path, {"topics": CSV["topics"]})
     with pytest.raises(SourceError) as error:
@@ -140,9 +130,7 @@ def test_a_table_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
     assert read_fleet(spark, location, format="csv").topics.count() == 2
 
 
-def test_csv_values_that_do_not_parse_are_named_with_column_and_row(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: SparkSession, tmp_path: Path) -> None:
     """Never silently null: all faulty tables at once."""
     bad = {
         "topics": "cluster,topic,partitions\nc,orders,three\nc,clicks,2\nc,huge,3000000000\n",
@@ -161,9 +149,7 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(
     assert 'replicas.replicas: "1,x" is not a list of ints' in message
 
 
-def test_json_values_that_do_not_parse_are_named_with_column_and_row(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_json_values_that_do_not_parse_are_named_with_column_and_row(spark: SparkSession, tmp_path: Path) -> None:
     """A string for an int, a fraction, and a line that is no json."""
     write(tmp_path, {name: CSV[name] for name in ("members", "subscriptions")})
     lines = [

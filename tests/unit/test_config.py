@@ -37,9 +37,7 @@ def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) ->
         line[2:] if line.startswith("# ") and (" = " in line or line.startswith("# [[")) else line
         for line in text.splitlines()
     ]
-    top = [
-        line for line in lines if not line.startswith("[[") and not line.startswith(("groups", "assignor"))
-    ]
+    top = [line for line in lines if not line.startswith("[[") and not line.startswith(("groups", "assignor"))]
     shown = settings(tmp_path, "\n".join(top))
     assert shown.fail_on == ("rejected",)
     assert set(shown.output.tables) == {"runs", "moves", "metrics", "rejected"}
@@ -48,9 +46,7 @@ def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) ->
 
 def test_paths_start_from_the_file_and_catalog_names_stay(tmp_path: Path) -> None:
     """A settings file works wherever it is called from."""
-    loaded = settings(
-        tmp_path, MINIMAL.replace("[output]", 'tables = { owned = "../x", brokers = "a.b" }\n[output]')
-    )
+    loaded = settings(tmp_path, MINIMAL.replace("[output]", 'tables = { owned = "../x", brokers = "a.b" }\n[output]'))
     assert loaded.fleet.location == str(tmp_path / "fleet")
     assert loaded.fleet.tables == {"owned": str(tmp_path.parent / "x"), "brokers": "a.b"}
     assert loaded.output.location == "cat.schema"

@@ -86,9 +86,7 @@ def test_no_star_imports() -> None:
 
 def test_files_stay_small() -> None:
     """A file is read in one sitting."""
-    assert [
-        str(path) for path in sources("spark_assign", "jobs") if len(path.read_text().splitlines()) > 400
-    ] == []
+    assert [str(path) for path in sources("spark_assign", "jobs") if len(path.read_text().splitlines()) > 400] == []
 
 
 def test_unit_tests_never_start_spark() -> None:
@@ -103,9 +101,7 @@ def test_unit_tests_never_start_spark() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "module", ["spark_assign", "spark_assign.sinks.plan_store", "spark_assign.sources.tables"]
-)
+@pytest.mark.parametrize("module", ["spark_assign", "spark_assign.sinks.plan_store", "spark_assign.sources.tables"])
 def test_importing_configures_nothing_and_starts_nothing(module: str) -> None:
     """No session, no logging handler, no file."""
     check = (
@@ -114,7 +110,5 @@ def test_importing_configures_nothing_and_starts_nothing(module: str) -> None:
         "from pyspark import SparkContext; assert SparkContext._active_spark_context is None; "
         "assert logging.getLogger().handlers == []; assert logging.getLogger('spark_assign').handlers == []"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
