@@ -141,8 +141,8 @@ def _tls(properties: Mapping[str, str]) -> dict[str, Any]:
         kind = properties.get(f"{store}.type", "JKS").upper()
         if kind != "PEM":
             raise ConfigError(
-                f"{store}.type: expected PEM, found {kind}. Convert the store (keytool -importkeystore to PKCS12, "
-                "openssl pkcs12 to PEM) and name the PEM file"
+                f"{store}.type: expected PEM, found {kind}. Convert the store "
+                "(keytool -importkeystore to PKCS12, then openssl pkcs12 to PEM) and name the PEM file"
             )
         found.update(dict.fromkeys(ours, location))
     inline = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")

@@ -1,11 +1,11 @@
-"""A snapshot of a running cluster: everything a Fleet needs, and the offsets beside it, in a handful of requests.
+"""A snapshot of a running cluster: what a Fleet needs, and offsets beside it, in a handful of requests.
 
 1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups a request.
 3. OffsetFetch, 50 groups a request; ListOffsets, 5,000 partitions a request, at their leaders.
 
-Brokers are asked at the same time, each with a few requests in flight. See docs/snapshot.md for what each column
-means and why it is read with this client.
+Brokers are asked at the same time, each with a few requests in flight. See docs/snapshot.md for what each
+column means and why it is read with this client.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def snapshot(
     properties: Mapping[str, str] | None = None,
     groups: str | None = None,
     topics: str | None = None,
+    connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
     """Read one cluster.
@@ -42,22 +43,24 @@ def snapshot(
         cluster: the name for the `cluster` column; None takes the cluster's own id.
         properties: security and time-outs under a Java client's property names.
         groups: glob pattern over group ids; None is every group.
-        topics: glob pattern over topic names; None is every topic, internal ones too. A topic that a read group
+        topics: glob pattern over topic names; None is every topic, internal ones too. A topic that a read
+        group
             subscribes to or owns is always kept, so that plans stay right.
+        connect_timeout_s: how long to look for a bootstrap server that answers.
         progress: told in a line what has been read so far.
 
     Raises:
-        SourceError: no connection, or a broker that does not list its groups. Never for one group: what cannot
+        SourceError: no connection, or a broker that does not list its groups. Never for one group: what
+        cannot
             be described is in `undescribed`.
         ConfigError: properties that this client cannot honour.
     """
-    with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
+    with ClusterConnection(bootstrap_servers, settings(properties or {}), connect_timeout_s) as connection:
         metadata = connection.ask_any(MetadataRequest(topics=None, allow_auto_topic_creation=False))
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
-        brokers = sorted(broker.node_id for broker in metadata.brokers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
-        progress(f"read {len(brokers)} brokers and {len(readable)} topics")
-        listed = kafka_groups.listed(connection, brokers, groups)
+        progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
+        listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
         plannable = {group_id: group for group_id, group in listed.items() if group.plannable}
         kafka_groups.describe(connection, listed, readable.keys(), rows, progress)

@@ -1,22 +1,30 @@
 """Many requests to many brokers of one cluster at once, over kafka-python's connections.
 
-The public admin client asks one broker after the other and lacks ConsumerGroupDescribe, so this goes one layer
-down, to `kafka.net` (connections, TLS, SASL, versions stay the library's). All of that is in this one file.
+The public admin client asks one broker after the other and lacks ConsumerGroupDescribe, so this goes one
+layer down, to `kafka.net` (connections, TLS, SASL, versions stay the library's). All of that is in this one
+file.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    SaslAuthenticationFailedError,
+)
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from spark_assign.errors import SourceError
-from spark_assign.sources.client_properties import hidden
+from spark_assign.sources.client_properties import Secret, hidden
 
 T = TypeVar("T")
 
@@ -25,6 +33,7 @@ LANES = 4
 
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
+_TURN_S = 5
 
 
 class ClusterConnection:
@@ -48,11 +57,17 @@ class ClusterConnection:
         self._net: Any = NetworkSelector(**known)
         self._manager: Any = KafkaConnectionManager(self._net, **known)
         self._net.start()
+        self._quiet = _NoDebug() if any(isinstance(value, Secret) for value in settings.values()) else None
+        for logger in _client_loggers() if self._quiet else []:
+            logger.addFilter(self._quiet)
         try:
-            self._manager.bootstrap(timeout_s * 1000)
-        except Exception as error:
+            self._bootstrap(time.monotonic() + timeout_s)
+        except KafkaError as error:
             self.close()
-            raise self.failed("no bootstrap server answered", error) from None
+            raise self.failed("no connection", error) from None
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> ClusterConnection:
         return self
@@ -64,6 +79,29 @@ class ClusterConnection:
         """Close every connection."""
         self._manager.close()
         self._net.stop()
+        for logger in _client_loggers() if self._quiet else []:
+            logger.removeFilter(self._quiet)
+
+    def _bootstrap(self, deadline: float) -> None:
+        """Bootstrap in short turns: the library keeps a refused password to itself and goes on trying."""
+        while True:
+            try:
+                self._manager.bootstrap(min(_TURN_S, max(deadline - time.monotonic(), 1)) * 1000)
+                return
+            except KafkaTimeoutError as error:
+                reason = self._manager.run(self._why_not) or error
+                if isinstance(reason, SaslAuthenticationFailedError) or time.monotonic() > deadline:
+                    raise reason from None
+
+    async def _why_not(self) -> KafkaError | None:
+        """What the first bootstrap server says now, None if it lets us in."""
+        node = self._manager.cluster.bootstrap_brokers()[0].node_id
+        self._manager.reset_backoff(node)
+        try:
+            await self._manager.get_connection(node, timeout_ms=_TURN_S * 1000, refresh_metadata_on_err=False)
+        except KafkaError as error:
+            return error
+        return None
 
     def failed(self, what: str, error: BaseException) -> SourceError:
         """An error that names the cluster, without secrets."""
@@ -72,6 +110,10 @@ class ClusterConnection:
             f"Kafka at {self._bootstrap_servers}: {what} ({said}). "
             "Check --bootstrap-server and the security settings of the properties file."
         )
+
+    def brokers(self) -> list[int]:
+        """The ids of the brokers that are there, ascending."""
+        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def newest(self, request: type) -> int:
         """The newest version of an API that both sides know."""
@@ -127,6 +169,17 @@ class ClusterConnection:
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
         raise AssertionError("unreachable")
+
+
+class _NoDebug(logging.Filter):
+    """At DEBUG the client logs every request with its bytes, the SASL token (for PLAIN: the password) too."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno > logging.DEBUG
+
+
+def _client_loggers() -> list[logging.Logger]:
+    return [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith("kafka.")]
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

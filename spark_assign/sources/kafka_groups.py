@@ -1,15 +1,15 @@
 """Groups of a cluster: listed from every broker, described in batches by the broker that coordinates them.
 
-ListGroups answers with the groups that the asked broker coordinates, so no coordinator has to be looked up. A group
-in the middle of a rebalance shows no subscriptions; it is asked again for a few seconds. What fails for good is
-reported per group and stops nothing.
+ListGroups answers with the groups that the asked broker coordinates, so no coordinator has to be looked up. A
+group in the middle of a rebalance shows no subscriptions; it is asked again for a few seconds. What fails for
+good is reported per group and stops nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
+from spark_assign.errors import SourceError
 from spark_assign.sources import kafka_connection
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
@@ -52,9 +53,13 @@ class ListedGroup:
         return self.group_type in ("classic", "consumer")
 
 
-def listed(connection: ClusterConnection, brokers: Collection[int], pattern: str | None) -> dict[str, ListedGroup]:
-    """The groups whose id matches the glob pattern (None: all), by id. Raises SourceError if a broker is silent."""
+def listed(connection: ClusterConnection, pattern: str | None) -> dict[str, ListedGroup]:
+    """The groups whose id matches the glob pattern (None: all), by id.
+
+    Raises SourceError if a broker is silent: its groups would be missing without a trace.
+    """
     found: dict[str, ListedGroup] = {}
+    brokers = connection.brokers()
     answers = connection.ask([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
     for broker, answer in zip(brokers, answers, strict=True):
         fault = answer if isinstance(answer, Exception) else _fault(answer.error_code)
@@ -77,50 +82,66 @@ def _listed(group: Any, broker: int) -> ListedGroup:
 def ask_per_group(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
-    request: Callable[[list[str]], Any],
-    read: Callable[[list[str], Any], Iterable[tuple[str, Any]]],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
     progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask each group's coordinator, many groups a request; ask again what may settle.
 
-    `read` takes the ids and the answer and gives (group_id, value or exception). Returns the values and, for the
-    groups that have none, what was said.
+    `read` takes the ids and the answer and gives (group_id, value or exception). Returns the values and, for
+    the groups that have none, what was said.
     """
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
-        by_broker: dict[int, list[str]] = defaultdict(list)
-        for group in pending.values():
-            by_broker[group.broker].append(group.group_id)
-        asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
-        done = 0
-
-        def answered(position: int, asked: list[tuple[int, list[str]]] = asked) -> None:
-            nonlocal done
-            done += len(asked[position][1])
-            progress(f"{done} of {sum(len(ids) for _, ids in asked)} groups")
-
-        answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
-        again: set[str] = set()
-        for (_, ids), answer in zip(asked, answers, strict=True):
-            results = [(group_id, answer) for group_id in ids] if isinstance(answer, Exception) else read(ids, answer)
-            for group_id, value in results:
-                if not isinstance(value, Exception):
-                    values[group_id] = value
-                    faults.pop(group_id, None)
-                    continue
-                faults[group_id] = f"{type(value).__name__}: {value}"
-                if getattr(value, "retriable", False):
-                    again.add(group_id)
+        again = []
+        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, progress):
+            if not isinstance(value, Exception):
+                values[group_id] = value
+                faults.pop(group_id, None)
+                continue
+            faults[group_id] = f"{type(value).__name__}: {value}"
+            if getattr(value, "retriable", False):
+                again.append(group_id)
         if not again or attempt == ATTEMPTS:
             break
         kafka_connection.wait(PAUSE_S)
         # A coordinator that moved shows in a fresh list; a group that is gone keeps its fault.
-        now = listed(connection, sorted({group.broker for group in groups.values()}), None)
+        try:
+            now = listed(connection, None)
+        except SourceError:
+            break
         pending = {group_id: now[group_id] for group_id in again if group_id in now}
     return values, faults
+
+
+def _ask_once(
+    connection: ClusterConnection,
+    groups: Collection[ListedGroup],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
+    batch: int,
+    progress: Progress,
+) -> Iterator[tuple[str, Any]]:
+    by_broker: dict[int, list[str]] = defaultdict(list)
+    for group in groups:
+        by_broker[group.broker].append(group.group_id)
+    asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
+    done = 0
+
+    def answered(position: int) -> None:
+        nonlocal done
+        done += len(asked[position][1])
+        progress(f"{done} of {len(groups)} groups")
+
+    answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
+    for (_, ids), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, Exception):
+            yield from ((group_id, answer) for group_id in ids)
+        else:
+            yield from read(ids, answer)
 
 
 def describe(
@@ -130,9 +151,10 @@ def describe(
     rows: SnapshotRows,
     progress: Progress,
 ) -> None:
-    """Add groups, members, subscriptions and owned_runs of every listed group, undescribed for those that fail.
+    """Add groups, members, subscriptions, owned_runs of every listed group; undescribed for those that fail.
 
-    `topics` are the topic names of the cluster, for subscriptions by pattern that the broker resolves (KIP-848).
+    `topics` are the topic names of the cluster, for subscriptions by pattern that the broker resolves
+    (KIP-848).
     """
     described: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -144,12 +166,10 @@ def describe(
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
         names = "groups" if kind == "classic" else "group_ids"
 
-        def ask(ids: list[str], request: type = request, names: str = names) -> Any:
-            return request(**{names: ids, "include_authorized_operations": False})
+        def ask(ids: Sequence[str], request: type = request, names: str = names) -> Any:
+            return request(**{names: list(ids), "include_authorized_operations": False})
 
-        def read(
-            ids: list[str], answer: Any, reader: Callable[[Any], Any] = reader
-        ) -> Iterable[tuple[str, Any]]:
+        def read(ids: Sequence[str], answer: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
             return [(group.group_id, reader(group)) for group in answer.groups]
 
         def report(done: str, kind: str = kind) -> None:
@@ -256,9 +276,7 @@ def _kip848(group: Any, topics: Collection[str]) -> _Group | Exception:
 
 def _kip848_member(member: Any, topics: Collection[str]) -> _Member:
     owned = tuple(
-        (topic.topic_name, partition)
-        for topic in member.assignment.topic_partitions
-        for partition in topic.partitions
+        (topic.topic_name, partition) for topic in member.assignment.topic_partitions for partition in topic.partitions
     )
     named = list(member.subscribed_topic_names)
     if member.subscribed_topic_regex:

@@ -1,9 +1,9 @@
-"""Committed offsets of many groups a request (OffsetFetch v8, KIP-709), end offsets by each partition's leader."""
+"""Committed offsets, many groups a request (OffsetFetch v8, KIP-709); end offsets, each leader its own."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
@@ -29,22 +29,29 @@ def committed(
     """Every committed offset by group, and what the coordinator said of groups that have no answer."""
     many = connection.newest(OffsetFetchRequest) >= 8
 
-    def ask(ids: list[str]) -> Any:
+    def ask(ids: Sequence[str]) -> Any:
         if many:
             fetch = OffsetFetchRequest.OffsetFetchRequestGroup
             return OffsetFetchRequest(
-                groups=[fetch(group_id=group_id, topics=None) for group_id in ids], min_version=8, max_version=8
+                groups=[fetch(group_id=group_id, topics=None) for group_id in ids],
+                min_version=8,
+                max_version=8,
             )
         return OffsetFetchRequest(group_id=ids[0], topics=None, min_version=2, max_version=7)
 
-    def read(ids: list[str], answer: Any) -> Iterable[tuple[str, Any]]:
+    def read(ids: Sequence[str], answer: Any) -> Iterable[tuple[str, Any]]:
         # Before version 8 the answer is of one group and does not name it.
         parts = [(group.group_id, group) for group in answer.groups] if many else [(ids[0], answer)]
         for group_id, part in parts:
             yield group_id, errors.for_code(part.error_code)() if part.error_code else _offsets(part)
 
     return ask_per_group(
-        connection, groups, ask, read, FETCH_BATCH if many else 1, lambda done: progress(f"read offsets: {done}")
+        connection,
+        groups,
+        ask,
+        read,
+        FETCH_BATCH if many else 1,
+        lambda done: progress(f"read offsets: {done}"),
     )
 
 
@@ -100,8 +107,7 @@ def _list_offsets(partitions: Iterable[TopicPartition]) -> Any:
             topic_of(
                 name=topic,
                 partitions=[
-                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=_LATEST)
-                    for number in numbers
+                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=_LATEST) for number in numbers
                 ],
             )
             for topic, numbers in by_topic.items()

@@ -1,4 +1,4 @@
-"""What was read of one cluster, whichever way: from the cluster itself, or from text that its tools printed."""
+"""What was read of one cluster, whichever way: from the cluster itself, or from its tools' text."""
 
 from __future__ import annotations
 

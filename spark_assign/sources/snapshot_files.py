@@ -29,7 +29,7 @@ SUMMARY = "snapshot.json"
 
 
 def write_folder(snapshot: Snapshot, folder: str | Path, format: str = "parquet") -> None:
-    """Write `<table>.<format>` for each table (json: a row a line; csv: `replicas` as `1,2,3`) and the summary.
+    """Write `<table>.<format>` for each table and the summary; json: a row a line, csv: lists as `1,2,3`.
 
     Raises ConfigError where the folder holds something that is no snapshot, SourceError where it cannot be
     written.
@@ -56,7 +56,7 @@ def write_folder(snapshot: Snapshot, folder: str | Path, format: str = "parquet"
 
 
 def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
-    """Replace the catalog tables `<prefix>.<table>`; the catalog decides what a half-done replacement looks like."""
+    """Replace the catalog tables `<prefix>.<table>`, one after the other."""
     for name, table in snapshot.tables.items():
         spark.createDataFrame(table).write.mode("overwrite").saveAsTable(f"{prefix}.{name}")
 
@@ -66,7 +66,7 @@ def _is_snapshot(folder: Path) -> bool:
 
 
 def _replace(fresh: Path, target: Path) -> None:
-    """Put a folder in another's place. Between the two renames the old one stands under the fresh one's name + ~."""
+    """Put a folder in another's place; between the renames the old one is beside it, with ~ at the end."""
     old = fresh.with_name(f"{fresh.name}~")
     if target.exists():
         target.rename(old)

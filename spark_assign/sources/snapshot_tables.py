@@ -20,9 +20,7 @@ class SnapshotRows:
     """Rows of every table of a snapshot of one cluster, in the order in which they were added."""
 
     cluster: str
-    rows: dict[str, list[dict[str, Any]]] = field(
-        default_factory=lambda: {table: [] for table in SNAPSHOT_TABLES}
-    )
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SNAPSHOT_TABLES})
 
     def add(self, table: str, **values: Any) -> None:
         """One row; `cluster` is filled in, columns not given are null."""
@@ -58,4 +56,3 @@ def runs(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
     ascending = np.unique(np.fromiter(partitions, dtype=np.int64))
     _, first, step, count = compress_sorted(np.zeros_like(ascending), ascending)
     return list(zip(first.tolist(), step.tolist(), count.tolist(), strict=True))
-

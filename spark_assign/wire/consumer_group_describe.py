@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (API key 69, KIP-848), which kafka-python 3.0 does not have.
 
-kafka-python builds its messages from Kafka's own schema files; the two JSON files beside this module are those
-of this API, so encoding and decoding stay the library's.
+kafka-python builds its messages from Kafka's own schema files; the two JSON files beside this module are
+those of this API, so encoding and decoding stay the library's.
 """
 
 from __future__ import annotations

@@ -23,8 +23,10 @@ class WireError(ValueError):
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a member sent with its JoinGroup. `generation_id` is None where absent or negative, `rack_id` where
-    absent or empty."""
+    """What a member sent with its JoinGroup.
+
+    `generation_id` is None where absent or negative, `rack_id` where absent or empty.
+    """
 
     topics: tuple[str, ...]
     user_data: bytes | None

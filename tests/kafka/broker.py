@@ -28,6 +28,8 @@ class Cluster:
     class_path: str
     folder: Path
     racks: tuple[str | None, ...]
+    secure_servers: str | None = None
+    """The same brokers behind TLS and SASL, where asked for."""
 
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
@@ -36,21 +38,22 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(
-    class_path: str, racks: tuple[str | None, ...] = (None,), settings: Mapping[str, str] | None = None
+    class_path: str, racks: tuple[str | None, ...] = (None,), secure: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
     """One broker for each entry of `racks` (its `broker.rack`); broker 1 is the controller as well.
 
-    `settings` are added to every broker's properties. Raises RuntimeError with the end of the log of the
-    broker that did not come up.
+    `secure` are the properties of a second listener of every broker, SECURE, with TLS and SASL. Raises
+    RuntimeError with the end of the log of the broker that did not come up.
     """
-    ports = free_ports(len(racks) + 1)
-    controller, listeners = ports[0], ports[1:]
+    controller, *ports = free_ports(1 + 2 * len(racks))
+    plain, encrypted = ports[: len(racks)], ports[len(racks) :]
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
     with tempfile.TemporaryDirectory(prefix="spark-assign-kafka-") as scratch:
         folder = Path(scratch)
         files = []
-        for number, (rack, port) in enumerate(zip(racks, listeners, strict=True), start=1):
-            properties = _properties(folder, number, rack, port, controller, len(racks)) | dict(settings or {})
+        for number, rack in enumerate(racks, start=1):
+            listeners = {"PLAINTEXT": plain[number - 1]} | ({"SECURE": encrypted[number - 1]} if secure else {})
+            properties = _properties(folder, number, rack, listeners, controller, len(racks)) | dict(secure or {})
             file = folder / f"broker-{number}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
             files.append(file)
@@ -58,7 +61,11 @@ def cluster(
         with contextlib.ExitStack() as running:
             processes = [running.enter_context(_broker(class_path, file)) for file in files]
             started = Cluster(
-                ",".join(f"127.0.0.1:{port}" for port in listeners), class_path, folder, tuple(racks)
+                ",".join(f"127.0.0.1:{port}" for port in plain),
+                class_path,
+                folder,
+                tuple(racks),
+                ",".join(f"127.0.0.1:{port}" for port in encrypted) if secure else None,
             )
             _wait_until_ready(started, processes)
             yield started
@@ -74,9 +81,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def _properties(
-    folder: Path, number: int, rack: str | None, port: int, controller: int, brokers: int
+    folder: Path, number: int, rack: str | None, ports: Mapping[str, int], controller: int, brokers: int
 ) -> dict[str, str]:
-    listeners = f"PLAINTEXT://127.0.0.1:{port}"
+    listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
     properties = {
         "node.id": str(number),
         "process.roles": "broker,controller" if number == 1 else "broker",
@@ -133,7 +140,8 @@ def _wait_until_ready(started: Cluster, processes: list[subprocess.Popen[bytes]]
             client = KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000)
             try:
                 if len(client.describe_cluster()["brokers"]) == len(processes):
-                    # The first question about a group makes the offsets topic; wait for its coordinators as well.
+                    # The first question about a group makes the offsets topic; wait for its coordinators as
+                    # well.
                     client.list_group_offsets([f"warm-up-{number}" for number in range(20)])
                     return
             finally:

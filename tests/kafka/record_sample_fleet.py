@@ -1,7 +1,7 @@
-"""Record conf/sample-fleet/ again: python -m tests.kafka.record_sample_fleet (needs Java, Maven, two minutes).
+"""Record conf/sample-fleet/ again: `python -m tests.kafka.record_sample_fleet` (two minutes, Java and Maven).
 
-Three brokers in three racks, the topics and groups below with real Java consumers, joined in two waves, so that
-sticky groups have a history; then the snapshot job. Names and counts are fixed, member ids are Kafka's.
+Three brokers in three racks, the topics and groups below with real Java consumers, joined in two waves, so
+that sticky groups have a history; then the snapshot job. Names and counts are fixed, member ids are Kafka's.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ TOPICS = {
     "experiments.exposures": (11, 2),
 }
 # Groups that once consumed and have no members now.
-IDLE_GROUPS = {"nightly-export": ("orders.created", "payments.captured"), "legacy-importer": ("catalog.media",)}
+IDLE_GROUPS = {
+    "nightly-export": ("orders.created", "payments.captured"),
+    "legacy-importer": ("catalog.media",),
+}
 
 
 def _team(group: str, topics: str, size: int, racks: str = "", **settings: str | None) -> list[Consumer]:
@@ -109,47 +112,102 @@ WAVES = [
     _numbered(
         [
             *_team("orders-service", ORDERS, 5, "012", assignor="range"),
-            *_team("payments-ledger", "payments.authorized payments.captured payments.ledger", 4, assignor="range",
-                   static="yes"),
-            *_team("clickstream-sessionizer", "clickstream.web clickstream.ios clickstream.android", 7,
-                   assignor="roundrobin"),
+            *_team(
+                "payments-ledger",
+                "payments.authorized payments.captured payments.ledger",
+                4,
+                assignor="range",
+                static="yes",
+            ),
+            *_team(
+                "clickstream-sessionizer",
+                "clickstream.web clickstream.ios clickstream.android",
+                7,
+                assignor="roundrobin",
+            ),
             *_team("clickstream-archive", "clickstream.web clickstream.sessions", 2, assignor="roundrobin"),
             *_team("clickstream-archive", "clickstream.web clickstream.bots", 3, assignor="roundrobin"),
-            *_team("fraud-detection", "fraud.signals payments.authorized customers.logins", 4, "01-",
-                   assignor="sticky"),
-            *_team("inventory-projector", "inventory.levels inventory.reservations orders.created", 4,
-                   assignor="cooperative-sticky"),
-            *_team("search-indexer", "catalog.products catalog.prices catalog.reviews", 4, "0122",
-                   assignor="cooperative-sticky", static="yes"),
+            *_team(
+                "fraud-detection",
+                "fraud.signals payments.authorized customers.logins",
+                4,
+                "01-",
+                assignor="sticky",
+            ),
+            *_team(
+                "inventory-projector",
+                "inventory.levels inventory.reservations orders.created",
+                4,
+                assignor="cooperative-sticky",
+            ),
+            *_team(
+                "search-indexer",
+                "catalog.products catalog.prices catalog.reviews",
+                4,
+                "0122",
+                assignor="cooperative-sticky",
+                static="yes",
+            ),
             # Two replicas in three racks: the one thing that makes range look at racks.
             *_team("search-ranking", "search.queries search.clicks", 5, "01210", assignor="range"),
             *_team("notifications-email", "notifications.email orders.created", 3, assignor="range"),
             *_team("notifications-push", "notifications.push", 1, assignor="range"),
             *_team("notifications-push", "notifications.push shipping.tracking", 2, assignor="range"),
-            *_team("recommendations-features", "search.clicks clickstream.sessions", 4, "012", protocol="consumer"),
-            *_team("billing-aggregator", "billing.usage billing.invoices", 4, protocol="consumer", assignor="range"),
+            *_team(
+                "recommendations-features",
+                "search.clicks clickstream.sessions",
+                4,
+                "012",
+                protocol="consumer",
+            ),
+            *_team(
+                "billing-aggregator",
+                "billing.usage billing.invoices",
+                4,
+                protocol="consumer",
+                assignor="range",
+            ),
             *_team("audit-archiver", "", 3, assignor="roundrobin", regex="audit\\..*"),
             *_team("shipping-tracker", "shipping.labels shipping.tracking", 3, assignor="sticky"),
             *_team("shipping-tracker", "shipping.exceptions shipping.tracking", 1, assignor="sticky"),
             *_team("pricing-engine", "pricing.requests", 8, assignor="range"),
             *_team("metrics-rollup", "metrics.jvm metrics.hosts", 4, "012", assignor="cooperative-sticky"),
-            *_team("data-quality", "customers.profiles customers.consents catalog.products", 4, "01-",
-                   assignor="range"),
+            *_team(
+                "data-quality",
+                "customers.profiles customers.consents catalog.products",
+                4,
+                "01-",
+                assignor="range",
+            ),
         ]
     ),
     [
         Consumer("orders-service", "orders-service-5", tuple(ORDERS.split()), "range", rack=RACKS[2]),
         Consumer("fraud-detection", "fraud-detection-4", ("fraud.signals", "fraud.scores"), "sticky"),
         Consumer("fraud-detection", "fraud-detection-5", ("fraud.signals", "customers.logins"), "sticky"),
-        Consumer("inventory-projector", "inventory-projector-4", ("inventory.levels", "orders.created"),
-                 "cooperative-sticky"),
+        Consumer(
+            "inventory-projector",
+            "inventory-projector-4",
+            ("inventory.levels", "orders.created"),
+            "cooperative-sticky",
+        ),
         Consumer("shipping-tracker", "shipping-tracker-4", ("shipping.labels",), "sticky"),
-        Consumer("metrics-rollup", "metrics-rollup-4", ("metrics.jvm", "metrics.hosts"), "cooperative-sticky",
-                 rack=RACKS[1]),
-        Consumer("recommendations-features", "recommendations-features-4", ("search.clicks",),
-                 protocol="consumer", rack=RACKS[0]),
+        Consumer(
+            "metrics-rollup",
+            "metrics-rollup-4",
+            ("metrics.jvm", "metrics.hosts"),
+            "cooperative-sticky",
+            rack=RACKS[1],
+        ),
+        Consumer(
+            "recommendations-features",
+            "recommendations-features-4",
+            ("search.clicks",),
+            protocol="consumer",
+            rack=RACKS[0],
+        ),
     ],
-]  # fmt: skip
+]
 
 
 def record(target: Path) -> None:

@@ -1,0 +1,79 @@
+"""TLS and SASL through a properties file, against a real listener; the secret shows up nowhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.admin import UserScramCredentialUpsertion
+
+from jobs import snapshot as snapshot_job
+from spark_assign.sources import client_properties, kafka
+from tests.kafka import secure_listener
+from tests.kafka.broker import Cluster
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scram_user(broker: Cluster) -> Iterator[None]:
+    admin = broker.admin()
+    password = secure_listener.PASSWORD
+    admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion(secure_listener.USER, "SCRAM-SHA-512", password, iterations=4096)]
+    )
+    yield
+    admin.close()
+
+
+def _run(broker: Cluster, tmp_path: Path, text: str) -> int:
+    config = tmp_path / "client.properties"
+    config.write_text(text)
+    assert broker.secure_servers is not None
+    arguments = ["--bootstrap-server", broker.secure_servers, "--command-config", str(config)]
+    return snapshot_job.main([*arguments, "--output", str(tmp_path / "out"), "--format", "json"])
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_secured_cluster_is_read(
+    broker: Cluster, keys: Path, tmp_path: Path, mechanism: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither what the job prints nor what it writes holds the password."""
+    assert _run(broker, tmp_path, secure_listener.client_file(keys, mechanism)) == 0
+    summary = json.loads((tmp_path / "out" / "snapshot.json").read_text())
+    assert summary["rows"]["brokers"] == len(broker.racks)
+    printed = capfd.readouterr()
+    written = "".join(file.read_text() for file in (tmp_path / "out").iterdir())
+    for text in (printed.out, printed.err, written):
+        assert "4711" not in text
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_not_even_debug_logs_hold_the_password(
+    broker: Cluster, keys: Path, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client library logs every request with its bytes at DEBUG."""
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="kafka")
+    assert broker.secure_servers is not None
+    properties = client_properties.parse(secure_listener.client_file(keys, mechanism))
+    kafka.snapshot(broker.secure_servers, properties=properties, progress=logging.getLogger("test").info)
+    assert "Bootstrap complete" in caplog.text
+    assert "4711" not in caplog.text
+    assert "4711" not in repr(properties)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_refused_password_is_not_repeated(
+    broker: Cluster, keys: Path, tmp_path: Path, mechanism: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error names the cluster and what the broker said, without the password, soon."""
+    text = secure_listener.client_file(keys, mechanism, "wrong-4711")
+    assert _run(broker, tmp_path, text) == 3
+    said = capfd.readouterr().err
+    assert "4711" not in said
+    assert "uthentication" in said
+    assert not (tmp_path / "out").exists()
