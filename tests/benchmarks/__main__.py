@@ -31,12 +31,8 @@ def main(arguments: list[str]) -> int:
     """Run the named benchmarks (default: all). Exit code 0, 1 where a goal was missed, 2 for wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; default: all")
-    parser.add_argument(
-        "--quick", action="store_true", help="small fleets, in under a minute; goals do not count"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="repeats of which the median counts (default 3)"
-    )
+    parser.add_argument("--quick", action="store_true", help="small fleets, in under a minute; goals do not count")
+    parser.add_argument("--repeats", type=int, default=3, help="repeats of which the median counts (default 3)")
     parser.add_argument("--driver-memory", default="8g", help="heap of the Spark driver (default 8g)")
     parser.add_argument("--json", type=Path, help="write the figures there as JSON, too")
     options = parser.parse_args(arguments)

@@ -27,13 +27,9 @@ def kafka(bench: Bench) -> None:
     giant = Shape(1, bench.size(2_000, 50), bench.size(5_000, 100), bench.size(1_000, 100))
     for name in bench.assignors:
         ours = _our_rate(bench, fleet, name)
-        for metadata, clusters in (("own metadata", fleet.groups), ("shared metadata", 4))[
-            : 1 if bench.quick else 2
-        ]:
+        for metadata, clusters in (("own metadata", fleet.groups), ("shared metadata", 4))[: 1 if bench.quick else 2]:
             theirs = _their_rate(bench, fleet, name, clusters)
-            bench.report(
-                _result(bench, f"{name}, Kafka's class with {metadata}", fleet, ours, theirs, ">= 1")
-            )
+            bench.report(_result(bench, f"{name}, Kafka's class with {metadata}", fleet, ours, theirs, ">= 1"))
     for name in bench.assignors:
         ours, theirs = _our_rate(bench, giant, name), _their_rate(bench, giant, name, 1)
         bench.report(_result(bench, f"{name}, Kafka's class", giant, ours, theirs, ">= 10"))

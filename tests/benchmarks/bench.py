@@ -111,9 +111,7 @@ def heading() -> str:
 def as_lines(results: list[Result]) -> str:
     """A line for each result, under `heading`."""
     return "".join(
-        _COLUMNS.format(
-            r.measure, r.fleet, f"{r.figure:,.2f}", r.unit, r.goal or "", r.verdict, r.detail
-        ).rstrip()
+        _COLUMNS.format(r.measure, r.fleet, f"{r.figure:,.2f}", r.unit, r.goal or "", r.verdict, r.detail).rstrip()
         + "\n"
         for r in results
     )

@@ -66,9 +66,7 @@ def written(spark: SparkSession, shape: Shape, folder: Path) -> Path:
         _names(group)[0], _topic(group, row % shape.topics), F.lit(shape.partitions).alias("partitions")
     )
     group = _by(row, shape.members)
-    members = spark.range(shape.groups * shape.members).select(
-        *_names(group), _member(group, row % shape.members)
-    )
+    members = spark.range(shape.groups * shape.members).select(*_names(group), _member(group, row % shape.members))
     group = _by(row, shape.members * shape.topics)
     subscriptions = spark.range(shape.groups * shape.members * shape.topics).select(
         *_names(group),
@@ -103,6 +101,4 @@ def floor(spark: SparkSession, shape: Shape) -> DataFrame:
 def bare_floor(spark: SparkSession, shape: Shape) -> DataFrame:
     """The same with constant strings: what moving the rows costs without making any name."""
     names = [F.lit(f"{name}-0").alias(name) for name in ("cluster", "group_id", "member_id", "topic")]
-    return spark.range(shape.total).select(
-        *names, (F.col("id") % shape.partitions).cast("int").alias("partition")
-    )
+    return spark.range(shape.total).select(*names, (F.col("id") % shape.partitions).cast("int").alias("partition"))

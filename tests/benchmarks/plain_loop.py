@@ -37,13 +37,9 @@ def loop(bench: Bench) -> None:
                 loop=partial(_loop, path, assign, bench.folder / "loop.parquet"),
                 spark=partial(plan_and_write, bench, path, name, bench.to_parquet),
             )
-            detail = (
-                f"loop {seconds['loop']:.2f} s, Spark {seconds['spark']:.2f} s; {shape.total:,} partitions"
-            )
+            detail = f"loop {seconds['loop']:.2f} s, Spark {seconds['spark']:.2f} s; {shape.total:,} partitions"
             ratio = seconds["loop"] / seconds["spark"]
-            bench.report(
-                Result(f"{name}, plain loop to Parquet", f"{shape}", ratio, "x Spark's time", None, detail)
-            )
+            bench.report(Result(f"{name}, plain loop to Parquet", f"{shape}", ratio, "x Spark's time", None, detail))
             if ratio >= 1 and wins is None:
                 wins = shape.total
         if wins is not None:
@@ -74,9 +70,7 @@ def _groups(path: Path) -> dict[tuple[str, str], Group]:
     members: dict[tuple[str, str], list[Member]] = defaultdict(list)
     for cluster, group_id, member_id in _rows(path / "members", *key):
         members[cluster, group_id].append(Member(member_id, subscribed[cluster, group_id, member_id]))
-    return {
-        (cluster, group_id): Group(topics[cluster], those) for (cluster, group_id), those in members.items()
-    }
+    return {(cluster, group_id): Group(topics[cluster], those) for (cluster, group_id), those in members.items()}
 
 
 def _rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:

@@ -77,9 +77,7 @@ def runs(bench: Bench) -> None:
         for sink, write in _sinks(bench):
             seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "runs"))["plan"]
             detail = f"stands for {shape.total:,} partitions"
-            bench.report(
-                Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 10"), detail)
-            )
+            bench.report(Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 10"), detail))
         counted = plan(fleets.read(bench.spark, path), name).runs.agg(F.sum("count")).collect()[0][0]
         if counted != shape.total:
             raise AssertionError(f"{name}'s runs stand for {counted} of {shape.total} partitions")
@@ -101,7 +99,5 @@ def giant(bench: Bench) -> None:
             detail = f"{seconds['one']:.2f} s; the fleet {many} {seconds['many']:.2f} s"
             ratio = seconds["one"] / seconds["many"]
             bench.report(
-                Result(
-                    f"{name}, one group to {sink}", f"{one}", ratio, "x fleet", bench.goal("<= 1.5"), detail
-                )
+                Result(f"{name}, one group to {sink}", f"{one}", ratio, "x fleet", bench.goal("<= 1.5"), detail)
             )

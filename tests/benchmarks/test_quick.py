@@ -37,7 +37,5 @@ def test_a_quick_run_reports_its_figures(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(report.read_text(encoding="utf-8"))
-    assert {"range to Parquet", "range to noop", "range, plain loop to Parquet"} <= {
-        f["measure"] for f in figures
-    }
+    assert {"range to Parquet", "range to noop", "range, plain loop to Parquet"} <= {f["measure"] for f in figures}
     assert all(figure["figure"] > 0 for figure in figures)

@@ -60,8 +60,7 @@ Sets = dict[str, dict[str, set[tuple[str, int]]]]
 def expected_sets(rows: Iterable[Row]) -> Sets:
     """What Kafka's class answered, as sets (the order inside a member's list is no contract here)."""
     return {
-        row["case"]: {member: {(t, p) for t, p in got} for member, got in row["expect"].items() if got}
-        for row in rows
+        row["case"]: {member: {(t, p) for t, p in got} for member, got in row["expect"].items() if got} for row in rows
     }
 
 
@@ -76,9 +75,7 @@ def differences(expected: Sets, actual: Sets) -> list[str]:
     return lines
 
 
-def _show(
-    member: str, want: Mapping[str, set[tuple[str, int]]], got: Mapping[str, set[tuple[str, int]]]
-) -> str:
+def _show(member: str, want: Mapping[str, set[tuple[str, int]]], got: Mapping[str, set[tuple[str, int]]]) -> str:
     wanted, gotten = want.get(member, set()), got.get(member, set())
     missing, extra = sorted(wanted - gotten)[:5], sorted(gotten - wanted)[:5]
     return f"e.g. {member!r}: missing {missing}, extra {extra}"

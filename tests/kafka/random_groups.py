@@ -76,18 +76,14 @@ def _ids(rng: random.Random, count: int, unicode_ids: bool) -> list[str]:
     return list(ids)
 
 
-def _members(
-    rng: random.Random, ids: list[str], topics: list[str], racks: list[str], unicode_ids: bool
-) -> list[Row]:
+def _members(rng: random.Random, ids: list[str], topics: list[str], racks: list[str], unicode_ids: bool) -> list[Row]:
     share_static = rng.choice([0.0, 0.0, 0.4, 1.0])
     instances = _ids(rng, len(ids), unicode_ids)
     homogeneous = rng.random() < 0.5
     share_subscribed = rng.random()
     with_rack = rng.choice([1.0, 1.0, 0.7])
     # Racks of members: those of the brokers, few of them, some unknown to the brokers, none in common.
-    member_racks = (
-        rng.choice([racks, racks, racks[:1], [*racks, "elsewhere"], ["elsewhere"]]) if racks else []
-    )
+    member_racks = rng.choice([racks, racks, racks[:1], [*racks, "elsewhere"], ["elsewhere"]]) if racks else []
     members = []
     for member_id, instance in zip(ids, instances, strict=True):
         wanted = [t for t in topics if homogeneous or rng.random() < share_subscribed]

@@ -49,9 +49,7 @@ class Group:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Group:
         """From a row of the golden files (`tests/golden/README-client.md`, section 1)."""
-        members = [
-            Member(m["id"], m["topics"], m.get("instance"), m.get("rack") or None) for m in row["members"]
-        ]
+        members = [Member(m["id"], m["topics"], m.get("instance"), m.get("rack") or None) for m in row["members"]]
         return cls(row["topics"], members, row.get("replica_racks") or {})
 
     def subscribed_topics(self) -> list[str]:

@@ -28,9 +28,7 @@ def assign(group: Group, prefer_rack_aware: bool = False) -> Assignment:
     for member in group.members:
         for topic in member.topics:
             members_of[topic].append(member)
-    states = [
-        _Topic(topic, members_of[topic], group, prefer_rack_aware) for topic in group.subscribed_topics()
-    ]
+    states = [_Topic(topic, members_of[topic], group, prefer_rack_aware) for topic in group.subscribed_topics()]
     if any(state.needs_racks for state in states):
         _assign_in_rack(states, assignment)
     for state in states:
@@ -54,9 +52,7 @@ class _Topic:
         self.partition_racks: list[frozenset[str]] = []
         if member_racks:
             known = group.replica_racks.get(name) or [[]] * count
-            self.partition_racks = [
-                frozenset(rack for rack in racks if rack is not None) for racks in known[:count]
-            ]
+            self.partition_racks = [frozenset(rack for rack in racks if rack is not None) for racks in known[:count]]
         all_racks = frozenset().union(*self.partition_racks)
         self.needs_racks = not member_racks.isdisjoint(all_racks) and (
             prefer_rack_aware or any(racks != all_racks for racks in self.partition_racks)
@@ -64,9 +60,7 @@ class _Topic:
 
     def racks_match(self, member_id: str, partition: int) -> bool:
         rack = self.rack_of[member_id]
-        return rack is None or (
-            partition < len(self.partition_racks) and rack in self.partition_racks[partition]
-        )
+        return rack is None or (partition < len(self.partition_racks) and rack in self.partition_racks[partition])
 
     def room(self, member_id: str) -> int:
         return max(0, self.quota + (self.one_more > 0) - self.assigned[member_id])
