@@ -145,7 +145,7 @@ PY
 
 has_setting() { # KEY: is it given on the command line or in the environment's file?
   local given
-  for given in "${conf[@]}"; do [[ "$given" == "$1="* ]] && return 0; done
+  for given in ${conf[@]+"${conf[@]}"}; do [[ "$given" == "$1="* ]] && return 0; done
   grep -Eq "^[[:space:]]*${1//./\\.}[[:space:]=]" "$ROOT/conf/spark/$environment.conf"
 }
 
@@ -204,7 +204,7 @@ else
   has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
   has_setting spark.driver.extraJavaOptions ||
     command+=(--driver-java-options "-Dlog4j2.configurationFile=file:$ROOT/conf/spark/log4j2.properties")
-  for setting in "${conf[@]}"; do command+=(--conf "$setting"); done
+  for setting in ${conf[@]+"${conf[@]}"}; do command+=(--conf "$setting"); done
   command+=("$job_file" "$@")
 fi
 
