@@ -8,9 +8,11 @@ from typing import Any
 
 from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest
 
+from spark_assign.sources import kafka_connection
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
-from spark_assign.sources.kafka_groups import ListedGroup, Progress, ask_per_group
+from spark_assign.sources.kafka_groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, ask_per_group
 
 TopicPartition = tuple[str, int]
 
@@ -72,12 +74,37 @@ def ends(
 ) -> dict[TopicPartition, int]:
     """The end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
-    A partition without a leader, or whose leader moved just now, is left out.
+    Where a leader moves just now, the new one is asked, a few times; a partition that stays without is left out.
     """
+    found: dict[TopicPartition, int] = {}
+    for attempt in range(1, ATTEMPTS + 1):
+        found |= _ask_leaders(connection, leaders, [key for key in sorted(wanted) if key not in found])
+        progress(f"read end offsets: {len(found)} of {len(wanted)} partitions")
+        missing = [key for key in wanted if key not in found]
+        if not missing or attempt == ATTEMPTS:
+            break
+        kafka_connection.wait(PAUSE_S)
+        leaders = _leaders(connection, {topic for topic, _ in missing})
+    return found
+
+
+def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[TopicPartition, int]:
+    asked = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    metadata = connection.ask_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    return {
+        (topic.name, partition.partition_index): partition.leader_id
+        for topic in metadata.topics
+        for partition in topic.partitions
+    }
+
+
+def _ask_leaders(
+    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for partition in sorted(wanted):
-        if leaders.get(partition, -1) >= 0:
-            by_leader[leaders[partition]].append(partition)
+    for key in wanted:
+        if leaders.get(key, -1) >= 0:
+            by_leader[leaders[key]].append(key)
     requests = [
         (leader, _list_offsets(batch))
         for leader, partitions in by_leader.items()
@@ -85,13 +112,10 @@ def ends(
     ]
     found: dict[TopicPartition, int] = {}
     for answer in connection.ask(requests):
-        if isinstance(answer, Exception):
-            continue
-        for topic in answer.topics:
+        for topic in [] if isinstance(answer, Exception) else answer.topics:
             for partition in topic.partitions:
                 if partition.error_code == 0:
                     found[topic.name, partition.partition_index] = partition.offset
-    progress(f"read end offsets: {len(found)} of {len(wanted)} partitions")
     return found
 
 

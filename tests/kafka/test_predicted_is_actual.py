@@ -132,3 +132,17 @@ def test_racks_mattered(settled: tuple[Cluster, Path]) -> None:
         for partition in range(sum(sizes[:n]), sum(sizes[: n + 1]))
     }
     assert actual != blind
+
+
+def test_as_tables_of_a_catalog(spark: SparkSession, settled: tuple[Cluster, Path]) -> None:
+    """--table-prefix: the same rows, readable as a fleet by that name."""
+    broker, folder = settled
+    spark.sql("CREATE DATABASE IF NOT EXISTS snapshots")
+    arguments = ["--bootstrap-server", broker.bootstrap_servers, "--groups", "p-*"]
+    assert snapshot_job.main([*arguments, "--table-prefix", "spark_catalog.snapshots"]) == 0
+    tables, files = read_fleet(spark, "spark_catalog.snapshots"), read_fleet(spark, str(folder))
+    assert tables.owned_runs is not None
+    assert files.owned_runs is not None
+    columns = files.owned_runs.columns
+    assert tables.owned_runs.select(columns).exceptAll(files.owned_runs.select(columns)).isEmpty()
+    assert tables.owned_runs.count() == files.owned_runs.count()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from spark_assign.errors import SourceError
 from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import kafka_groups
+from spark_assign.sources import describe_text, kafka_groups
 from spark_assign.sources.kafka import snapshot
 from spark_assign.sources.snapshot import Snapshot
 from tests.kafka import group_members
@@ -188,6 +190,25 @@ def test_a_used_topic_stays_whatever_the_pattern(broker: Cluster, taken: Snapsho
     assert {row["topic"] for row in _rows(some, "topics")} == {"s.one", "s.two"}
     assert {row["cluster"] for table in some.tables for row in _rows(some, table)} == {"named"}
     assert set(some.tables) == set(SNAPSHOT_TABLES)
+
+
+def test_the_tools_text_says_the_same(broker: Cluster, taken: Snapshot, tmp_path: Path) -> None:
+    """Kafka's own tools describe the same cluster, their text is read: same topics, owners, offsets."""
+    tools = {
+        "topics": ["TopicCommand", "--topic", r"s\..*"],
+        "groups": ["consumer.group.ConsumerGroupCommand", "--all-groups"],
+    }
+    files = {name: tmp_path / f"{name}.txt" for name in tools}
+    for name, (tool, *arguments) in tools.items():
+        java = ["java", "-XX:TieredStopAtLevel=1", "-cp", broker.class_path, f"org.apache.kafka.tools.{tool}"]
+        command = [*java, "--bootstrap-server", broker.bootstrap_servers, "--describe", *arguments]
+        files[name].write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    text = describe_text.read([files["topics"]], [files["groups"]], taken.cluster)
+    for table in ("topics", "replicas"):
+        assert text.tables[table].equals(taken.tables[table])
+    for table in ("owned_runs", "offsets"):
+        ours = [row for row in text.tables[table].to_pylist() if row["group_id"].startswith("s-")]
+        assert sorted(ours, key=str) == sorted(taken.tables[table].to_pylist(), key=str)
 
 
 def test_a_group_that_fails_is_listed_and_stops_nothing(

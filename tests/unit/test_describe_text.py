@@ -1,0 +1,158 @@
+"""The text of Kafka's own tools, as they print it, to the tables of a snapshot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import ingest
+from spark_assign.errors import SourceError
+from spark_assign.sources import describe_text
+from spark_assign.sources.snapshot import Snapshot
+
+# As Kafka 4.1's kafka-topics.sh --describe prints it (tabs), and as 2.x did (fewer fields).
+TOPICS = """SLF4J: Failed to load class "org.slf4j.impl.StaticLoggerBinder".
+Topic: orders	TopicId: PDqtFm2FTRmCJRFreBcepw	PartitionCount: 3	ReplicationFactor: 2	Configs: a=1
+	Topic: orders	Partition: 0	Leader: 1	Replicas: 1,2	Isr: 1,2	Elr: 	LastKnownElr: \n\
+	Topic: orders	Partition: 1	Leader: 2	Replicas: 2,3	Isr: 3	Elr: 	LastKnownElr: \n\
+	Topic: orders	Partition: 2	Leader: none	Replicas: 3,1	Isr: 	Elr: 	LastKnownElr: \n\
+Topic:payments	PartitionCount:1	ReplicationFactor:1	Configs:
+	Topic: payments	Partition: 0	Leader: 3	Replicas: 3	Isr: 3
+"""
+GROUPS = """
+GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID   HOST            CLIENT-ID
+shop            orders          0          5               9               4               c0-aaaa       /10.0.0.7       c0
+shop            orders          2          -               9               -               c0-aaaa       /10.0.0.7       c0
+shop            orders          1          7               7               0               c1-bbbb       /0:0:0:0:0:0:0:1 c1
+shop            payments        0          3               -               -               -             -               -
+shop            -               -          -               -               -               c2-cccc       /10.0.0.9       c2
+
+Consumer group 'nightly' has no active members.
+
+GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID
+nightly         orders          0          1               9               8               -               -               -
+
+Warning: Consumer group 'busy' is rebalancing.
+
+Error: Consumer group 'gone' does not exist.
+"""  # noqa: E501
+MEMBERS = """
+GROUP           CONSUMER-ID      GROUP-INSTANCE-ID HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT    TARGET-EPOCH    TARGET-ASSIGNMENT
+shop            c0-aaaa          worker-0          /10.0.0.7       c0              2               -               orders:0,2            -               -
+shop            c1-bbbb                            /0:0:0:0:0:0:0:1 c1             1               -               orders:1              -               -
+"""  # noqa: E501
+STATE = """
+GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS
+shop            127.0.0.1:57595  (1)      range                Stable               3
+
+GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS
+nightly         127.0.0.1:57595  (1)                           Empty                0
+"""
+
+
+def _files(folder: Path, **texts: str) -> dict[str, Path]:
+    files = {name: folder / f"{name}.txt" for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text)
+    return files
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Snapshot:
+    files = _files(tmp_path, topics=TOPICS, groups=GROUPS, members=MEMBERS, state=STATE)
+    return describe_text.read([files["topics"]], [files["groups"], files["members"], files["state"]], "prod")
+
+
+def _rows(read: Snapshot, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[column] for column in columns) for row in read.tables[table].to_pylist()]
+
+
+def test_topics(read: Snapshot) -> None:
+    """Old and new output, a partition without a leader, brokers named by their replicas."""
+    assert _rows(read, "topics", "cluster", "topic", "partitions") == [("prod", "orders", 3), ("prod", "payments", 1)]
+    assert _rows(read, "replicas", "topic", "partition", "replicas") == [
+        ("orders", 0, [1, 2]),
+        ("orders", 1, [2, 3]),
+        ("orders", 2, [3, 1]),
+        ("payments", 0, [3]),
+    ]
+    assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, None), (2, None), (3, None)]
+
+
+def test_groups(read: Snapshot) -> None:
+    """State and assignor from --state; groups that could not be described are listed."""
+    assert _rows(read, "groups", "group_id", "state", "assignor") == [
+        ("busy", None, None),
+        ("gone", None, None),
+        ("nightly", "Empty", None),
+        ("shop", "Stable", "range"),
+    ]
+    assert [group for (group,) in _rows(read, "undescribed", "group_id")] == ["busy", "gone"]
+
+
+def test_members_and_what_they_own(read: Snapshot) -> None:
+    """Also a member without partitions, instance ids, IPv6 hosts wider than their column."""
+    assert _rows(read, "members", "member_id", "group_instance_id", "client_id", "client_host") == [
+        ("c0-aaaa", "worker-0", "c0", "/10.0.0.7"),
+        ("c1-bbbb", None, "c1", "/0:0:0:0:0:0:0:1"),
+        ("c2-cccc", None, "c2", "/10.0.0.9"),
+    ]
+    assert _rows(read, "owned_runs", "member_id", "topic", "first", "step", "count") == [
+        ("c0-aaaa", "orders", 0, 2, 2),
+        ("c1-bbbb", "orders", 1, 1, 1),
+    ]
+
+
+def test_subscriptions_are_what_anybody_in_the_group_has(read: Snapshot) -> None:
+    """The stated assumption; a topic with offsets only is not subscribed."""
+    assert _rows(read, "subscriptions", "member_id", "topic") == [
+        ("c0-aaaa", "orders"),
+        ("c1-bbbb", "orders"),
+        ("c2-cccc", "orders"),
+    ]
+
+
+def test_offsets(read: Snapshot) -> None:
+    """A dash is null."""
+    assert _rows(read, "offsets", "group_id", "topic", "partition", "committed_offset", "end_offset", "lag") == [
+        ("nightly", "orders", 0, 1, 9, 8),
+        ("shop", "orders", 0, 5, 9, 4),
+        ("shop", "orders", 1, 7, 7, 0),
+        ("shop", "orders", 2, None, 9, None),
+        ("shop", "payments", 0, 3, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("topics", "groups", "message"),
+    [
+        ("Topic: t\tPartition: x", "", r"topics\.txt, line 1: expected a line of kafka-topics\.sh"),
+        ("Topic: t\tPartitionCount: 2\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", "",
+         r"line 1: expected 2 partition lines for topic t, 1 are there"),
+        (TOPICS, "shop orders 0 1 2 1 - - -", r"groups\.txt, line 1: expected the header GROUP TOPIC PARTITION"),
+        (TOPICS, GROUPS.replace("c0-aaaa ", "c0 aaaa "), r"groups\.txt, line 3: expected 9 columns"),
+        (TOPICS, GROUPS.replace("orders          1 ", "orders          one "), r"line 5: expected a number under P"),
+        (TOPICS, GROUPS.replace("5               9", "five            9"), r"line 3: expected a number or - under C"),
+        (TOPICS, GROUPS.replace("CLIENT-ID", ""), r"line 3: expected the default columns, CLIENT-ID missing"),
+    ],
+)  # fmt: skip
+def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> None:
+    """The error names file, line, and what was expected there."""
+    files = _files(tmp_path, topics=topics, groups=groups)
+    with pytest.raises(SourceError, match=message):
+        describe_text.read([files["topics"]], [files["groups"]], "prod")
+
+
+def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Writes the tables; exit code 2 where a file is not there."""
+    files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
+    arguments = ["--cluster", "prod", "--topics", str(files["topics"]), "--output", str(tmp_path / "fleet")]
+    assert ingest.main([*arguments, "--groups", str(files["groups"]), "--format", "json"]) == 0
+    assert "3 members" in capsys.readouterr().out
+    lines = (tmp_path / "fleet" / "topics.json").read_text().splitlines()
+    assert json.loads(lines[0]) == {"cluster": "prod", "topic": "orders", "partitions": 3}
+    assert ingest.main([*arguments, "--groups", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere cannot be read" in capsys.readouterr().err
