@@ -6,7 +6,7 @@ which is then rejected. Any other faulty row belongs to the fleet, and no plan c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,6 +50,7 @@ class Census:
         topics: see `subscribed_topics`; cached.
         members: see `class_members`; cached.
         rejected: cluster, group_id, code, detail; one row per group with a fault.
+        kept: what else has been cached on the way.
     """
 
     all_members: int
@@ -62,11 +63,18 @@ class Census:
     topics: DataFrame
     members: DataFrame
     rejected: DataFrame
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def keep(self, table: DataFrame) -> DataFrame:
+        """Cache a table of topic-level rows until `release`, where the session can; elsewhere it is computed anew."""
+        kept = _cached(table)
+        self.kept.append(kept)
+        return kept
 
     def release(self) -> None:
         """Give back the executors' memory that the cached tables hold; they are computed anew if needed again."""
-        self.topics.unpersist()
-        self.members.unpersist()
+        for table in (self.topics, self.members, *self.kept):
+            table.unpersist()
 
 
 def take_census(fleet: Fleet) -> Census:
@@ -76,7 +84,7 @@ def take_census(fleet: Fleet) -> Census:
         FleetError: the fleet is empty, or rows that belong to no group are faulty. Lists everything found.
     """
     raise_table_faults(fleet)
-    topics = keep(subscribed_topics(fleet.subscriptions, fleet.topics))
+    topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
     sizes = _count(fleet, topics, partial)
@@ -87,16 +95,26 @@ def take_census(fleet: Fleet) -> Census:
     if sizes["partial_classes"]:
         classes = F.broadcast(partial) if sizes["partial_classes"] <= BROADCAST_ROWS else partial
         some = partial_subscribers(fleet.subscriptions, classes)
-    members = keep(class_members(ranked, some))
+    members = _cached(class_members(ranked, some))
     rejected, rejected_groups = _held(find_group_faults(fleet, topics, some))
-    return Census(**sizes, rejected_groups=rejected_groups, topics=topics, members=members, rejected=rejected)
+    return Census(
+        all_members=sizes["all_members"],
+        racked_members=sizes["racked_members"],
+        group_topics=sizes["group_topics"],
+        partitions=sizes["partitions"],
+        partial_classes=sizes["partial_classes"],
+        partial_subscribers=sizes["partial_subscribers"],
+        rejected_groups=rejected_groups,
+        topics=topics,
+        members=members,
+        rejected=rejected,
+    )
 
 
-def keep(table: DataFrame) -> DataFrame:
-    """Cache a table of topic-level rows, where the session can (Databricks serverless cannot: it computes anew)."""
+def _cached(table: DataFrame) -> DataFrame:
     try:
         return table.persist()
-    except PySparkException:
+    except PySparkException:  # Databricks serverless has no cache
         return table
 
 
@@ -111,9 +129,7 @@ def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> dict[str, int
                 F.sum(F.col("partitions").cast("long")).alias("partitions"),
             )
         )
-        .crossJoin(
-            partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers"))
-        )
+        .crossJoin(partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers")))
     )
     return {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
 

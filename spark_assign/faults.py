@@ -8,7 +8,7 @@ subscriptions) is no fault.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -25,12 +25,21 @@ _OWNERSHIP = ("owned", "owned_runs")
 
 # --- faults of the tables ---------------------------------------------------------------------------------
 
+_TWICE = "twice"
+_KEYS = {
+    "topics": ["cluster", "topic"],
+    "members": GROUP_KEY,
+    "subscriptions": GROUP_KEY,
+    "owned": GROUP_KEY,
+    "owned_runs": GROUP_KEY,
+    "replicas": ["cluster", "topic", "partition"],
+    "brokers": ["cluster", "broker_id"],
+    "groups": GROUP_KEY,
+}
+"""What a faulty row of each table is known by; null in it cannot be pinned on a group."""
 
-class _Check(NamedTuple):
-    column: str
-    problem: str
-    faulty: Column
-    remedy: str
+_UNIQUE = ("topics", "replicas", "brokers")
+"""Tables without a group in which every key stands once."""
 
 
 def raise_table_faults(fleet: Fleet) -> None:
@@ -39,86 +48,49 @@ def raise_table_faults(fleet: Fleet) -> None:
     Raises:
         FleetError: listing every kind of fault with its number of rows and one of them.
     """
-    reports = [_check_topics(fleet.topics)]
-    if fleet.replicas is not None:
-        reports.append(_check_replicas(fleet.replicas))
-    if fleet.brokers is not None:
-        reports.append(_check_brokers(fleet.brokers))
-    for table in ("members", "subscriptions", *_OWNERSHIP, "groups"):
-        rows = getattr(fleet, table)
-        if rows is not None:
-            reports.append(_report(table, rows.withColumn("rows", F.lit(1)), GROUP_KEY, _null_keys(GROUP_KEY)))
-    found = reduce(DataFrame.unionByName, reports).where(F.col("faulty") > 0).collect()  # one row per check
-    faults = [
-        Fault(row["table"], row["column"], f"{row['problem']}: {row['faulty']} row(s), e.g. {row['example']}", row["remedy"])
-        for row in found
-    ]
-    if faults:
+    rows = [_table_rows(table, getattr(fleet, table)) for table in _KEYS if getattr(fleet, table) is not None]
+    problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
+    found = (
+        reduce(DataFrame.unionByName, rows)
+        .groupBy("table", "key", "problem")
+        .agg(F.count(F.lit(1)).alias("rows"))
+        .withColumn("problem", problem)
+        .where(F.col("problem").isNotNull())
+        .groupBy("table", "problem")
+        .agg(F.sum("rows").alias("rows"), F.min("key").alias("example"))
+        .collect()  # at most a row per table and problem
+    )
+    if found:
+        faults = [_table_fault(row["table"], row["problem"], row["rows"], row["example"]) for row in found]
         raise FleetError(sorted(faults, key=str))
 
 
-def _check_topics(topics: DataFrame) -> DataFrame:
-    key = ["cluster", "topic"]
-    count = F.col("partitions")
-    rows = _by_key(topics, key, bad=count.isNull() | (count < 0))
-    return _report(
-        "topics",
-        rows,
-        key,
-        [
-            *_null_keys(key),
-            _Check("partitions", "negative, null or beyond int", F.col("bad"), "Give the topic's number of partitions"),
-            _Check("topic", "the same topic twice in a cluster", F.col("rows") > 1, "Keep one row per cluster and topic"),
-        ],
-    )
-
-
-def _check_replicas(replicas: DataFrame) -> DataFrame:
-    key = ["cluster", "topic", "partition"]
-    rows = _by_key(replicas, key, bad=F.col("replicas").isNull() | (F.col("partition") < 0))
-    return _report(
-        "replicas",
-        rows,
-        key,
-        [
-            *_null_keys(key),
-            _Check("replicas", "null, or of a negative partition", F.col("bad"), "List the partition's broker ids"),
-            _Check("partition", "the same partition twice", F.col("rows") > 1, "Keep one row per partition"),
-        ],
-    )
-
-
-def _check_brokers(brokers: DataFrame) -> DataFrame:
-    key = ["cluster", "broker_id"]
-    rows = _by_key(brokers, key, bad=F.lit(False))
-    twice = _Check("broker_id", "the same broker twice", F.col("rows") > 1, "Keep one row per cluster and broker")
-    return _report("brokers", rows, key, [*_null_keys(key), twice])
-
-
-def _null_keys(columns: list[str]) -> list[_Check]:
-    return [_Check(name, "null in a key", F.col(name).isNull(), "Fill it in or leave the row out") for name in columns]
-
-
-def _by_key(table: DataFrame, key: list[str], bad: Column) -> DataFrame:
-    return table.groupBy(*key).agg(F.count(F.lit(1)).alias("rows"), F.bool_or(bad).alias("bad"))
-
-
-def _report(table: str, rows: DataFrame, key: list[str], checks: list[_Check]) -> DataFrame:
-    """One row per check: table, column, problem, faulty (rows), example (the least faulty row), remedy."""
-    counted = rows.agg(
-        *(
-            F.struct(
-                F.lit(table).alias("table"),
-                F.lit(check.column).alias("column"),
-                F.lit(check.problem).alias("problem"),
-                F.sum(F.when(check.faulty, F.col("rows"))).alias("faulty"),
-                F.min(F.when(check.faulty, _show(key))).alias("example"),
-                F.lit(check.remedy).alias("remedy"),
-            ).alias(f"check{number}")
-            for number, check in enumerate(checks)
+def _table_rows(table: str, rows: DataFrame) -> DataFrame:
+    """The rows of a table that could be at fault: table, key (as text), problem (the column at fault, or null)."""
+    key = _KEYS[table]
+    column = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in key))
+    if table == "topics":
+        column = F.coalesce(column, F.when(F.col("partitions").isNull() | (F.col("partitions") < 0), "partitions"))
+    if table == "replicas":
+        column = F.coalesce(
+            column,
+            F.when(F.col("replicas").isNull(), "replicas"),
+            F.when(F.col("partition") < 0, "partition"),
         )
-    )
-    return counted.select(F.inline(F.array(*counted.columns)))
+    checked = rows.select(F.lit(table).alias("table"), _show(key).alias("key"), column.alias("problem"))
+    return checked if table in _UNIQUE else checked.where(F.col("problem").isNotNull())
+
+
+def _table_fault(table: str, problem: str, rows: int, example: str) -> Fault:
+    where = f"{rows} row(s), e.g. {example}"
+    if problem == _TWICE:
+        what = " and ".join(_KEYS[table])
+        return Fault(table, _KEYS[table][-1], f"the same key twice: {where}", f"Keep one row per {what}")
+    if problem == "partitions":
+        return Fault(table, problem, f"null, negative or beyond int: {where}", "Give the topic's number of partitions")
+    if table == "replicas" and problem in ("replicas", "partition"):
+        return Fault(table, problem, f"null or negative: {where}", "List the broker ids of an existing partition")
+    return Fault(table, problem, f"null in a key: {where}", "Fill it in or leave the row out")
 
 
 def _show(columns: list[str]) -> Column:
@@ -138,6 +110,7 @@ _REMEDIES = {
     "bad-partition": "Partitions count from 0, a run's step from 1",
     "duplicate-owned": "Keep one row per member and partition",
 }
+"""By code, the gravest first."""
 
 
 def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None) -> DataFrame:
@@ -149,104 +122,101 @@ def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None
         partial: its `partial_subscribers`, or null if it has none. A class of all members cannot have an unknown one.
 
     Returns:
-        cluster, group_id, code (the first of `_REMEDIES` that fits), detail; one row per faulty group.
+        cluster, group_id, code (the gravest), detail (all of them); one row per faulty group.
     """
-    found = [
-        *_member_faults(fleet.members),
-        *_subscription_faults(fleet.members, topics, partial),
-        *(fault for table in _OWNERSHIP for fault in _ownership_faults(fleet.members, table, getattr(fleet, table))),
-    ]
-    if fleet.groups is not None:
-        repeated = fleet.groups.groupBy(*GROUP_KEY).count().where(F.col("count") > 1)
-        found.append(_fault(repeated, "duplicate-group", "groups", GROUP_KEY))
+    found = [_fault(topics.where(F.col("topic").isNull()), "null-key", "subscriptions", ["topic"])]
+    for table in _OWNERSHIP:
+        rows = getattr(fleet, table)
+        if rows is not None:
+            found += _owned_row_faults(table, rows)
+    found += [_member_faults(fleet, partial), _repetitions(fleet)]
     remedies = F.create_map(*(F.lit(text) for pair in _REMEDIES.items() for text in pair))
     codes = F.array(*(F.lit(code) for code in _REMEDIES))
     more = F.when(F.col("rows") > 1, F.concat(F.lit(" and "), F.col("rows") - 1, F.lit(" more"))).otherwise("")
-    per_code = (
+    fault = F.struct(
+        F.array_position(codes, F.col("code")).alias("order"),
+        "code",
+        F.concat("row", more, F.lit(". "), remedies[F.col("code")]).alias("detail"),
+    )
+    return (
         reduce(DataFrame.unionByName, found)
         .where(F.col("cluster").isNotNull() & F.col("group_id").isNotNull())
         .groupBy(*GROUP_KEY, "code")
         .agg(F.count(F.lit(1)).alias("rows"), F.min("row").alias("row"))
-        .select(
-            *GROUP_KEY,
-            F.struct(
-                F.array_position(codes, F.col("code")).alias("order"),
-                "code",
-                F.concat("row", more, F.lit(". "), remedies[F.col("code")]).alias("detail"),
-            ).alias("fault"),
-        )
-    )
-    faults = F.array_sort(F.collect_list("fault"))
-    return (
-        per_code.groupBy(*GROUP_KEY)
-        .agg(faults.alias("faults"))
+        .groupBy(*GROUP_KEY)
+        .agg(F.array_sort(F.collect_list(fault)).alias("faults"))
         .select(
             *GROUP_KEY,
             F.col("faults")[0]["code"].alias("code"),
-            F.concat_ws("; ", F.transform("faults", lambda fault: fault["detail"])).alias("detail"),
+            F.concat_ws("; ", F.transform("faults", lambda each: each["detail"])).alias("detail"),
         )
     )
 
 
-def _fault(rows: DataFrame, code: str, table: str, show: list[str]) -> DataFrame:
+def _fault(rows: DataFrame, code: str | Column, table: str | Column, show: list[str]) -> DataFrame:
     """Faulty rows as cluster, group_id, code, row (the row as text)."""
-    columns = [name for name in show if name not in GROUP_KEY] or GROUP_KEY
-    row = F.concat(F.lit(f"{table}: "), _show(columns))
-    return rows.select(*GROUP_KEY, F.lit(code).alias("code"), row.alias("row"))
+    code, table = (F.lit(each) if isinstance(each, str) else each for each in (code, table))
+    return rows.select(*GROUP_KEY, code.alias("code"), F.concat(table, F.lit(": "), _show(show)).alias("row"))
 
 
-def _member_faults(members: DataFrame) -> list[DataFrame]:
-    repeated = members.groupBy(*MEMBER_KEY).count().where(F.col("count") > 1)
-    instances = (
-        members.where(F.col("group_instance_id").isNotNull())
-        .groupBy(*GROUP_KEY, "group_instance_id")
-        .agg(F.count_distinct("member_id").alias("count"))
-        .where(F.col("count") > 1)
-    )
-    return [
-        _fault(members.where(F.col("member_id").isNull()), "null-key", "members", MEMBER_KEY),
-        _fault(repeated, "duplicate-member", "members", MEMBER_KEY),
-        _fault(instances, "duplicate-instance", "members", [*GROUP_KEY, "group_instance_id"]),
-    ]
-
-
-def _subscription_faults(members: DataFrame, topics: DataFrame, partial: DataFrame | None) -> list[DataFrame]:
-    faults = [_fault(topics.where(F.col("topic").isNull()), "null-key", "subscriptions", ["topic"])]
+def _member_faults(fleet: Fleet, partial: DataFrame | None) -> DataFrame:
+    """Members listed twice, and members that other tables name but `members` does not."""
+    named = [fleet.members.select(*MEMBER_KEY, F.lit("members").alias("table"))]
     if partial is not None:
-        named = partial.where(F.col("member_id").isNotNull())
-        unknown = named.join(members.select(*MEMBER_KEY), MEMBER_KEY, "left_anti")
-        nameless = partial.where(F.col("member_id").isNull())
-        faults.append(_fault(nameless, "null-key", "subscriptions", MEMBER_KEY))
-        faults.append(_fault(unknown, "unknown-member", "subscriptions", MEMBER_KEY))
-    return faults
-
-
-def _ownership_faults(members: DataFrame, table: str, rows: DataFrame | None) -> list[DataFrame]:
-    if rows is None:
-        return []
-    by_run = table == "owned_runs"
-    numbers = ["first", "step", "count"] if by_run else ["partition"]
-    show = [*MEMBER_KEY, "topic", *numbers]
-    null = reduce(Column.__or__, (F.col(name).isNull() for name in ("member_id", "topic", *numbers)))
-    if by_run:
-        bad = (F.col("first") < 0) | (F.col("step") < 1) | (F.col("count") < 0)
-    else:
-        bad = F.col("partition") < 0
-    owners = rows.where(F.col("member_id").isNotNull()).select(*MEMBER_KEY).distinct()
-    unknown = owners.join(members.select(*MEMBER_KEY), MEMBER_KEY, "left_anti")
-    sound = rows.where(~null & ~bad).select(*show)
-    twice = (
-        (expand(_overlapping(sound)) if by_run else sound)
-        .groupBy(*MEMBER_KEY, "topic", "partition")
-        .count()
-        .where(F.col("count") > 1)
+        named.append(partial.select(*MEMBER_KEY, F.lit("subscriptions").alias("table")))
+    for table in _OWNERSHIP:
+        rows = getattr(fleet, table)
+        if rows is not None:
+            named.append(rows.select(*MEMBER_KEY, F.lit(table).alias("table")))
+    listed = F.count(F.when(F.col("table") == "members", 1))
+    code = (
+        F.when(F.col("member_id").isNull(), "null-key")
+        .when(F.col("listed") == 0, "unknown-member")
+        .when(F.col("listed") > 1, "duplicate-member")
     )
+    counted = (
+        reduce(DataFrame.unionByName, named)
+        .groupBy(*MEMBER_KEY)
+        .agg(listed.alias("listed"), F.min("table").alias("table"))
+        .withColumn("code", code)
+    )
+    return _fault(counted.where(F.col("code").isNotNull()), F.col("code"), F.col("table"), ["member_id"])
+
+
+def _repetitions(fleet: Fleet) -> DataFrame:
+    """Instance ids, groups and owned partitions that stand twice."""
+    static = fleet.members.where(F.col("group_instance_id").isNotNull())
+    rows = [_fault(static, "duplicate-instance", "members", ["group_instance_id"])]
+    if fleet.groups is not None:
+        rows.append(_fault(fleet.groups, "duplicate-group", "groups", ["group_id"]))
+    if fleet.owned is not None:
+        rows.append(_fault(fleet.owned, "duplicate-owned", "owned", ["member_id", "topic", "partition"]))
+    if fleet.owned_runs is not None:
+        crossing = expand(_overlapping(fleet.owned_runs.where(~_null_run() & ~_bad_run())))
+        rows.append(_fault(crossing, "duplicate-owned", "owned_runs", ["member_id", "topic", "partition"]))
+    every = reduce(DataFrame.unionByName, rows)
+    return every.groupBy(*every.columns).count().where(F.col("count") > 1).drop("count")
+
+
+def _owned_row_faults(table: str, rows: DataFrame) -> list[DataFrame]:
+    if table == "owned_runs":
+        null, bad, numbers = _null_run(), _bad_run(), ["first", "step", "count"]
+    else:
+        null = F.col("topic").isNull() | F.col("partition").isNull()
+        bad, numbers = F.col("partition") < 0, ["partition"]
+    show = ["member_id", "topic", *numbers]
     return [
         _fault(rows.where(null), "null-key", table, show),
         _fault(rows.where(bad), "bad-partition", table, show),
-        _fault(unknown, "unknown-member", table, MEMBER_KEY),
-        _fault(twice, "duplicate-owned", table, [*MEMBER_KEY, "topic", "partition"]),
     ]
+
+
+def _null_run() -> Column:
+    return reduce(Column.__or__, (F.col(name).isNull() for name in ("topic", "first", "step", "count")))
+
+
+def _bad_run() -> Column:
+    return (F.col("first") < 0) | (F.col("step") < 1) | (F.col("count") < 0)
 
 
 def _overlapping(runs: DataFrame) -> DataFrame:

@@ -104,9 +104,7 @@ class Fleet:
         """
         lacking = [name for name in MEMBER_KEY if name not in leavers.columns]
         if lacking:
-            raise FleetError(
-                [Fault("leavers", name, "the column is missing", "Add it as string") for name in lacking]
-            )
+            raise FleetError([Fault("leavers", name, "the column is missing", "Add it as string") for name in lacking])
         leavers = leavers.select(*MEMBER_KEY).distinct()
         change: dict[str, DataFrame] = {
             name: getattr(self, name).join(leavers, MEMBER_KEY, "left_anti")

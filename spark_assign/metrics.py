@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.claims import Claims
+from spark_assign.claims import ODDITIES, Claims
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, METRICS
 from spark_assign.subscribers import CLASS_KEY
@@ -18,82 +19,75 @@ if TYPE_CHECKING:
 
 
 def measure(plan: Plan) -> DataFrame:
-    """A row per planned group; columns and units: `schemas.METRICS`."""
-    parts = [_topics(plan), _subscribed_members(plan), Claims(plan).figures(), _rack_matches(plan)]
-    metrics = plan.groups.join(_balance(plan), GROUP_KEY)
-    for part in parts:
-        if part is not None:
-            metrics = metrics.join(part, GROUP_KEY, "left")
-    columns = []
-    derived = {
-        "unassigned": F.coalesce("subscribed_partitions", F.lit(0)) - F.col("partitions"),
-        "members_without_subscription": F.col("members") - F.coalesce("subscribed_members", F.lit(0)),
+    """A row per planned group; columns and units: `schemas.METRICS`.
+
+    Everything there is to count about a group is brought together as rows and summed up once.
+    """
+    counts = [_members(plan), _topics(plan), *Claims(plan).counts(), *_rack_matches(plan)]
+    every = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), counts)
+    given, total = F.col("given"), F.sum("given")
+    mean = F.avg(given)
+    figures = {
+        "members": F.count(given),
+        "partitions": total,
+        "min_per_member": F.min(given),
+        "max_per_member": F.max(given),
+        "mean_per_member": mean,
+        "stddev_per_member": F.stddev_pop(given),
+        "max_over_mean": F.when(total > 0, F.max(given) / mean),
+        "moved": _sum(every, "still_there") - _sum(every, "kept"),
+        "revoked": _sum(every, "claimed") - _sum(every, "kept"),
+        "unassigned": _sum(every, "subscribed_partitions") - total,
+        "members_without_subscription": F.count(given) - _sum(every, "subscribed"),
+        **{name: _sum(every, name) for name in ("unknown_topics", *ODDITIES)},
+        "rack_matched": F.sum("rack_matched") if "rack_matched" in every.columns else F.lit(None),
     }
-    for field in METRICS.fields:
-        if field.name in derived:
-            value = derived[field.name]
-        elif field.name not in metrics.columns:
-            value = F.lit(None) if field.nullable else F.lit(0)
-        else:
-            value = F.col(field.name) if field.nullable else F.coalesce(field.name, F.lit(_zero(field.name)))
-        columns.append(value.cast(field.dataType).alias(field.name))
-    return metrics.select(*columns)
+    summed = every.groupBy(*GROUP_KEY).agg(*(figure.alias(name) for name, figure in figures.items()))
+    measured = plan.groups.join(summed, GROUP_KEY)
+    return measured.select(*(F.col(field.name).cast(field.dataType) for field in METRICS.fields))
 
 
-def _zero(name: str) -> str | int:
-    return "" if name in (*GROUP_KEY, "assignor") else 0
+def _sum(rows: DataFrame, name: str) -> Column:
+    return F.coalesce(F.sum(name), F.lit(0)) if name in rows.columns else F.lit(0)
 
 
-def _balance(plan: Plan) -> DataFrame:
-    """Partitions per member, members without any included."""
-    given = plan.runs.groupBy(*MEMBER_KEY).agg(F.sum("count").alias("given"))
-    members = plan.fleet.members.select(*MEMBER_KEY).join(given, MEMBER_KEY, "left")
-    each = F.coalesce("given", F.lit(0))
-    mean = F.avg(each)
-    return members.groupBy(*GROUP_KEY).agg(
-        F.count(F.lit(1)).alias("members"),
-        F.sum(each).alias("partitions"),
-        F.min(each).alias("min_per_member"),
-        F.max(each).alias("max_per_member"),
-        mean.alias("mean_per_member"),
-        F.stddev_pop(each).alias("stddev_per_member"),
-        F.when(F.sum(each) > 0, F.max(each) / mean).alias("max_over_mean"),
+def _members(plan: Plan) -> DataFrame:
+    """Per member of the fleet: `given` partitions, and whether it has `subscribed` to anything (0 or 1)."""
+    census = plan.fleet.census
+    classes = census.topics.select(*CLASS_KEY).distinct()
+    listed = census.members.join(classes.withColumn("subscribed", F.lit(1)), CLASS_KEY, "left")
+    listed = listed.select(*MEMBER_KEY, F.lit(0).alias("given"), "subscribed")
+    given = plan.runs.select(*MEMBER_KEY, F.col("count").alias("given"), F.lit(None).cast("int").alias("subscribed"))
+    return (
+        listed.unionByName(given)
+        .groupBy(*MEMBER_KEY)
+        .agg(F.sum("given").alias("given"), F.coalesce(F.max("subscribed"), F.lit(0)).alias("subscribed"))
+        .drop("member_id")
     )
 
 
 def _topics(plan: Plan) -> DataFrame:
-    """Partitions that the group's members subscribe to, and subscribed topics without metadata."""
-    return plan.fleet.census.topics.groupBy(*GROUP_KEY).agg(
-        F.sum("partitions").alias("subscribed_partitions"),
-        F.count(F.when(F.col("partitions").isNull(), 1)).alias("unknown_topics"),
+    """Per topic: `subscribed_partitions`, and whether it is one of the `unknown_topics` (0 or 1)."""
+    return plan.fleet.census.topics.select(
+        *GROUP_KEY,
+        F.col("partitions").alias("subscribed_partitions"),
+        F.col("partitions").isNull().cast("int").alias("unknown_topics"),
     )
 
 
-def _subscribed_members(plan: Plan) -> DataFrame:
-    """Members that subscribe to anything at all, read off the classes of subscribers."""
-    census = plan.fleet.census
-    subscribers = census.members.join(census.topics.select(*CLASS_KEY).distinct(), CLASS_KEY, "left_semi")
-    return subscribers.select(*MEMBER_KEY).distinct().groupBy(*GROUP_KEY).agg(
-        F.count(F.lit(1)).alias("subscribed_members")
-    )
-
-
-def _rack_matches(plan: Plan) -> DataFrame | None:
+def _rack_matches(plan: Plan) -> list[DataFrame]:
     """Partitions that went to a member with a replica in its rack, in groups where members have racks."""
     fleet = plan.fleet
     if not fleet.racks_known or not fleet.census.racked_members:
-        return None
+        return []
     racked = fleet.members.where(F.col("rack_id") != "").select(*MEMBER_KEY, "rack_id")
     near = expand(plan.runs.join(racked, MEMBER_KEY)).join(
         _racks_of_replicas(fleet), ["cluster", "topic", "partition", "rack_id"], "left_semi"
     )
-    matched = near.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("matched"))
-    return (
-        racked.select(*GROUP_KEY)
-        .distinct()
-        .join(matched, GROUP_KEY, "left")
-        .select(*GROUP_KEY, F.coalesce("matched", F.lit(0)).alias("rack_matched"))
-    )
+    return [
+        racked.select(*GROUP_KEY, F.lit(0).alias("rack_matched")),
+        near.select(*GROUP_KEY, F.lit(1).alias("rack_matched")),
+    ]
 
 
 def _racks_of_replicas(fleet: Fleet) -> DataFrame:

@@ -32,8 +32,8 @@ def find_moves(plan: Plan) -> DataFrame:
     """Every change of owner, a row per partition and owner that loses it (one row where nobody owned it).
 
     Returns:
-        cluster, group_id, topic, partition, from_member_id (null: nobody owned it), to_member_id (null: nobody gets it),
-        reason.
+        cluster, group_id, topic, partition, from_member_id (null: nobody owned it), to_member_id (null: nobody gets
+        it), reason.
     """
     fleet = plan.fleet
     now = plan.assignments.withColumnRenamed("member_id", "to_member_id")
@@ -50,9 +50,7 @@ def find_moves(plan: Plan) -> DataFrame:
         .withColumnRenamed("member_id", "from_member_id")
         .withColumn("claimers", F.count(F.lit(1)).over(Window.partitionBy(*_PARTITION_KEY)))
     )
-    changed = before.join(now, _PARTITION_KEY, "full").where(
-        ~F.col("from_member_id").eqNullSafe(F.col("to_member_id"))
-    )
+    changed = before.join(now, _PARTITION_KEY, "full").where(~F.col("from_member_id").eqNullSafe(F.col("to_member_id")))
     counts = fleet.topics.select("cluster", "topic", "partitions")
     still = fleet.subscriptions.select(
         *GROUP_KEY, F.col("member_id").alias("from_member_id"), "topic", F.lit(True).alias("subscribed")

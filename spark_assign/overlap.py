@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.functions import pandas_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import LongType
 
 from spark_assign.kernels.progressions import shared
@@ -24,7 +25,7 @@ def overlap(*, by_rows: bool) -> Column:
     names = ("first", "step", "count", "to_first", "to_step", "to_count")
     if by_rows:
         return holds(*(F.col(name) for name in ("first", "to_first", "to_step", "to_count"))).cast("long")
-    counted = cast(Callable[..., Column], F.pandas_udf(_shared, LongType()))
+    counted = cast(Callable[..., Column], pandas_udf(_shared, LongType()))
     return counted(*(F.col(name).cast("long") for name in names))
 
 

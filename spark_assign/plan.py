@@ -14,7 +14,6 @@ from spark_assign import moves as change
 from spark_assign.assignors.choice import CONFIGURED, choose, in_use
 from spark_assign.assignors.groups import Groups
 from spark_assign.assignors.registry import find
-from spark_assign.census import keep
 from spark_assign.fleet import Fleet
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
@@ -22,7 +21,7 @@ from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be assigned, as DataFrames (columns: `schemas.PLAN_TABLES`). Nothing is computed before it is asked for.
+    """What would be assigned, as lazy DataFrames (columns: `schemas.PLAN_TABLES`).
 
     Every group of the fleet is in `metrics` or in `rejected`.
 
@@ -70,8 +69,8 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
 
     Args:
         fleet: clusters, topics, groups and members.
-        assignor: an assignor's name for all groups; or `configured`, each group's own (`fleet.groups.assignor`); or one of
-            these per pattern over group_id (`{"payments-*": "range", "*": "configured"}`, the first that fits).
+        assignor: an assignor's name for all groups; or `configured`, each group's own (`fleet.groups.assignor`); or
+            one of these per pattern over group_id (`{"payments-*": "range", "*": "configured"}`, the first that fits).
 
     Returns:
         the plan. Its tables are lazy, but for one look over the fleet's sizes and values, the first time it is planned.
@@ -92,10 +91,12 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         outcomes = [found[assignor].assign(Groups(fleet, census))]
     else:
         groups, unplannable = choose(every_group, fleet.groups, patterns)
-        groups = keep(groups)
+        groups = census.keep(groups)
         rejected.append(unplannable)
         outcomes = [
-            find(name).assign(Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY)))
+            find(name).assign(
+                Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY))
+            )
             for name in in_use(groups)
         ]
     refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]

@@ -115,9 +115,7 @@ ASSIGNMENTS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT)])
 
 RUNS = StructType([*_MEMBER, *_RUN])
 
-REVOCATIONS = StructType(
-    [*_MEMBER, *_required(topic=_STRING, partition=_INT), *_nullable(next_member_id=_STRING)]
-)
+REVOCATIONS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT), *_nullable(next_member_id=_STRING)])
 
 MOVES = StructType(
     [

@@ -27,10 +27,10 @@ def choose(
             pattern that fits decides.
 
     Returns:
-        cluster, group_id, assignor of the groups that can be planned; and cluster, group_id, code, detail of the others.
+        cluster, group_id, assignor of the groups that can be planned; and cluster, group_id, code, detail of the rest.
     """
     wanted = F.lit(None).cast("string")
-    for pattern, name in reversed(patterns.items()):
+    for pattern, name in reversed(list(patterns.items())):
         wanted = F.when(F.col("group_id").rlike(fnmatch.translate(pattern)), F.lit(name)).otherwise(wanted)
     groups = every_group.withColumn("wanted", wanted)
     if configured is None:
@@ -48,7 +48,10 @@ def choose(
     )
     detail = (
         F.when(F.col("code") == "no-pattern", "No pattern fits the group. Add one, say '*'")
-        .when(F.col("code") == "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor")
+        .when(
+            F.col("code") == "no-assignor",
+            "groups.assignor does not say what it is configured with. Name an assignor",
+        )
         .otherwise(
             F.concat(
                 F.lit("It is configured with "),

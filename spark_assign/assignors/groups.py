@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_assign.census import Census
     from spark_assign.fleet import Fleet
 
+
 @dataclass(frozen=True)
 class Groups:
     """The groups of a fleet that one assignor is asked to plan, in the shapes that assignors think in.

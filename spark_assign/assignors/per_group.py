@@ -95,9 +95,7 @@ def _facts(groups: Groups) -> DataFrame:
     subscribed = groups.only(fleet.subscriptions).select(
         *GROUP_KEY, F.lit("subscription").alias("kind"), "member_id", "topic"
     )
-    topics = groups.topics.select(
-        *GROUP_KEY, F.lit("topic").alias("kind"), "topic", F.col("partitions").alias("count")
-    )
+    topics = groups.topics.select(*GROUP_KEY, F.lit("topic").alias("kind"), "topic", F.col("partitions").alias("count"))
     facts = members.unionByName(subscribed, allowMissingColumns=True).unionByName(topics, allowMissingColumns=True)
     claims = fleet.claims()
     if claims is None:

@@ -28,11 +28,12 @@ from spark_assign.subscribers import CLASS_KEY
 _SET_KEY = [*CLASS_KEY, "set_topic"]
 
 
-def split_by_rack(groups: Groups) -> tuple[DataFrame, DataFrame]:
+def split_by_rack(groups: Groups) -> tuple[DataFrame, DataFrame | None]:
     """Part the groups' topics into plain ones and ones that racks decide.
 
     Returns:
-        two tables with the columns of `Groups.topics`; the second also has `set_topic`, the least topic of its set.
+        two tables with the columns of `Groups.topics`; the second also has `set_topic`, the least topic of its set, and
+        is null where racks decide nothing.
     """
     racks_of_class = (
         groups.members.where(F.col("rack_id").isNotNull())
@@ -42,18 +43,19 @@ def split_by_rack(groups: Groups) -> tuple[DataFrame, DataFrame]:
     alike = Window.partitionBy(*CLASS_KEY, "partitions")
     needs = F.coalesce(F.arrays_overlap("member_racks", "racks") & ~F.col("uniform"), F.lit(False))
     joint = F.col("member_racks").isNotNull() & (F.col("together") > 1)
-    marked = (
+    marked = groups.census.keep(
         groups.topics.join(racks_of_class, CLASS_KEY, "left")
         .join(_topic_racks(groups), ["cluster", "topic"], "left")
         .withColumn("needs", needs)
         .withColumn("group_needs", F.bool_or("needs").over(Window.partitionBy(*GROUP_KEY)))
         .withColumn("together", F.count(F.lit(1)).over(alike))
         .withColumn("by_rack", F.col("group_needs") & (F.col("needs") | joint))
-        .withColumn("set_topic", F.min("topic").over(alike))
+        .select(*groups.topics.columns, "by_rack", F.min("topic").over(alike).alias("set_topic"))
     )
-    columns = groups.topics.columns
-    plain = marked.where(~F.col("by_rack")).select(*columns)
-    return plain, marked.where("by_rack").select(*columns, "set_topic")
+    sets = marked.where("by_rack").drop("by_rack")
+    if sets.isEmpty():
+        return groups.topics, None
+    return marked.where(~F.col("by_rack")).drop("by_rack", "set_topic"), sets
 
 
 def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
@@ -90,11 +92,9 @@ def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
             "rank",
         )
     )
-    columns = [field for field in sets.schema.fields if field.name in _SET_KEY]
-    by_name = {field.name: field for field in columns}
     schema = StructType(
         [
-            *(by_name[name] for name in _SET_KEY),
+            *(sets.schema[name] for name in _SET_KEY),
             StructField("member_id", StringType()),
             *(StructField(name, IntegerType()) for name in ("first", "step", "count")),
         ]
@@ -163,9 +163,7 @@ def _lay_set(rows: pa.Table) -> pa.Table:
     return key
 
 
-def _racks_of_partitions(
-    racks: list[str], partitions: int, at: pa.ListScalar, layout: pa.ListScalar
-) -> np.ndarray:
+def _racks_of_partitions(racks: list[str], partitions: int, at: pa.ListScalar, layout: pa.ListScalar) -> np.ndarray:
     """Which of `racks` (rows) hold a replica of which partition (columns) of one topic."""
     near = np.zeros((len(racks), partitions), dtype=bool)
     if at.is_valid:

@@ -37,6 +37,8 @@ class RangeAssignor:
             return Outcome(lay_ranges(lay_out(groups.topics, groups)), complete=True)
         plain, sets = split_by_rack(groups)
         ranges = lay_ranges(lay_out(plain, groups))
+        if sets is None:
+            return Outcome(ranges, complete=True)
         return Outcome(ranges.unionByName(runs_by_rack(sets, groups)), complete=True)
 
 

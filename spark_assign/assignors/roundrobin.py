@@ -55,7 +55,7 @@ def mark_mixed_groups(topics: DataFrame) -> DataFrame:
 
 
 def start_by_row_number(topics: DataFrame) -> DataFrame:
-    """Add `start` (bigint), where all topics of a group have the same subscribers: the row number of its partition 0."""
+    """Add `start` (bigint), where all topics of a group have the same subscribers: the row number of partition 0."""
     before = Window.partitionBy(*GROUP_KEY).orderBy(string_order("topic")).rowsBetween(Window.unboundedPreceding, -1)
     row_number = F.sum(F.col("partitions").cast("long")).over(before)
     return topics.withColumn("start", F.coalesce(row_number, F.lit(0).cast("long")))

@@ -43,7 +43,8 @@ class _Layout:
         self.racks = member_racks
         self.near = near
         self.owner = np.full(partitions, -1, dtype=np.int64)
-        self.quota, self.extra = divmod(partitions, len(member_racks))
+        self.quota: int = partitions // len(member_racks)
+        self.extra: int = partitions % len(member_racks)
         self.assigned = [0] * len(member_racks)
 
     def room(self, member: int) -> int:
