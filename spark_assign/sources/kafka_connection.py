@@ -57,9 +57,10 @@ class ClusterConnection:
         self._net: Any = NetworkSelector(**known)
         self._manager: Any = KafkaConnectionManager(self._net, **known)
         self._net.start()
-        self._quiet = _NoDebug() if any(isinstance(value, Secret) for value in settings.values()) else None
-        for logger in _client_loggers() if self._quiet else []:
-            logger.addFilter(self._quiet)
+        self._quiet = _NoDebug()
+        if any(isinstance(value, Secret) for value in settings.values()):
+            for logger in _client_loggers():
+                logger.addFilter(self._quiet)
         try:
             self._bootstrap(time.monotonic() + timeout_s)
         except KafkaError as error:
@@ -79,7 +80,7 @@ class ClusterConnection:
         """Close every connection."""
         self._manager.close()
         self._net.stop()
-        for logger in _client_loggers() if self._quiet else []:
+        for logger in _client_loggers():
             logger.removeFilter(self._quiet)
 
     def _bootstrap(self, deadline: float) -> None:

@@ -16,6 +16,7 @@ from spark_assign.errors import SourceError
 from spark_assign.schemas import SNAPSHOT_TABLES
 from spark_assign.sources import describe_text, kafka_groups
 from spark_assign.sources.kafka import snapshot
+from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.snapshot import Snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
@@ -182,6 +183,13 @@ def test_offsets(taken: Snapshot) -> None:
     assert len(owned) == 11
     never = owned["s.one", 1]
     assert (never["committed_offset"], never["end_offset"], never["lag"]) == (None, 7, None)
+
+
+def test_brokers_before_3_0(broker: Cluster, taken: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OffsetFetch below version 8 knows one group a request: the same offsets."""
+    monkeypatch.setattr(ClusterConnection, "newest", lambda *_: 7)
+    old = snapshot(broker.bootstrap_servers, groups="s-*", topics="s.*")
+    assert old.tables["offsets"].equals(taken.tables["offsets"])
 
 
 def test_a_used_topic_stays_whatever_the_pattern(broker: Cluster, taken: Snapshot) -> None:

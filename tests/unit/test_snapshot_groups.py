@@ -1,0 +1,128 @@
+"""Groups that do not answer at once: asked again, then listed as undescribed; nothing else stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError
+
+from spark_assign.sources import kafka_connection, kafka_groups
+from spark_assign.sources.kafka_groups import ListedGroup, UnsettledError
+from spark_assign.wire.consumer_protocol import Subscription
+
+
+class _Cluster:
+    """Brokers 1 and 2; answers by a function of (broker, group ids), and writes down what it was asked."""
+
+    def __init__(self, answer: Callable[[int, Sequence[str]], Any]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, list[str]]] = []
+        self.coordinator = {"a": 1, "b": 1, "c": 2}
+
+    def brokers(self) -> list[int]:
+        return [1, 2]
+
+    def ask(self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None) -> list[Any]:
+        answers = []
+        for position, (broker, request) in enumerate(requests):
+            if not isinstance(request, list):  # a ListGroups
+                groups = [group for group, at in self.coordinator.items() if at == broker]
+                listed = [SimpleNamespace(group_id=group, protocol_type="consumer") for group in groups]
+                answers.append(SimpleNamespace(error_code=0, groups=listed))
+                continue
+            self.asked.append((broker, request))
+            answers.append(self.answer(broker, request))
+            answered(position)
+        return answers
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_connection, "wait", lambda _: None)
+
+
+def _ask(cluster: _Cluster, batch: int = 10) -> tuple[dict[str, Any], dict[str, str]]:
+    groups = {group: ListedGroup(group, broker, "classic", None) for group, broker in cluster.coordinator.items()}
+    connection: Any = cluster
+    return kafka_groups.ask_per_group(connection, groups, list, lambda _, answer: answer, batch, lambda _: None)
+
+
+def test_one_request_a_batch_and_broker() -> None:
+    """Not one a group."""
+    cluster = _Cluster(lambda _, ids: [(group, group.upper()) for group in ids])
+    assert _ask(cluster) == ({"a": "A", "b": "B", "c": "C"}, {})
+    assert cluster.asked == [(1, ["a", "b"]), (2, ["c"])]
+    cluster.asked.clear()
+    _ask(cluster, batch=1)
+    assert cluster.asked == [(1, ["a"]), (1, ["b"]), (2, ["c"])]
+
+
+def test_a_rebalancing_group_is_asked_again() -> None:
+    """Only that one, until it has settled."""
+    states = iter(["rebalancing", "rebalancing", "settled"])
+
+    def answer(_: int, ids: Sequence[str]) -> Any:
+        return [(g, UnsettledError("no") if g == "b" and next(states) == "rebalancing" else g) for g in ids]
+
+    cluster = _Cluster(answer)
+    assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
+    assert cluster.asked[2:] == [(1, ["b"]), (1, ["b"])]
+
+
+def test_a_coordinator_that_moved_is_found() -> None:
+    """By listing the groups again."""
+
+    def answer(broker: int, ids: Sequence[str]) -> Any:
+        cluster.coordinator["b"] = 2
+        return [(g, NotCoordinatorError() if g == "b" and broker == 1 else g) for g in ids]
+
+    cluster = _Cluster(answer)
+    assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
+    assert cluster.asked[-1] == (2, ["b"])
+
+
+def test_what_fails_for_good_is_reported() -> None:
+    """A group that never settles, one that may not be read (asked once), and a broker that is gone."""
+
+    def answer(broker: int, ids: Sequence[str]) -> Any:
+        if broker == 2:
+            return OSError("connection reset")
+        return [(g, UnsettledError("still") if g == "a" else GroupAuthorizationFailedError("no")) for g in ids]
+
+    cluster = _Cluster(answer)
+    values, faults = _ask(cluster)
+    assert values == {}
+    assert faults["a"] == "UnsettledError: still"
+    assert "GroupAuthorizationFailedError" in faults["b"]
+    assert faults["c"] == "OSError: connection reset"
+    assert [ids for _, ids in cluster.asked].count(["a"]) == kafka_groups.ATTEMPTS - 1
+
+
+def test_patterns_of_the_new_protocol() -> None:
+    """The whole name has to match; what Python cannot read matches nothing."""
+    topics = ["orders", "orders.dlq", "payments"]
+    assert kafka_groups.matching("orders", topics) == ["orders"]
+    assert kafka_groups.matching("orders.*|pay.+", topics) == topics
+    assert kafka_groups.matching(r"\pL+", topics) == []
+
+
+@pytest.mark.parametrize(
+    ("assignor", "user_data", "generation", "expected"),
+    [
+        ("range", b"\0\0\0\0\0\0\0\5", 3, None),
+        ("sticky", None, None, None),
+        ("sticky", b"\0\0\0\0\0\0\0\5", 5, None),
+        ("sticky", b"\0\0\0\0\0\0\0\5", None, 5),
+        ("sticky", b"\0\0\0\0", 3, -1),
+        ("cooperative-sticky", b"\0\0\0\5", 3, 5),
+    ],
+)
+def test_generation_in_user_data(
+    assignor: str, user_data: bytes | None, generation: int | None, expected: int | None
+) -> None:
+    """Given only where it differs; -1 is user data without a generation."""
+    said = Subscription((), user_data, (), generation, None)
+    assert kafka_groups.user_data_generation(said, assignor) == expected
