@@ -98,11 +98,7 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
     output = str(tmp_path)
     for run_id, orders in (("nightly", 3), ("other", 4), ("nightly", 5)):
         write_plan(small_plan(spark, orders), output, run_id=run_id, tables=["assignments"])
-    assert read_plan(spark, output, "nightly").manifest.rows == {
-        "assignments": 5,
-        "metrics": 1,
-        "rejected": 0,
-    }
+    assert read_plan(spark, output, "nightly").manifest.rows == {"assignments": 5, "metrics": 1, "rejected": 1}
     assert read_plan(spark, output, "other").tables["assignments"].count() == 4
     assert read_plan(spark, output).manifest.run_id == "nightly"
     assert len(attempts(tmp_path)) == 2
