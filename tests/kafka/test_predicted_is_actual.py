@@ -103,7 +103,7 @@ def _actual(broker: Cluster, groups: list[str]) -> set[tuple[str, str, str, int]
 
 
 def test_predicted_is_actual(spark: SparkSession, settled: tuple[Cluster, Path]) -> None:
-    """Each group under the assignor that it runs with: no partition differs, none is missing, none would move."""
+    """Each group under the assignor that it runs with: no partition differs, none is missing."""
     broker, folder = settled
     fleet = read_fleet(spark, str(folder))
     planned = plan(fleet, "configured")
@@ -116,7 +116,6 @@ def test_predicted_is_actual(spark: SparkSession, settled: tuple[Cluster, Path])
     assert predicted - actual == set()
     assert actual - predicted == set()
     assert len(actual) > 200
-    assert [row for row in planned.metrics.collect() if row["moved"]] == []
     assert planned.rejected.collect() == []
 
 
