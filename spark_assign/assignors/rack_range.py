@@ -99,9 +99,9 @@ def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
             *(StructField(name, IntegerType()) for name in ("first", "step", "count")),
         ]
     )
-    runs = layouts.unionByName(subscribers).groupBy(*_SET_KEY).applyInArrow(_lay_set, schema)
+    laid = layouts.unionByName(subscribers).groupBy(*_SET_KEY).applyInArrow(_lay_set, schema)
     topics = sets.select(*_SET_KEY, "topic")
-    return runs.join(topics, _SET_KEY).select(*GROUP_KEY, "member_id", "topic", "first", "step", "count")
+    return groups.census.keep(laid).join(topics, _SET_KEY).select(*GROUP_KEY, "member_id", "topic", "first", "step", "count")
 
 
 def _replica_racks(groups: Groups) -> DataFrame:

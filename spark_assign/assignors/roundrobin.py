@@ -44,7 +44,8 @@ class RoundRobinAssignor:
             kinds = mark_mixed_groups(topics)
             alike = kinds.where(~F.col("mixed")).drop("mixed")
             mixed = kinds.where(F.col("mixed")).drop("mixed")
-            started = start_by_row_number(alike).unionByName(start_by_ring(mixed, groups.members))
+            walked = groups.census.keep(start_by_ring(mixed, groups.members))
+            started = start_by_row_number(alike).unionByName(walked)
         return Outcome(deal_in_turn(lay_out(started, groups)), complete=True)
 
 

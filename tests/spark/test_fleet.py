@@ -1,0 +1,159 @@
+"""What a fleet accepts, what it raises, and which groups it sets aside."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, FleetError, plan
+from tests.spark.fleets import fleet, group, table, tuples
+
+pytestmark = pytest.mark.spark
+
+GOOD = group({"m1": ["t"], "m2": ["t"]}, group_id="good")
+
+
+def _with(more: dict[str, list[tuple[object, ...]]], **tables: list[tuple[object, ...]]) -> dict[str, list]:
+    return {
+        "topics": [("c", "t", 4)],
+        "members": GOOD["members"] + more["members"],
+        "subscriptions": GOOD["subscriptions"] + more["subscriptions"],
+        **tables,
+    }
+
+
+def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
+    """Missing columns and wrong types of all tables come in one error, before any row is read."""
+    sound = table(spark, "topics", [("c", "t", 1)])
+    with pytest.raises(FleetError) as raised:
+        Fleet(
+            topics=sound.withColumn("partitions", F.lit("four")),
+            members=table(spark, "members", []).drop("member_id"),
+            subscriptions=table(spark, "subscriptions", []).drop("topic"),
+        )
+    message = str(raised.value)
+    assert "topics.partitions: the type is string, expected int" in message
+    assert "members.member_id: the column is missing" in message
+    assert "subscriptions.topic: the column is missing" in message
+    assert len(raised.value.faults) == 3
+
+
+def test_nullable_columns_may_be_left_out_and_others_are_carried(spark: SparkSession) -> None:
+    """rack_id and its like are optional; a bigint is an int; columns nobody knows do no harm."""
+    rows = group({"m": ["t"]})
+    members = table(spark, "members", rows["members"]).select("cluster", "group_id", "member_id", F.lit(1).alias("x"))
+    topics = table(spark, "topics", [("c", "t", 2)]).withColumn("partitions", F.col("partitions").cast("bigint"))
+    planned = plan(Fleet(topics, members, table(spark, "subscriptions", rows["subscriptions"])), "range")
+    assert tuples(planned.assignments, "member_id", "partition") == [("m", 0), ("m", 1)]
+    assert "x" in planned.fleet.members.columns
+
+
+def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
+    """Every kind of fault is named with its table, column, number of rows, an example and the remedy."""
+    bad = fleet(
+        spark,
+        topics=[("c", "t", 4), ("c", "t", 5), ("c", "u", -1), (None, "v", 1)],
+        members=[*GOOD["members"], (None, "g", "m")],
+        subscriptions=[*GOOD["subscriptions"], ("c", None, "m", "t")],
+        brokers=[("c", 1, "a"), ("c", 1, "b")],
+        replicas=[("c", "t", 0, None)],
+    )
+    with pytest.raises(FleetError) as raised:
+        plan(bad, "range")
+    assert [str(fault).split(":")[0] for fault in raised.value.faults] == [
+        "brokers.broker_id",
+        "members.cluster",
+        "replicas.replicas",
+        "subscriptions.group_id",
+        "topics.cluster",
+        "topics.partitions",
+        "topics.topic",
+    ]
+    message = str(raised.value)
+    assert (
+        "topics.topic: the same key twice: 2 row(s), e.g. cluster=c, topic=t. Keep one row per cluster and topic"
+        in (message)
+    )
+    assert "topics.partitions: null, negative or beyond int: 1 row(s), e.g. cluster=c, topic=u" in message
+
+
+def test_an_empty_fleet_is_raised(spark: SparkSession) -> None:
+    """There is nothing to plan without members."""
+    with pytest.raises(FleetError, match="the fleet is empty"):
+        plan(fleet(spark, topics=[("c", "t", 1)]), "range")
+
+
+@pytest.mark.parametrize(
+    ("code", "faulty"),
+    [
+        ("duplicate-member", {"members": [("c", "bad", "m"), ("c", "bad", "m")]}),
+        ("duplicate-instance", {"members": [("c", "bad", "m", "i"), ("c", "bad", "n", "i")]}),
+        ("null-key", {"members": [("c", "bad", "m"), ("c", "bad", None)]}),
+        ("null-key", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", "m", None)]}),
+        ("null-key", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", None, "t")]}),
+        ("unknown-member", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", "x", "t")]}),
+        ("unknown-member", {"subscriptions": [("c", "bad", "x", "t")]}),
+        ("unknown-member", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "x", "t", 0)]}),
+        ("duplicate-owned", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", "t", 0)] * 2}),
+        ("bad-partition", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", "t", -1)]}),
+        ("null-key", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", None, 1)]}),
+        ("bad-partition", {"members": [("c", "bad", "m")], "owned_runs": [("c", "bad", "m", "t", 0, 0, 2)]}),
+        (
+            "duplicate-owned",
+            {
+                "members": [("c", "bad", "m")],
+                "owned_runs": [("c", "bad", "m", "t", 0, 2, 3), ("c", "bad", "m", "t", 1, 3, 2)],
+            },
+        ),
+        ("duplicate-group", {"members": [("c", "bad", "m")], "groups": [("c", "bad", "range"), ("c", "bad", "range")]}),
+    ],
+)
+def test_a_faulty_group_is_set_aside(spark: SparkSession, code: str, faulty: dict[str, list]) -> None:
+    """It is rejected with a code and a detail; the other group is planned, and measured, as if nothing were."""
+    more = {"members": [], "subscriptions": [], **{k: v for k, v in faulty.items() if k in GOOD}}
+    others = {name: rows for name, rows in faulty.items() if name not in GOOD}
+    planned = plan(fleet(spark, **_with(more, **others)), "range")
+    assert tuples(planned.rejected, "cluster", "group_id", "code") == [("c", "bad", code)]
+    assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
+    assert tuples(planned.assignments, "group_id", "member_id", "partition") == [
+        ("good", "m1", 0),
+        ("good", "m1", 1),
+        ("good", "m2", 2),
+        ("good", "m2", 3),
+    ]
+    planned.moves.count()
+
+
+def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
+    """The gravest gives the code, the detail tells all."""
+    more = {"members": [("c", "bad", "m"), ("c", "bad", "m")], "subscriptions": [("c", "bad", "x", "t")]}
+    planned = plan(fleet(spark, **_with(more)), "roundrobin")
+    [(code, detail)] = tuples(planned.rejected, "code", "detail")
+    assert code == "duplicate-member"
+    assert detail == (
+        "members: member_id=m. Keep one row per member; subscriptions: member_id=x. "
+        "Add the member to members, or take its rows out (Fleet.with_members_left does so)"
+    )
+
+
+def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
+    """Rows become runs and runs become rows, uneven ones too."""
+    parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6]}
+    rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
+    members = group({member: ["t"] for member in parts})
+    start = fleet(spark, topics=[("c", "t", 21)], **members, owned=rows)
+    runs = start.with_owned_runs()
+    assert runs.owned is None
+    assert tuples(runs.owned_runs, "member_id", "first", "step", "count") == [
+        ("a", 0, 1, 3),
+        ("a", 5, 2, 3),
+        ("a", 20, 1, 1),
+        ("b", 3, 1, 1),
+        ("d", 4, 4, 3),
+        ("d", 13, 1, 2),
+        ("e", 0, 1, 2),
+        ("e", 5, 1, 2),
+    ]
+    assert tuples(runs.with_owned_rows().owned) == sorted(rows)
+    assert start.with_owned_rows() is start

@@ -1,0 +1,216 @@
+"""What a plan says beside who gets what: moves, revocations, metrics; and that it hangs on the fleet alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import Fleet, FleetError, Plan, UnknownAssignorError, plan
+from spark_assign.assignors import deal
+from spark_assign.schemas import PLAN_TABLES
+from tests.golden import tables
+from tests.kafka import random_groups
+from tests.spark.fleets import fleet, group, table, tuples
+
+pytestmark = pytest.mark.spark
+
+TABLES = ("assignments", "runs", "moves", "revocations", "metrics", "rejected")
+
+
+def _odd_fleet(spark: SparkSession) -> Fleet:
+    """One group with everything that Kafka has rules for, and two that own nothing."""
+    rows = group({"m1": ["t", "u", "none"], "m2": ["t"], "m3": []})
+    more = [group({"a": ["t", "u"], "b": ["t", "u"]}, group_id=g) for g in ("h", "i")]
+    return fleet(
+        spark,
+        topics=[("c", "t", 4), ("c", "u", 2), ("c", "w", 2)],
+        members=[*rows["members"], *(row for g in more for row in g["members"])],
+        subscriptions=[*rows["subscriptions"], *(row for g in more for row in g["subscriptions"])],
+        owned=[
+            ("c", "g", "m1", "t", 0),
+            ("c", "g", "m1", "t", 2),
+            ("c", "g", "m2", "t", 2),
+            ("c", "g", "m2", "t", 3),
+            ("c", "g", "m2", "t", 9),
+            ("c", "g", "m2", "u", 0),
+            ("c", "g", "m3", "gone", 0),
+            ("c", "g", "m3", "w", 1),
+        ],
+    )
+
+
+def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
+    """m1 gets t0, t1, u0, u1 and m2 gets t2, t3."""
+    planned = plan(_odd_fleet(spark), "range")
+    moves = planned.moves.where("group_id = 'g'")
+    assert tuples(moves, "topic", "partition", "from_member_id", "to_member_id", "reason") == [
+        ("gone", 0, "m3", None, "topic-gone"),
+        ("t", 1, None, "m1", "new"),
+        ("t", 2, "m1", "m2", "claim-conflict"),
+        ("t", 9, "m2", None, "partition-gone"),
+        ("u", 0, "m2", "m1", "unsubscribed"),
+        ("u", 1, None, "m1", "new"),
+        ("w", 1, "m3", None, "unsubscribed"),
+    ]
+    assert tuples(planned.revocations, "member_id", "topic", "partition", "next_member_id") == [
+        ("m1", "t", 2, "m2"),
+        ("m2", "t", 9, None),
+        ("m2", "u", 0, "m1"),
+        ("m3", "gone", 0, None),
+        ("m3", "w", 1, None),
+    ]
+
+
+@pytest.mark.parametrize("as_runs", [False, True])
+def test_metrics_count_what_is_odd(spark: SparkSession, as_runs: bool) -> None:
+    """The same figures whether ownership comes as rows or as runs."""
+    odd = _odd_fleet(spark)
+    planned = plan(odd.with_owned_runs() if as_runs else odd, "range")
+    assert planned.metrics.columns == PLAN_TABLES["metrics"].names
+    [row] = planned.metrics.where("group_id = 'g'").collect()
+    assert row.asDict() == {
+        "cluster": "c",
+        "group_id": "g",
+        "assignor": "range",
+        "members": 3,
+        "partitions": 6,
+        "min_per_member": 0,
+        "max_per_member": 4,
+        "mean_per_member": 2.0,
+        "stddev_per_member": pytest.approx(1.632993),
+        "max_over_mean": 2.0,
+        "moved": 1,
+        "revoked": 5,
+        "unassigned": 0,
+        "members_without_subscription": 1,
+        "unknown_topics": 1,
+        "owned_topic_gone": 1,
+        "owned_beyond_count": 1,
+        "claim_conflicts": 1,
+        "rack_matched": None,
+    }
+    others = planned.metrics.where("group_id != 'g'")
+    assert tuples(others, "group_id", "partitions", "moved", "revoked") == [("h", 6, 0, 0), ("i", 6, 0, 0)]
+
+
+def test_members_that_left_are_told_apart(spark: SparkSession) -> None:
+    """What a leaver owned moves because it left; it revokes nothing."""
+    rows = group({"m1": ["t"], "m2": ["t"], "m3": ["t"]})
+    runs = [("c", "g", "m1", "t", 0, 1, 2), ("c", "g", "m2", "t", 2, 1, 2), ("c", "g", "m3", "t", 4, 1, 2)]
+    start = fleet(spark, topics=[("c", "t", 6)], **rows, owned_runs=runs)
+    after = start.with_members_left(table(spark, "members", [("c", "g", "m2"), ("c", "g", "nobody")]))
+    planned = plan(after, "range")
+    assert tuples(planned.moves, "partition", "from_member_id", "to_member_id", "reason") == [
+        (2, "m2", "m1", "member-left"),
+        (3, "m2", "m3", "member-left"),
+    ]
+    assert planned.revocations.count() == 0
+    assert tuples(planned.metrics, "members", "moved", "revoked") == [(2, 2, 0)]
+    assert tuples(plan(start, "range").metrics, "moved", "revoked") == [(0, 0)]
+    with pytest.raises(FleetError, match=r"leavers\.member_id: the column is missing"):
+        start.with_members_left(start.topics)
+
+
+def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
+    """Per group by pattern, or each group's own; what nobody can plan is rejected and says so."""
+    rows = [group({"a": ["t", "u"], "b": ["t", "u"]}, group_id=g) for g in ("pay-1", "pay-2", "web", "old", "srv")]
+    many = fleet(
+        spark,
+        topics=[("c", "t", 3), ("c", "u", 3)],
+        members=[row for g in rows for row in g["members"]],
+        subscriptions=[row for g in rows for row in g["subscriptions"]],
+        groups=[
+            ("c", "pay-1", "roundrobin"),
+            ("c", "web", "mystery"),
+            ("c", "srv", "range", "consumer"),
+            ("c", "old", None),
+        ],
+    )
+    planned = plan(many, {"pay-2": "range", "*": "configured"})
+    assert tuples(planned.metrics, "group_id", "assignor") == [("pay-1", "roundrobin"), ("pay-2", "range")]
+    assert tuples(planned.rejected, "group_id", "code") == [
+        ("old", "no-assignor"),
+        ("srv", "unknown-assignor"),
+        ("web", "unknown-assignor"),
+    ]
+    assert tuples(planned.assignments.where("group_id = 'pay-1' and member_id = 'a'"), "topic", "partition") == [
+        ("t", 0),
+        ("t", 2),
+        ("u", 1),
+    ]
+    assert tuples(planned.assignments.where("group_id = 'pay-2' and member_id = 'b'"), "topic", "partition") == [
+        ("t", 2),
+        ("u", 2),
+    ]
+    some = plan(many, {"pay-*": "range"})
+    assert {row.code for row in some.rejected.collect()} == {"no-pattern"}
+    assert some.metrics.count() == 2
+    with pytest.raises(UnknownAssignorError, match="did you mean 'roundrobin'"):
+        plan(many, "roundrobbin")
+
+
+def _random_fleet(spark: SparkSession) -> Fleet:
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = [
+        row
+        for strategy in ("range", "roundrobin")
+        for row in random_groups.groups(strategy, seed, small=30, mid_size=0)
+    ]
+    return tables.fleet_of(spark, rows)
+
+
+def _shuffled(df: DataFrame | None) -> DataFrame | None:
+    """The same rows in another order and in seven Spark partitions."""
+    if df is None:
+        return None
+    rows = df.collect()
+    random.shuffle(rows)
+    return df.sparkSession.createDataFrame(rows, df.schema).repartition(7)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, assignor: str) -> None:
+    """Rows in any order, in any number of Spark partitions: the same plan, row for row."""
+    ordered = _random_fleet(spark)
+    names = ("topics", "members", "subscriptions", "owned", "owned_runs", "replicas", "brokers")
+    mixed = replace(ordered, **{name: _shuffled(getattr(ordered, name)) for name in names})
+    one, other = plan(ordered, assignor), plan(mixed, assignor)
+    for name in ("runs", "metrics", "rejected"):
+        assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_large_fleets_take_another_way_to_the_same_rows(
+    spark: SparkSession, assignor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The join by shuffle and tiles, and the spread by topic, against the join by broadcast."""
+    start = _random_fleet(spark)
+    usual = tuples(plan(start, assignor).runs)
+    monkeypatch.setattr(deal, "BROADCAST_ROWS", 0)
+    monkeypatch.setattr(deal, "PAIRS_PER_TILE", 10)
+    assert tuples(plan(start, assignor).runs) == usual
+    monkeypatch.undo()
+    monkeypatch.setattr(deal, "TOPICS_PER_TASK", 0)
+    assert tuples(plan(start, assignor).runs) == usual
+
+
+def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
+    """A topic of two billion partitions is measured in no time."""
+    rows = group({f"m{n}": ["t"] for n in range(3)})
+    planned = plan(fleet(spark, topics=[("c", "t", 2**31 - 1)], **rows), "roundrobin")
+    assert tuples(planned.metrics, "partitions", "min_per_member", "max_per_member") == [
+        (2**31 - 1, 715827882, 715827883)
+    ]
+
+
+def test_all_tables_have_their_columns(spark: SparkSession) -> None:
+    """Names, order and types as the schemas say."""
+    planned: Plan = plan(_odd_fleet(spark), "range")
+    for name in TABLES:
+        found = [(field.name, field.dataType) for field in getattr(planned, name).schema.fields]
+        assert found == [(field.name, field.dataType) for field in PLAN_TABLES[name].fields], name
