@@ -43,8 +43,14 @@ def measure(plan: Plan) -> DataFrame:
         "rack_matched": F.sum("rack_matched") if "rack_matched" in every.columns else F.lit(None),
     }
     summed = every.groupBy(*GROUP_KEY).agg(*(figure.alias(name) for name, figure in figures.items()))
-    measured = plan.groups.join(summed, GROUP_KEY)
-    return measured.select(*(F.col(field.name).cast(field.dataType) for field in METRICS.fields))
+    measured = plan.groups.join(summed, GROUP_KEY, "left")
+    filled = (
+        F.col(field.name) if field.nullable or field.name in plan.groups.columns else F.coalesce(field.name, F.lit(0))
+        for field in METRICS.fields
+    )
+    return measured.select(
+        *(value.cast(field.dataType).alias(field.name) for value, field in zip(filled, METRICS.fields, strict=True))
+    )
 
 
 def _sum(rows: DataFrame, name: str) -> Column:

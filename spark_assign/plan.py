@@ -23,7 +23,8 @@ from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 class Plan:
     """What would be assigned, as lazy DataFrames (columns: `schemas.PLAN_TABLES`).
 
-    Every group of the fleet is in `metrics` or in `rejected`.
+    Every consumer group of the fleet is in `metrics` or in `rejected`. (Groups of other protocols, which a snapshot
+    lists in `groups` beside them, are no part of a plan.)
 
     Attributes:
         fleet: what was planned.
@@ -99,6 +100,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
             )
             for name in in_use(groups)
         ]
+    groups = groups.unionByName(_empty_groups(fleet)) if fleet.groups is not None else groups
     refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
     for refusals in refused:
         groups = groups.join(refusals.select(*GROUP_KEY), GROUP_KEY, "left_anti")
@@ -110,6 +112,15 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         rejected=reduce(DataFrame.unionByName, rejected + refused),
         complete=all(outcome.complete for outcome in outcomes),
     )
+
+
+def _empty_groups(fleet: Fleet) -> DataFrame:
+    """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
+    assert fleet.groups is not None
+    of_consumers = F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer")
+    empty = fleet.groups.where(of_consumers).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
+    sound = Groups(fleet, fleet.census).only(empty)
+    return sound.select(*GROUP_KEY, F.coalesce("assignor", F.lit("none")).alias("assignor"))
 
 
 def _no_runs(fleet: Fleet) -> DataFrame:

@@ -59,7 +59,11 @@ class GroupAssignor(ABC):
 
     def assign(self, groups: Groups) -> Outcome:
         """Run `assign_group` over all groups."""
-        decided = _facts(groups).groupBy(*GROUP_KEY).applyInArrow(self._plan_group, _DECIDED)
+
+        def decide(facts: pa.Table) -> pa.Table:  # Spark counts a bound method's self as an argument
+            return self._plan_group(facts)
+
+        decided = _facts(groups).groupBy(*GROUP_KEY).applyInArrow(decide, _DECIDED)
         runs = decided.where(F.col("code").isNull()).select(*MEMBER_KEY, "topic", "first", "step", "count")
         rejected = decided.where(F.col("code").isNotNull()).select(*GROUP_KEY, "code", "detail")
         return Outcome(runs, rejected)

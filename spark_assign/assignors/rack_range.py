@@ -101,7 +101,11 @@ def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
     )
     laid = layouts.unionByName(subscribers).groupBy(*_SET_KEY).applyInArrow(_lay_set, schema)
     topics = sets.select(*_SET_KEY, "topic")
-    return groups.census.keep(laid).join(topics, _SET_KEY).select(*GROUP_KEY, "member_id", "topic", "first", "step", "count")
+    return (
+        groups.census.keep(laid)
+        .join(topics, _SET_KEY)
+        .select(*GROUP_KEY, "member_id", "topic", "first", "step", "count")
+    )
 
 
 def _replica_racks(groups: Groups) -> DataFrame:
