@@ -64,7 +64,7 @@ find_python() {
 # Installs the dependencies that pyproject.toml declares, without the package itself: that travels as a zip,
 # on this machine as on a cluster, so it can never be stale.
 make_venv() {
-  local extras="$1" pins="${SPARK_ASSIGN_PINS:-}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/set-up.log"
+  local extras="$1" pins="${SPARK_ASSIGN_PINS:-pyspark==4.1.*}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/set-up.log"
   local checksum extra have started=$SECONDS
   checksum="$(cksum <"$ROOT/pyproject.toml" | tr -d ' ')"
   have="$(cat "$stamp" 2>/dev/null || true)"

@@ -84,37 +84,40 @@ def test_an_empty_fleet_is_raised(spark: SparkSession) -> None:
         plan(fleet(spark, topics=[("c", "t", 1)]), "range")
 
 
-@pytest.mark.parametrize(
-    ("code", "faulty"),
-    [
-        ("duplicate-member", {"members": [("c", "bad", "m"), ("c", "bad", "m")]}),
-        ("duplicate-instance", {"members": [("c", "bad", "m", "i"), ("c", "bad", "n", "i")]}),
-        ("null-key", {"members": [("c", "bad", "m"), ("c", "bad", None)]}),
-        ("null-key", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", "m", None)]}),
-        ("null-key", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", None, "t")]}),
-        ("unknown-member", {"members": [("c", "bad", "m")], "subscriptions": [("c", "bad", "x", "t")]}),
-        ("unknown-member", {"subscriptions": [("c", "bad", "x", "t")]}),
-        ("unknown-member", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "x", "t", 0)]}),
-        ("duplicate-owned", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", "t", 0)] * 2}),
-        ("bad-partition", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", "t", -1)]}),
-        ("null-key", {"members": [("c", "bad", "m")], "owned": [("c", "bad", "m", None, 1)]}),
-        ("bad-partition", {"members": [("c", "bad", "m")], "owned_runs": [("c", "bad", "m", "t", 0, 0, 2)]}),
-        (
-            "duplicate-owned",
-            {
-                "members": [("c", "bad", "m")],
-                "owned_runs": [("c", "bad", "m", "t", 0, 2, 3), ("c", "bad", "m", "t", 1, 3, 2)],
-            },
-        ),
-        ("duplicate-group", {"members": [("c", "bad", "m")], "groups": [("c", "bad", "range"), ("c", "bad", "range")]}),
-    ],
-)
-def test_a_faulty_group_is_set_aside(spark: SparkSession, code: str, faulty: dict[str, list]) -> None:
-    """It is rejected with a code and a detail; the other group is planned, and measured, as if nothing were."""
-    more = {"members": [], "subscriptions": [], **{k: v for k, v in faulty.items() if k in GOOD}}
-    others = {name: rows for name, rows in faulty.items() if name not in GOOD}
-    planned = plan(fleet(spark, **_with(more, **others)), "range")
-    assert tuples(planned.rejected, "cluster", "group_id", "code") == [("c", "bad", code)]
+FAULTY = {
+    "member-twice": ("duplicate-member", {"members": [("m",), ("m",)]}),
+    "instance-twice": ("duplicate-instance", {"members": [("m", "i"), ("n", "i")]}),
+    "member-null": ("null-key", {"members": [("m",), (None,)]}),
+    "topic-null": ("null-key", {"members": [("m",)], "subscriptions": [("m", None)]}),
+    "subscriber-null": ("null-key", {"members": [("m",)], "subscriptions": [(None, "t")]}),
+    "subscriber-unknown": ("unknown-member", {"members": [("m",)], "subscriptions": [("x", "t")]}),
+    "only-subscriptions": ("unknown-member", {"subscriptions": [("x", "t")]}),
+    "group-twice": ("duplicate-group", {"members": [("m",)], "groups": [("range",), ("range",)]}),
+}
+FAULTY_ROWS = {
+    "owner-unknown": ("unknown-member", {"members": [("m",)], "owned": [("x", "t", 0)]}),
+    "owned-twice": ("duplicate-owned", {"members": [("m",)], "owned": [("m", "t", 0), ("m", "t", 0)]}),
+    "owned-negative": ("bad-partition", {"members": [("m",)], "owned": [("m", "t", -1)]}),
+    "owned-null": ("null-key", {"members": [("m",)], "owned": [("m", None, 1)]}),
+}
+FAULTY_RUNS = {
+    "no-step": ("bad-partition", {"members": [("m",)], "owned_runs": [("m", "t", 0, 0, 2)]}),
+    "run-null": ("null-key", {"members": [("m",)], "owned_runs": [("m", "t", 0, None, 2)]}),
+    "run-of-stranger": ("unknown-member", {"members": [("m",)], "owned_runs": [("x", "t", 0, 1, 2)]}),
+    "runs-meet": ("duplicate-owned", {"members": [("m",)], "owned_runs": [("m", "t", 0, 2, 3), ("m", "t", 1, 3, 2)]}),
+}
+
+
+@pytest.mark.parametrize("faulty", [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}], ids=["rows", "runs"])
+def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tuple[str, dict[str, list]]]) -> None:
+    """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""
+    rows: dict[str, list] = {"topics": [("c", "t", 4)], **{name: list(good) for name, good in GOOD.items()}}
+    for group_id, (_, tables) in faulty.items():
+        for name, given in tables.items():
+            rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
+    planned = plan(fleet(spark, **rows), "range")
+    expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
+    assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
     assert tuples(planned.assignments, "group_id", "member_id", "partition") == [
         ("good", "m1", 0),
@@ -122,7 +125,7 @@ def test_a_faulty_group_is_set_aside(spark: SparkSession, code: str, faulty: dic
         ("good", "m2", 2),
         ("good", "m2", 3),
     ]
-    planned.moves.count()
+    assert {row.group_id for row in planned.moves.collect()} == {"good"}
 
 
 def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
