@@ -141,4 +141,4 @@ def _held(rejected: DataFrame) -> tuple[DataFrame, int]:
         return rejected, rejected.count()
     schema = pa.schema([(name, pa.string()) for name in rejected.columns])
     table = pa.Table.from_pylist([row.asDict() for row in rows], schema=schema)
-    return rejected.sparkSession.createDataFrame(table), len(rows)
+    return rejected.sparkSession.createDataFrame(table, rejected.schema), len(rows)

@@ -169,7 +169,7 @@ def read_plan(
 ) -> StoredPlan:
     """The newest finished plan of a run_id, or of all.
 
-    A plan that is replaced while it is being read fails in the reader (its files are gone) and never mixes
+    A plan that is replaced while its tables are being read fails in the reader (its files are gone) and never mixes
     with the new one; read again.
 
     Args:
@@ -181,17 +181,29 @@ def read_plan(
         SourceError: there is no finished plan.
     """
     target = _target(spark, output)
-    rows = _newest(target, None if run_id is None else safe_run_id(run_id))
-    if not rows:
-        which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
-        raise SourceError(f"there is no {which} in {output}")
-    manifest = _manifest(rows[0])
+    wanted = None if run_id is None else safe_run_id(run_id)
+    rows = _newest(target, wanted)
+    while rows:
+        manifest = _manifest(rows[0])
+        try:
+            return StoredPlan(manifest, _stored_tables(target, manifest, dict(options or {})))
+        except PySparkException:
+            # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
+            rows = _newest(target, wanted)
+            if not rows or _manifest(rows[0]).attempt == manifest.attempt:
+                raise
+    which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
+    raise SourceError(f"there is no {which} in {output}")
+
+
+def _stored_tables(
+    target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]
+) -> dict[str, DataFrame]:
     written = manifest.content["format"]
-    tables = {
-        name: target.read(name, manifest.run_id, manifest.attempt, written, dict(options or {}))
-        for name in manifest.rows
-    }
-    return StoredPlan(manifest, tables)
+    tables = {name: target.read(name, manifest.run_id, manifest.attempt, written, options) for name in manifest.rows}
+    for table in tables.values():
+        _ = table.schema  # Connect opens the files only now
+    return tables
 
 
 def _target(spark: SparkSession, output: str) -> FolderTarget | CatalogTarget:

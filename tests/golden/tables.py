@@ -64,7 +64,7 @@ def _dataframe(spark: SparkSession, name: str, lines: list[tuple[Any, ...]]) -> 
     schema = to_arrow_schema(INPUT_TABLES[name])
     columns = list(zip(*lines, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names))
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), INPUT_TABLES[name])
 
 
 def planned_sets(assignments: DataFrame) -> Sets:
