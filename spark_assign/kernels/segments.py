@@ -1,0 +1,39 @@
+"""Arithmetic on consecutive stretches of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def first_of_each(sorted_keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Marks the rows at which a new key begins."""
+    marks = np.ones(len(sorted_keys), bool)
+    marks[1:] = sorted_keys[1:] != sorted_keys[:-1]
+    return marks
+
+
+def ranks(sorted_keys: Ints) -> Ints:
+    """Of each row its number, from 0, among the rows of its key."""
+    row = np.arange(len(sorted_keys))
+    return row - np.maximum.accumulate(np.where(first_of_each(sorted_keys), row, 0))
+
+
+def counted(lengths: Ints) -> Ints:
+    """0, 1, … up to each length, one after the other."""
+    begins = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
+
+
+def expand_runs(first: Ints, step: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Runs to partitions.
+
+    Returns:
+        for each partition the index of its run, and the partition.
+    """
+    row = np.repeat(np.arange(len(count)), count)
+    return row, first[row] + counted(count) * step[row]

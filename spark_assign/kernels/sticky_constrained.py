@@ -1,0 +1,328 @@
+"""Sticky where all members subscribe to the same topics, without racks (Kafka's `ConstrainedAssignmentBuilder`).
+
+Principle: everybody keeps as much of its own as the quota allows; what is left fills up the others, evenly.
+
+Steps
+    1. Quota: p partitions over n members give each p // n; p % n of them have one more. Of the members that own more
+       than that, the first p % n in the walk of the hash map keep one more.
+    2. Keep: each member keeps the first of its partitions by (partition, topic), up to its quota.
+    3. Fill: what nobody keeps, by (topic, partition), goes round the members below the quota, by id, until they have
+       it; then one each to members that may have one more: those that kept their quota, by id, then those that were
+       filled up, in the order in which they were.
+
+Example: t has 6 partitions; a owns 0 1 2 3, b owns 4 5, c joins. The quota is 2: a keeps 0 1, b keeps 4 5, c gets 2 3.
+
+Everything is done for many groups at once, on runs; only partitions that nobody keeps are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks
+from spark_assign.kernels.sticky_claims import KEY_BITS, Claims, Runs
+from spark_assign.kernels.sticky_groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def plan_constrained(groups: Groups, claims: Claims) -> Decided:
+    """Plan groups whose members all subscribe to the same topics."""
+    owned = without_contested(claims)
+    quota = quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
+    kept, given_up = keep_first(owned, quota.owned, quota.keeps)
+    left = _left_over(groups, owned, kept, given_up)
+    taker, refused = _fill(groups, quota, left)
+    return _decide(groups, claims, kept, left, taker, refused)
+
+
+def without_contested(claims: Claims) -> Runs:
+    """What members own; nobody keeps what is contested, even if a third claimer won it."""
+    if not len(claims.contested):
+        return claims.runs
+    # Contested partitions have runs of their own.
+    return claims.runs.where(~(np.isin(claims.runs.keys, claims.contested) & (claims.runs.count == 1)))
+
+
+# --- 1. quota -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What each member owns, and how much of it it keeps.
+
+    Attributes:
+        owned: per member.
+        keeps: per member.
+        least: per member, its group's quota.
+        may_have_more: members that keep exactly the quota and may still get one more.
+    """
+
+    owned: Ints
+    keeps: Ints
+    least: Ints
+    may_have_more: Flags
+
+
+def quotas(groups: Groups, owned: Ints) -> Quota:
+    """Quota by group, and who keeps one more."""
+    group = groups.member_group
+    members = np.bincount(group, minlength=groups.number)
+    total = np.bincount(groups.topic_group, groups.partitions, groups.number).astype(np.int64)
+    least, extra = (total // members)[group], total % members
+    large = (owned > least) & (extra[group] > 0)
+    keeps_more = np.zeros(len(owned), bool)
+    candidates = np.flatnonzero(large)
+    candidates = candidates[np.argsort(groups.walk[candidates])]
+    candidates = candidates[np.argsort(group[candidates], kind="stable")]
+    keeps_more[candidates[ranks(group[candidates]) < extra[group[candidates]]]] = True
+    room = np.bincount(group[keeps_more], minlength=groups.number) < extra
+    return Quota(
+        owned=owned,
+        keeps=np.minimum(owned, least + keeps_more),
+        least=least,
+        may_have_more=room[group] & (owned >= least) & ~keeps_more,
+    )
+
+
+# --- 2. keep ------------------------------------------------------------------------------------------------
+
+
+def keep_first(owned: Runs, number: Ints, keeps: Ints) -> tuple[Runs, Runs]:
+    """Cut each member's runs after the first partitions by (partition, topic).
+
+    Args:
+        owned: runs of all members.
+        number: of each member, how many partitions it owns.
+        keeps: of each member, how many of them it keeps.
+
+    Returns:
+        what is kept, and what is given up.
+    """
+    too_many = (number > keeps)[owned.member]
+    if not too_many.any():
+        return owned, owned.where(too_many)
+    runs = owned.where(too_many)
+    bound = _last_kept_partition(runs, keeps)[runs.member]
+    below = np.clip((bound - runs.first + runs.step - 1) // runs.step, 0, runs.count)
+    # Of the partitions at the bound itself, those of the first topics are kept.
+    at_bound = (bound >= runs.first) & (bound <= runs.last) & ((bound - runs.first) % runs.step == 0)
+    still = keeps - np.bincount(runs.member, below, len(keeps)).astype(np.int64)
+    candidates = np.flatnonzero(at_bound)
+    candidates = candidates[np.lexsort((runs.topic[candidates], runs.member[candidates]))]
+    members = runs.member[candidates]
+    below[candidates] += ranks(members) < still[members]
+    first_part = Runs(runs.member, runs.topic, runs.first, runs.step, below)
+    rest = Runs(runs.member, runs.topic, runs.first + runs.step * below, runs.step, runs.count - below)
+    kept = owned.where(~too_many).joined(first_part.where(below > 0))
+    return kept, rest.where(rest.count > 0)
+
+
+def _last_kept_partition(runs: Runs, keeps: Ints) -> Ints:
+    """Of each member the least partition up to which it owns as many partitions as it keeps; -1 where it keeps none."""
+    low = np.full(len(keeps), -1, np.int64)
+    high = np.zeros(len(keeps), np.int64)
+    np.maximum.at(high, runs.member, runs.last)
+    high[keeps == 0] = -1
+    while (low < high).any():
+        middle = (low + high) >> 1
+        reached = np.clip((middle[runs.member] - runs.first) // runs.step + 1, 0, runs.count)
+        enough = np.bincount(runs.member, reached, len(keeps)) >= keeps
+        high = np.where(enough, middle, high)
+        low = np.where(enough | (low >= high), low, middle + 1)
+        low = np.minimum(low, high)
+    return high
+
+
+# --- 3. fill ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeftOver:
+    """Partitions that nobody keeps, by (topic, partition).
+
+    Attributes:
+        topic, partition: which.
+        owner: the member that gave it up; -1 for none.
+        keeper: the member that keeps it although it is dealt again; -1 for none.
+    """
+
+    topic: Ints
+    partition: Ints
+    owner: Ints
+    keeper: Ints
+
+    def where(self, chosen: Flags | Ints) -> LeftOver:
+        """Some of the partitions."""
+        return LeftOver(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
+
+
+def _left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs) -> LeftOver:
+    exists = given_up.first < groups.partitions[given_up.topic]
+    given_up = given_up.where(exists)
+    fitting = -(-(groups.partitions[given_up.topic] - given_up.first) // given_up.step)
+    row, partition = expand_runs(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
+    topics, numbers = unowned(owned, groups.partitions)
+    again = _dealt_again(groups, kept)
+    nobody = np.full(len(row) + len(topics) + len(again), -1, np.int64)
+    left = LeftOver(
+        topic=np.concatenate([given_up.topic[row], topics, again.topic]),
+        partition=np.concatenate([partition, numbers, again.first]),
+        owner=np.append(given_up.member[row], nobody[len(row) :]),
+        keeper=np.append(nobody[: len(nobody) - len(again)], again.member),
+    )
+    return left.where(np.argsort((left.topic << KEY_BITS) | left.partition, kind="stable"))
+
+
+def unowned(owned: Runs, partitions: Ints) -> tuple[Ints, Ints]:
+    """The partitions that nobody owns, as topics and partitions.
+
+    Where the longer runs of a topic all have one step, partitions that are equal modulo the step are looked at as one
+    line, on which owned runs are intervals and unowned partitions the gaps between them.
+    """
+    owned = owned.where(owned.first < partitions[owned.topic])
+    fitting = -(-(partitions[owned.topic] - owned.first) // owned.step)
+    owned = Runs(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, fitting))
+    covered = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
+    open_topics = covered < partitions
+    owned = owned.where(open_topics[owned.topic])
+    steps = np.where(owned.count > 1, owned.step, 0)
+    largest = np.zeros(len(partitions), np.int64)
+    np.maximum.at(largest, owned.topic, steps)
+    scattered = np.zeros(len(partitions), bool)
+    scattered[owned.topic[(steps > 0) & (steps != largest[owned.topic])]] = True
+    owned = owned.where(~scattered[owned.topic]).joined(owned.where(scattered[owned.topic]).rows())
+    step = np.where(scattered | (largest == 0), 1, largest)
+
+    lines = np.where(open_topics, np.minimum(step, partitions), 0)
+    line_topic = np.repeat(np.arange(len(partitions)), lines)
+    line = counted(lines)
+    length = -(-(partitions[line_topic] - line) // step[line_topic])
+    # Every line ends with an empty run behind its last partition, so that each gap has a run after it.
+    topic = np.concatenate([owned.topic, line_topic])
+    residue = np.concatenate([owned.first % step[owned.topic], line])
+    begin = np.concatenate([owned.first // step[owned.topic], length])
+    end = begin + np.concatenate([owned.count, np.zeros(len(line), np.int64)])
+    order = np.lexsort((begin, residue, topic))
+    topic, residue, begin, end = topic[order], residue[order], begin[order], end[order]
+    gap_begin = np.append(0, end[:-1])
+    gap_begin[first_of_each((topic << KEY_BITS) | residue)] = 0
+    gap = begin - gap_begin
+    row, number = expand_runs(residue + gap_begin * step[topic], step[topic], np.maximum(gap, 0))
+    return topic[row], number
+
+
+def _dealt_again(groups: Groups, kept: Runs) -> Runs:
+    """Kept partitions that Kafka deals once more.
+
+    Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
+    exist; those behind it count as unassigned (`getUnassignedPartitions`).
+    """
+    ghosts = kept.last >= groups.partitions[kept.topic]
+    if not ghosts.any():
+        return kept.where(ghosts)
+    rows = kept.where(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[ghosts]])).rows()
+    ghost = rows.first >= groups.partitions[rows.topic]
+    stuck = np.full(groups.number, np.iinfo(np.int64).max)
+    np.minimum.at(stuck, groups.topic_group[rows.topic[ghost]], rows.keys[ghost])
+    return rows.where(~ghost & (rows.keys > stuck[groups.topic_group[rows.topic]]))
+
+
+def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[Ints, dict[int, str]]:
+    """The member that takes each left over partition, and the groups in which it does not come out even."""
+    lacking = np.maximum(quota.least - quota.keeps, 0)
+    return deal(groups.member_group, groups.topic_group[left.topic], lacking, quota.may_have_more, groups.number)
+
+
+def deal(
+    member_group: Ints, partition_group: Ints, lacking: Ints, may_have_more: Flags, number: int
+) -> tuple[Ints, dict[int, str]]:
+    """Deal partitions to members (`assignRoundRobin`).
+
+    Args:
+        member_group: of each member its group, members by id.
+        partition_group: of each partition, in the order of dealing, its group.
+        lacking: of each member, how many partitions it lacks to the quota.
+        may_have_more: members with the quota that may have one more.
+        number: of groups.
+
+    Returns:
+        the member of each partition (-1 in groups that are refused), and the refused groups.
+    """
+    dealt = np.bincount(partition_group, minlength=number)
+    needed = np.bincount(member_group, lacking, number).astype(np.int64)
+    member = np.repeat(np.arange(len(lacking)), lacking)
+    turn = counted(lacking)
+    # One more each: those with the quota, by id; then those that were filled up, in the order of their last turn.
+    filled = lacking > 0
+    more = np.flatnonzero(may_have_more | filled)
+    more = more[np.lexsort((more, lacking[more], member_group[more]))]
+    spare = ranks(member_group[more]) < (dealt - needed)[member_group[more]]
+    more = more[spare]
+    possible = needed + np.bincount(member_group[more], minlength=number)
+    refused = {int(each): NOT_FILLED for each in np.flatnonzero(dealt < needed)}
+    refused |= {int(each): NOTHING_LEFT for each in np.flatnonzero(dealt > possible)}
+    takers = np.concatenate([member, more])
+    turns = np.concatenate([turn, np.full(len(more), np.iinfo(np.int64).max)])
+    # Both parts stand in their own order already; the sort is stable.
+    order = np.argsort(turns, kind="stable") if number == 1 else np.lexsort((turns, member_group[takers]))
+    takers = takers[order]
+    if not refused:
+        return takers, refused
+    fine = np.ones(number, bool)
+    fine[list(refused)] = False
+    taken = np.full(len(partition_group), -1, np.int64)
+    taken[fine[partition_group]] = takers[fine[member_group[takers]]]
+    return taken, refused
+
+
+# --- the outcome --------------------------------------------------------------------------------------------
+
+
+def _decide(
+    groups: Groups, claims: Claims, kept: Runs, left: LeftOver, taker: Ints, refused: dict[int, str]
+) -> Decided:
+    if refused:
+        fine = np.ones(groups.number, bool)
+        fine[list(refused)] = False
+        kept = kept.where(fine[groups.member_group[kept.member]])
+        left, taker = left.where(taker >= 0), taker[taker >= 0]
+    if (left.keeper >= 0).any():
+        left, taker = left.where(left.keeper != taker), taker[left.keeper != taker]
+    changes = (left.owner >= 0) & (left.owner != taker)
+    reason = np.where(changes, OVER_QUOTA, STAYS)
+    withheld = np.zeros(len(taker), bool)
+    if groups.cooperative:
+        withheld = changes | np.isin((left.topic << KEY_BITS) | left.partition, claims.contested)
+    runs, reason, withheld = as_runs(taker, left.topic, left.partition, reason, withheld)
+    stays = np.zeros(len(kept), np.int64)
+    return Decided(
+        kept.joined(runs),
+        np.concatenate([stays, reason]),
+        np.concatenate([stays.astype(bool), withheld]),
+        refused,
+    )
+
+
+def as_runs(member: Ints, topic: Ints, partition: Ints, reason: Ints, withheld: Flags) -> tuple[Runs, Ints, Flags]:
+    """Partitions, in any order, to runs of one member, topic, reason and state."""
+    kind = reason * 2 + withheld
+    order = np.lexsort((partition, kind, topic, member))
+    columns = [column[order] for column in (member, topic, kind)]
+    new = first_of_each(columns[0])
+    for column in columns[1:]:
+        new |= first_of_each(column)
+    key = np.cumsum(new)
+    sorted_partition = partition[order]
+    if len(key) > 1:  # a partition that is dealt twice to one member counts once
+        once = np.append(True, (key[1:] != key[:-1]) | (sorted_partition[1:] != sorted_partition[:-1]))
+        key, sorted_partition = key[once], sorted_partition[once]
+    run_key, first, step, count = compress_sorted(key, sorted_partition)
+    begin = np.flatnonzero(new)[run_key - 1]
+    member, topic, kind = (column[begin] for column in columns)
+    return Runs(member, topic, first, step, count), kind // 2, (kind % 2).astype(bool)

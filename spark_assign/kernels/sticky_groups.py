@@ -1,0 +1,67 @@
+"""Groups as the sticky kernels see them: numbers in place of names, many groups side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.sticky_claims import Claims, Runs
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+STAYS, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
+"""Why a partition is taken from the member that could have kept it."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups 0, 1, … with their members and topics.
+
+    Attributes:
+        member_group: of each member its group; members are sorted by group and by `String.compareTo` of their ids.
+        walk: of each member its place in its group's hash map; places are distinct over all members.
+        topic_group: of each topic with metadata its group; topics are sorted by group and name.
+        partitions: of each topic its number of partitions.
+        cooperative: whether partitions that change hands are withheld until their owner has given them up.
+    """
+
+    member_group: Ints
+    walk: Ints
+    topic_group: Ints
+    partitions: Ints
+    cooperative: bool
+
+    @property
+    def number(self) -> int:
+        """How many groups."""
+        return int(self.member_group[-1]) + 1 if len(self.member_group) else 0
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Who gets what.
+
+    Attributes:
+        runs: the assignment, partitions that are withheld included.
+        reason: of each run, why it was taken from the member that could have kept it (`STAYS` where it was not).
+        withheld: whether each run has to be given up by another member first.
+        refused: group to the exception with which Kafka's class would stop; such a group has no runs.
+    """
+
+    runs: Runs
+    reason: Ints
+    withheld: Flags
+    refused: dict[int, str]
+
+
+NOTHING_LEFT = "IllegalStateException: No more unfilled consumers to be assigned."
+NOT_FILLED = (
+    "IllegalStateException: We haven't reached the expected number of members with more than the minQuota "
+    "partitions, but no more partitions to be assigned"
+)
+
+
+__all__ = ["BALANCING", "OVER_QUOTA", "RACK_MISMATCH", "STAYS", "Claims", "Decided", "Groups", "Runs"]

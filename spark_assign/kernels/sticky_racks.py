@@ -1,0 +1,190 @@
+"""Racks in the sticky assignors (`AbstractStickyAssignor.RackInfo`), and the constrained case with them.
+
+Steps, where racks matter
+    1. Everybody gives up what has no replica in its rack, and keeps of the rest what the quota allows.
+    2. Near: what is left goes, those near to the fewest members first, to a member in whose rack it has a replica:
+       round the members below the quota, by id, then to those that may have one more.
+    3. Rest: what is left of that goes as if there were no racks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.segments import expand_runs
+from spark_assign.kernels.sticky_claims import KEY_BITS, Claims, Runs
+from spark_assign.kernels.sticky_constrained import as_runs, deal, keep_first, quotas, without_contested
+from spark_assign.kernels.sticky_groups import OVER_QUOTA, RACK_MISMATCH, STAYS, Decided, Groups
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Racks:
+    """Where members and replicas of one group are.
+
+    Attributes:
+        of_member: of each member the number of its rack; -1 for none.
+        sets: the sets of racks that partitions have replicas in.
+        of_partition: of each topic, per partition, the number of its set.
+    """
+
+    of_member: Ints
+    sets: Sequence[frozenset[int]]
+    of_partition: Mapping[int, Ints]
+
+    @property
+    def matter(self) -> bool:
+        """Whether racks are looked at (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+        used = {self.sets[number] for numbers in self.of_partition.values() for number in np.unique(numbers)}
+        everywhere = frozenset[int]().union(*used)
+        return not everywhere.isdisjoint(self.of_member[self.of_member >= 0].tolist()) and used != {everywhere}
+
+    def set_of(self, topic: Ints, partition: Ints) -> Ints:
+        """The number of each partition's set; -1 for partitions that do not exist."""
+        found = np.full(len(topic), -1, np.int64)
+        for each, numbers in self.of_partition.items():
+            here = np.flatnonzero((topic == each) & (partition < len(numbers)))
+            found[here] = numbers[partition[here]]
+        return found
+
+    def near(self) -> Flags:
+        """near[set, member]: whether the member has no rack, or one of the set; the last row is the empty set."""
+        near = np.zeros((len(self.sets) + 1, len(self.of_member)), bool)
+        for number, racks in enumerate(self.sets):
+            near[number] = np.isin(self.of_member, list(racks))
+        near[:, self.of_member < 0] = True
+        return near
+
+
+def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
+    """Plan one group whose members all subscribe to the same topics and in which racks matter."""
+    size = len(groups.member_group)
+    rows = without_contested(claims).rows()
+    far = ~racks.near()[racks.set_of(rows.topic, rows.first), rows.member]
+    owned = rows.where(~far)
+    quota = quotas(groups, np.bincount(owned.member, minlength=size))
+    kept, given_up = keep_first(owned, quota.owned, quota.keeps)
+    surplus = given_up.joined(rows.where(far))
+    owner_of = dict(zip(surplus.keys.tolist(), surplus.member.tolist(), strict=True))
+    far_keys = np.sort(rows.keys[far])
+
+    left = _left_over(groups, kept)
+    sets = racks.set_of(left >> KEY_BITS, left & ((1 << KEY_BITS) - 1))
+    members_near = (racks.near() & (racks.of_member >= 0)).sum(axis=1)
+    left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
+    hand_out = _NearFirst(racks, quota.least, quota.keeps.copy(), quota.may_have_more, groups)
+    taker = np.array([hand_out.taker(number) for number in sets.tolist()], np.int64)
+    rest = np.flatnonzero(taker < 0)
+    takers, refused = deal_in_order(hand_out, len(rest))
+    if refused:
+        nothing = rows.where(np.empty(0, np.int64))
+        return Decided(nothing, nothing.member, nothing.member.astype(bool), refused)
+    taker[rest] = takers
+
+    owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
+    changes = (owner >= 0) & (owner != taker)
+    reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
+    withheld = np.zeros(len(left), bool)
+    if groups.cooperative:
+        withheld = changes | np.isin(left, claims.contested)
+    stays = np.zeros(len(kept), np.int64)
+    runs, reason, withheld = as_runs(
+        np.append(kept.member, taker),
+        np.append(kept.topic, left >> KEY_BITS),
+        np.append(kept.first, left & ((1 << KEY_BITS) - 1)),
+        np.append(stays, reason),
+        np.append(stays.astype(bool), withheld),
+    )
+    return Decided(runs, reason, withheld, {})
+
+
+def _left_over(groups: Groups, kept: Runs) -> Ints:
+    """Keys of the partitions that nobody keeps; behind a kept one that does not exist, of all (`sticky_constrained`)."""
+    one = np.ones(len(groups.partitions), np.int64)
+    row, partition = expand_runs(one * 0, one, groups.partitions)
+    every = (row << KEY_BITS) | partition
+    keys = kept.keys
+    ghosts = keys[kept.first >= groups.partitions[kept.topic]]
+    if len(ghosts):
+        keys = keys[keys < ghosts.min()]
+    return every[~np.isin(every, keys)]
+
+
+class _NearFirst:
+    """Step 2: members below the quota stand on a ring by id, those that may have one more in a queue, rack by rack."""
+
+    def __init__(self, racks: Racks, least: Ints, has: Ints, may_have_more: Flags, groups: Groups) -> None:
+        self.racks = racks
+        self.has = has
+        self.least = int(least[0])
+        extra = int(groups.partitions.sum()) % len(has)
+        self.most = self.least + (extra > 0)
+        self.room = extra - int((has > self.least).sum())
+        self.pointer = 0
+        self.below: dict[int, list[int]] = {}
+        self.exactly: dict[int, deque[tuple[int, int]]] = {}
+        self.order: list[int] = []
+        """Members with exactly the quota that may have one more, in the order in which they came to it."""
+        self.full: set[int] = set()
+        for member in np.flatnonzero(has < least).tolist():
+            self.below.setdefault(int(racks.of_member[member]), []).append(member)
+        for member in np.flatnonzero(may_have_more).tolist():
+            self._queue(member)
+
+    def taker(self, number: int) -> int:
+        """Who takes a partition of this set of racks; -1 for nobody near that has room."""
+        near = self.racks.sets[number] if number >= 0 else frozenset()
+        member = self._next_below(near)
+        if member >= 0:
+            self.has[member] += 1
+            self.pointer = member + 1
+            if self.has[member] >= self.least:
+                line = self.below[int(self.racks.of_member[member])]
+                del line[bisect_left(line, member)]
+                if self.has[member] < self.most and self.room > 0:
+                    self._queue(member)
+            return member
+        waiting = [self.exactly[rack][0] for rack in near if self.exactly.get(rack)]
+        if not waiting or self.room <= 0:
+            return -1
+        _, member = min(waiting)
+        self.exactly[int(self.racks.of_member[member])].popleft()
+        self.full.add(member)
+        self.has[member] += 1
+        self.room -= 1
+        return member
+
+    def _next_below(self, near: frozenset[int]) -> int:
+        """The first member of these racks at or behind the pointer, round the ring."""
+        ahead, behind = [], []
+        for rack in near:
+            line = self.below.get(rack)
+            if line:
+                at = bisect_left(line, self.pointer)
+                (ahead if at < len(line) else behind).append(line[at % len(line)])
+        return min(ahead) if ahead else min(behind, default=-1)
+
+    def _queue(self, member: int) -> None:
+        self.exactly.setdefault(int(self.racks.of_member[member]), deque()).append((len(self.order), member))
+        self.order.append(member)
+
+
+def deal_in_order(near: _NearFirst, number: int) -> tuple[Ints, dict[int, str]]:
+    """Step 3: who takes the next `number` partitions; and the refusal of the group, if it does not come out even."""
+    lacking = np.maximum(near.least - near.has, 0)
+    queue = [member for member in near.order if member not in near.full] if near.room > 0 else []
+    # Members in the queue's order come before all others, so that `deal` serves them so.
+    others = np.setdiff1d(np.arange(len(lacking)), queue)
+    line = np.append(np.array(queue, np.int64), others)
+    may_have_more = np.arange(len(line)) < len(queue)
+    zero = np.zeros(len(line), np.int64)
+    takers, refused = deal(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
+    return (takers if refused else line[takers]), refused
