@@ -36,13 +36,15 @@ class Claims:
     def counts(self) -> list[DataFrame]:
         """Tables of cluster, group_id and counts of partitions, to be summed up per group.
 
-        claimed: of living members. kept: of those, what stays with its claimer. still_there: owned by anybody, left or
+        claimed: of living members. kept: of those, what stays with its claimer. back: what its claimer gives up
+        and gets back. still_there: owned by anybody, left or
         living, and assigned now. owned_topic_gone, owned_beyond_count, claim_conflicts: `ODDITIES`. No table where the
         fleet says nothing of ownership.
         """
         if self.fleet.claims() is None:
             return []
-        return [self._by_run(), self._by_partition(), self._kept()]
+        counts = [self._by_run(), self._by_partition(), self._common(self.plan.runs, "kept")]
+        return counts if self.plan.withheld is None else [*counts, self._common(self.plan.withheld, "back")]
 
     @cached_property
     def runs(self) -> DataFrame:
@@ -72,7 +74,7 @@ class Claims:
         if self.plan.complete:
             subscribed = self.fleet.census.topics.where(F.col("partitions").isNotNull())
             return subscribed.select(*_TOPIC_KEY, F.col("partitions").alias("assigned"))
-        return self.plan.runs.groupBy(*_TOPIC_KEY).agg(F.sum("count").alias("assigned"))
+        return self.plan.target.groupBy(*_TOPIC_KEY).agg(F.sum("count").alias("assigned"))
 
     def _by_run(self) -> DataFrame:
         """What can be counted on whole runs."""
@@ -97,7 +99,7 @@ class Claims:
             owned = owned.withColumn("is_assigned", assigned)
         else:
             topics = owned.select(*_TOPIC_KEY).distinct()
-            now = expand(self.plan.runs.join(topics, _TOPIC_KEY, "left_semi"))
+            now = expand(self.plan.target.join(topics, _TOPIC_KEY, "left_semi"))
             now = now.select(*_PARTITION_KEY, F.lit(True).alias("is_assigned"))
             owned = owned.join(now, _PARTITION_KEY, "left")
         return owned.select(
@@ -106,11 +108,12 @@ class Claims:
             (F.col("claimers") > 1).cast("int").alias("claim_conflicts"),
         )
 
-    def _kept(self) -> DataFrame:
+    def _common(self, runs: DataFrame, name: str) -> DataFrame:
+        """What members claim and have in these runs of the plan too."""
         run = {f"to_{name}": F.col(name) for name in ("first", "step", "count")}
-        planned = self.plan.runs.select(*MEMBER_KEY, "topic", *(value.alias(name) for name, value in run.items()))
+        planned = runs.select(*MEMBER_KEY, "topic", *(value.alias(name) for name, value in run.items()))
         both = self.runs.where(~F.col("departed")).join(planned, [*MEMBER_KEY, "topic"])
-        return both.select(*GROUP_KEY, overlap(by_rows=self.fleet.owned is not None).alias("kept"))
+        return both.select(*GROUP_KEY, overlap(by_rows=self.fleet.owned is not None).alias(name))
 
 
 def mark_crossing(claims: DataFrame) -> DataFrame:

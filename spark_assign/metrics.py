@@ -24,6 +24,8 @@ def measure(plan: Plan) -> DataFrame:
     Everything there is to count about a group is brought together as rows and summed up once.
     """
     counts = [_members(plan), _topics(plan), *Claims(plan).counts(), *_rack_matches(plan)]
+    if plan.withheld is not None:
+        counts.append(plan.withheld.select(*GROUP_KEY, F.col("count").alias("withheld")))
     every = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), counts)
     given, total = F.col("given"), F.sum("given")
     mean = F.avg(given)
@@ -35,9 +37,10 @@ def measure(plan: Plan) -> DataFrame:
         "mean_per_member": mean,
         "stddev_per_member": F.stddev_pop(given),
         "max_over_mean": F.when(total > 0, F.max(given) / mean),
-        "moved": _sum(every, "still_there") - _sum(every, "kept"),
+        "moved": _sum(every, "still_there") - _sum(every, "kept") - _sum(every, "back"),
         "revoked": _sum(every, "claimed") - _sum(every, "kept"),
         "unassigned": _sum(every, "subscribed_partitions") - total,
+        "withheld": _sum(every, "withheld"),
         "members_without_subscription": F.count(given) - _sum(every, "subscribed"),
         **{name: _sum(every, name) for name in ("unknown_topics", *ODDITIES)},
         "rack_matched": F.sum("rack_matched") if "rack_matched" in every.columns else F.lit(None),

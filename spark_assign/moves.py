@@ -8,6 +8,9 @@ Reasons, the first that fits
     claim-conflict    two or more members claim it, and this one does not keep it
     unsubscribed      its owner does not subscribe to the topic (any more)
     unassigned        nobody gets it
+    over-quota        its owner has more than its share (sticky assignors)
+    rack-mismatch     it has no replica in its owner's rack (sticky assignors)
+    balancing         its next owner had at least two partitions less (sticky assignors, differing subscriptions)
     rebalanced        the assignor gives it to another member
 """
 
@@ -22,7 +25,6 @@ from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
-    from spark_assign.fleet import Fleet
     from spark_assign.plan import Plan
 
 _PARTITION_KEY = [*GROUP_KEY, "topic", "partition"]
@@ -36,7 +38,7 @@ def find_moves(plan: Plan) -> DataFrame:
         it), reason.
     """
     fleet = plan.fleet
-    now = plan.assignments.withColumnRenamed("member_id", "to_member_id")
+    now = expand(plan.target).withColumnRenamed("member_id", "to_member_id")
     claims = fleet.claims()
     if claims is None:
         return now.select(
@@ -63,8 +65,13 @@ def find_moves(plan: Plan) -> DataFrame:
         .when(F.col("claimers") > 1, "claim-conflict")
         .when(F.col("subscribed").isNull(), "unsubscribed")
         .when(F.col("to_member_id").isNull(), "unassigned")
-        .otherwise("rebalanced")
+        .otherwise(F.coalesce("taken_because", F.lit("rebalanced")))
     )
+    if plan.reasons is None:
+        changed = changed.withColumn("taken_because", F.lit(None).cast("string"))
+    else:
+        taken = expand(plan.reasons).withColumnRenamed("reason", "taken_because")
+        changed = changed.join(taken, _PARTITION_KEY, "left")
     return (
         changed.join(counts, ["cluster", "topic"], "left")
         .join(still, [*GROUP_KEY, "from_member_id", "topic"], "left")
@@ -72,19 +79,29 @@ def find_moves(plan: Plan) -> DataFrame:
     )
 
 
-def find_revocations(moves: DataFrame, fleet: Fleet) -> DataFrame:
-    """Of the moves, what a living owner must give up before the next owner may have it.
+def find_revocations(plan: Plan) -> DataFrame:
+    """What living owners must give up before the next owner may have it.
+
+    That is what they lose, and, of what is withheld, also what they get back later (partitions that two members claim
+    are given up by both, `CooperativeStickyAssignor`).
 
     Returns:
         cluster, group_id, member_id (owner now), topic, partition, next_member_id (null: nobody).
     """
-    given_up = moves.where(F.col("from_member_id").isNotNull()).select(
+    fleet = plan.fleet
+    given_up = plan.moves.where(F.col("from_member_id").isNotNull()).select(
         *GROUP_KEY,
         F.col("from_member_id").alias("member_id"),
         "topic",
         "partition",
         F.col("to_member_id").alias("next_member_id"),
     )
-    if fleet.departed is None:
+    if fleet.departed is not None:
+        given_up = given_up.join(fleet.members.select(*MEMBER_KEY), MEMBER_KEY, "left_semi")
+    claims = fleet.claims()
+    if plan.withheld is None or claims is None:
         return given_up
-    return given_up.join(fleet.members.select(*MEMBER_KEY), MEMBER_KEY, "left_semi")
+    back = expand(plan.withheld).join(
+        expand(claims.where(~F.col("departed"))).drop("departed"), [*MEMBER_KEY, "topic", "partition"], "left_semi"
+    )
+    return given_up.unionByName(back.withColumn("next_member_id", F.col("member_id")))

@@ -32,6 +32,10 @@ class Plan:
         runs: the plan in its compact form: who gets partitions first, first + step, … (count of them) of a topic.
         rejected: groups that could not be planned, with a code and what to do.
         complete: whether every partition of every subscribed topic is sure to be assigned.
+        withheld: runs that their next owner gets in the round after this one, once the present owner has given them
+            up; null where there are none. Only cooperative assignors withhold.
+        reasons: cluster, group_id, topic, first, step, count, reason, from assignors that say why they took a partition
+            from a member which could have kept it; null where none does.
     """
 
     fleet: Fleet
@@ -39,11 +43,18 @@ class Plan:
     runs: DataFrame
     rejected: DataFrame
     complete: bool
+    withheld: DataFrame | None = None
+    reasons: DataFrame | None = None
 
     @cached_property
     def assignments(self) -> DataFrame:
         """Who gets what: cluster, group_id, member_id, topic, partition."""
         return expand(self.runs)
+
+    @property
+    def target(self) -> DataFrame:
+        """Who has what in the end, as runs: `runs`, and what is withheld as yet."""
+        return self.runs if self.withheld is None else self.runs.unionByName(self.withheld)
 
     @cached_property
     def moves(self) -> DataFrame:
@@ -53,7 +64,7 @@ class Plan:
     @cached_property
     def revocations(self) -> DataFrame:
         """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
-        return change.find_revocations(self.moves, self.fleet)
+        return change.find_revocations(self)
 
     @cached_property
     def metrics(self) -> DataFrame:
@@ -105,12 +116,16 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     for refusals in refused:
         groups = groups.join(refusals.select(*GROUP_KEY), GROUP_KEY, "left_anti")
     runs = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
+    withheld = [outcome.withheld for outcome in outcomes if outcome.withheld is not None]
+    reasons = [outcome.reasons for outcome in outcomes if outcome.reasons is not None]
     return Plan(
         fleet=fleet,
         groups=groups,
         runs=reduce(DataFrame.unionByName, runs) if runs else _no_runs(fleet),
         rejected=reduce(DataFrame.unionByName, rejected + refused),
         complete=all(outcome.complete for outcome in outcomes),
+        withheld=reduce(DataFrame.unionByName, withheld) if withheld else None,
+        reasons=reduce(DataFrame.unionByName, reasons) if reasons else None,
     )
 
 

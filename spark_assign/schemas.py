@@ -143,6 +143,7 @@ METRICS = StructType(
             moved=_LONG,
             revoked=_LONG,
             unassigned=_LONG,
+            withheld=_LONG,
             members_without_subscription=_LONG,
             unknown_topics=_LONG,
             owned_topic_gone=_LONG,
@@ -153,7 +154,8 @@ METRICS = StructType(
     ]
 )
 """A row per planned group. All counts are of partitions, but `members`, `members_without_subscription` (members)
-and `unknown_topics` (subscribed topics without metadata). `max_over_mean` is null where nothing is assigned;
+and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `unassigned`, have a next owner
+that gets them a round later. `max_over_mean` is null where nothing is assigned;
 `rack_matched` is null where racks are unknown."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])

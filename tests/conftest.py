@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 SETTINGS = {
+    "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",

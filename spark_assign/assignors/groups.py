@@ -57,8 +57,13 @@ class Outcome:
         runs: cluster, group_id, member_id, topic, first, step, count; no empty runs.
         rejected: cluster, group_id, code, detail of groups that it cannot plan; null where there are none.
         complete: whether every partition of every subscribed topic is sure to go to somebody.
+        withheld: runs that their next owner gets once the present one has given them up; null where there are none.
+        reasons: cluster, group_id, topic, first, step, count, reason of partitions that were taken from a member which
+            could have kept them; null where the assignor does not say.
     """
 
     runs: DataFrame
     rejected: DataFrame | None = None
     complete: bool = False
+    withheld: DataFrame | None = None
+    reasons: DataFrame | None = None

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from spark_assign.assignors.groups import Groups
+from spark_assign.assignors.replica_racks import replica_racks
 from spark_assign.kernels.rack_range import lay_with_racks
 from spark_assign.kernels.runs import compress_owners
 from spark_assign.schemas import GROUP_KEY
@@ -69,7 +70,7 @@ def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
         cluster, group_id, member_id, topic, first, step, count.
     """
     key = [F.col(name) for name in _SET_KEY]
-    layouts = sets.join(_replica_racks(groups), ["cluster", "topic"], "left").select(
+    layouts = sets.join(replica_racks(groups), ["cluster", "topic"], "left").select(
         *key,
         "partitions",
         "at",
@@ -108,31 +109,9 @@ def runs_by_rack(sets: DataFrame, groups: Groups) -> DataFrame:
     )
 
 
-def _replica_racks(groups: Groups) -> DataFrame:
-    """Per cluster and topic the racks of its partitions' replicas: `at` (partitions) and `racks`, side by side.
-
-    Partitions without any known rack are left out.
-    """
-    fleet = groups.fleet
-    assert fleet.replicas is not None
-    assert fleet.brokers is not None
-    broker_racks = fleet.brokers.where(F.col("rack_id") != "").select("cluster", "broker_id", "rack_id")
-    return (
-        fleet.replicas.select("cluster", "topic", "partition", F.explode("replicas").alias("broker_id"))
-        .join(broker_racks, ["cluster", "broker_id"])
-        .groupBy("cluster", "topic", "partition")
-        .agg(F.collect_set("rack_id").alias("racks"))
-        .join(fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"])
-        .where(F.col("partition") < F.col("partitions"))
-        .groupBy("cluster", "topic")
-        .agg(F.collect_list(F.struct("partition", "racks")).alias("layout"))
-        .select("cluster", "topic", F.col("layout.partition").alias("at"), F.col("layout.racks").alias("racks"))
-    )
-
-
 def _topic_racks(groups: Groups) -> DataFrame:
     """Per cluster and topic: `racks`, all racks that hold a replica; `uniform`, whether every partition is in all."""
-    layouts = _replica_racks(groups).join(
+    layouts = replica_racks(groups).join(
         groups.fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"]
     )
     everywhere = F.array_distinct(F.flatten("racks"))

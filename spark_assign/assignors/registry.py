@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from spark_assign.assignors.groups import Groups, Outcome
 from spark_assign.assignors.range import RangeAssignor
 from spark_assign.assignors.roundrobin import RoundRobinAssignor
+from spark_assign.assignors.sticky import StickyAssignor
 from spark_assign.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.assignors"
@@ -28,7 +29,12 @@ class Assignor(Protocol):
         ...
 
 
-_BUILT_IN: dict[str, Assignor] = {"range": RangeAssignor(), "roundrobin": RoundRobinAssignor()}
+_BUILT_IN: dict[str, Assignor] = {
+    "range": RangeAssignor(),
+    "roundrobin": RoundRobinAssignor(),
+    "sticky": StickyAssignor(cooperative=False),
+    "cooperative-sticky": StickyAssignor(cooperative=True),
+}
 _registered: dict[str, Assignor] = {}
 
 

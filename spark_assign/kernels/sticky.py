@@ -204,9 +204,7 @@ def _racks(one: _One) -> Racks | None:
     of_member = batch.rack[one.members]
     if not (of_member >= 0).any() or not len(one.topics):
         return None
-    nowhere = {
-        number: np.zeros(int(partitions), np.int64) for number, partitions in enumerate(one.groups.partitions)
-    }
+    nowhere = {number: np.zeros(int(partitions), np.int64) for number, partitions in enumerate(one.groups.partitions)}
     known = {
         number: batch.rack_set[topic] for number, topic in enumerate(one.topics.tolist()) if topic in batch.rack_set
     }

@@ -104,11 +104,11 @@ def settle(claims: Runs, walk: Ints, claimed_in: Ints, generation: Ints) -> Clai
     for begin, end in zip(np.flatnonzero(starts), ends, strict=True):
         if end - begin == 1:
             continue
-        owner = holder = begin
-        for claimer in range(begin + 1, end):
+        owner = holder = int(begin)
+        for claimer in range(int(begin) + 1, int(end)):
             later, earlier = claimed_in[rows.member[claimer]], generation[rows.member[owner]]
             if later == earlier:
-                contested.append(keys[claimer])
+                contested.append(int(keys[claimer]))
                 holder = -1 if holder == owner else holder
                 owner = claimer
             elif later > earlier:
@@ -139,4 +139,5 @@ def crossing_topics(claims: Runs) -> Ints:
     one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)
     residues = np.unique((some.topic << KEY_BITS) | (some.first % some.step)) >> KEY_BITS
     distinct = np.searchsorted(residues, topics, "right") - np.searchsorted(residues, topics, "left")
-    return topics[~(one_step & (distinct == np.diff(np.append(begin, len(some)))))]
+    apart: Flags = one_step & (distinct == np.diff(np.append(begin, len(some))))
+    return topics[~apart]

@@ -317,7 +317,7 @@ def as_runs(member: Ints, topic: Ints, partition: Ints, reason: Ints, withheld: 
     new = first_of_each(columns[0])
     for column in columns[1:]:
         new |= first_of_each(column)
-    key = np.cumsum(new)
+    key = np.cumsum(new, dtype=np.int64)
     sorted_partition = partition[order]
     if len(key) > 1:  # a partition that is dealt twice to one member counts once
         once = np.append(True, (key[1:] != key[:-1]) | (sorted_partition[1:] != sorted_partition[:-1]))

@@ -69,9 +69,7 @@ def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]
     return dict(zip(keys[::-1].tolist(), old.member[order][::-1].tolist(), strict=True))
 
 
-def plan_general(
-    groups: Groups, raw: Runs, claims: Claims, subscribers: Subscribers, racks: Racks | None
-) -> Decided:
+def plan_general(groups: Groups, raw: Runs, claims: Claims, subscribers: Subscribers, racks: Racks | None) -> Decided:
     """Plan one group of any subscriptions.
 
     Args:
@@ -269,7 +267,9 @@ class _Balance:
 
     def _reassign(self, numbers: Ints) -> bool:
         """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
-        stretches = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in _stretches(self.topic[numbers])]
+        stretches = [
+            (numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in _stretches(self.topic[numbers])
+        ]
         performed = False
         for _ in range(_MOST_PASSES):
             modified = False
@@ -374,7 +374,7 @@ class _Balance:
                 continue
             begin = self.begin[self.topic_at[topic]]
             holders = np.unique(holder[begin : begin + self.groups.partitions[topic]])
-            if (self.size[holders].max() > self.size[takers].min() + 1):
+            if self.size[holders].max() > self.size[takers].min() + 1:
                 return False
         return True
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.sticky_claims import Claims, Runs
+from spark_assign.kernels.sticky_claims import Runs
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -62,6 +62,3 @@ NOT_FILLED = (
     "IllegalStateException: We haven't reached the expected number of members with more than the minQuota "
     "partitions, but no more partitions to be assigned"
 )
-
-
-__all__ = ["BALANCING", "OVER_QUOTA", "RACK_MISMATCH", "STAYS", "Claims", "Decided", "Groups", "Runs"]

@@ -107,7 +107,7 @@ def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
 
 
 def _left_over(groups: Groups, kept: Runs) -> Ints:
-    """Keys of the partitions that nobody keeps; behind a kept one that does not exist, of all (`sticky_constrained`)."""
+    """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such."""
     one = np.ones(len(groups.partitions), np.int64)
     row, partition = expand_runs(one * 0, one, groups.partitions)
     every = (row << KEY_BITS) | partition
@@ -164,7 +164,8 @@ class _NearFirst:
 
     def _next_below(self, near: frozenset[int]) -> int:
         """The first member of these racks at or behind the pointer, round the ring."""
-        ahead, behind = [], []
+        ahead: list[int] = []
+        behind: list[int] = []
         for rack in near:
             line = self.below.get(rack)
             if line:

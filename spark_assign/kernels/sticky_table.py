@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_assign.kernels.java_hash import string_hashes, table_order
@@ -75,7 +74,7 @@ class Sheet:
     topic: pa.Array
 
 
-def plan_numbers(values: pa.ChunkedArray, missing: int) -> Ints:
+def _numbers(values: pa.ChunkedArray, missing: int) -> Ints:
     """A column of whole numbers; null becomes `missing`."""
     return np.asarray(values.fill_null(missing).to_numpy(), dtype=np.int64)
 
@@ -96,23 +95,23 @@ def read_sheet(facts: pa.Table, *, user_data: bool, cooperative: bool) -> Sheet:
     known = np.unique(both[rows[MEMBER]])
     group = np.searchsorted(known, both)
     member = _Keys(group * max(len(member_id), 1) + member_id.numbers, rows[MEMBER])
-    partitions = plan_numbers(facts["count"], -1)
+    partitions = _numbers(facts["count"], -1)
     with_metadata = rows[TOPIC][partitions[rows[TOPIC]] >= 0]
     topics = _Keys(group * max(len(topic), 1) + topic.numbers, with_metadata)
 
-    columns = {name: plan_numbers(facts[name], -1) for name in ("first", "step")}
+    columns = {name: _numbers(facts[name], -1) for name in ("first", "step")}
     generation = np.maximum(columns["first"][member.rows], -1)
     has_user_data = facts["step"].is_valid().to_numpy()[member.rows] if len(facts) else np.empty(0, bool)
     in_user_data = np.maximum(columns["step"][member.rows], -1)
     first_choice, otherwise = (in_user_data, generation) if user_data else (generation, in_user_data)
     decides = has_user_data if user_data else generation >= 0
     member_group, topic_group = group[member.rows], group[topics.rows]
-    class_number, classes = _classes(facts, both, rows, member)
+    class_number, classes = _classes(facts, both, rows, member, member_group)
     rack, rack_sets, rack_set = _racks(facts, member.rows, topics, partitions)
     batch = Batch(
         groups=Groups(
             member_group=member_group,
-            walk=_walk(member_id, member_id.numbers[member.rows], member_group, partitions_of(facts, member.rows)),
+            walk=_walk(member_id, member_id.numbers[member.rows], member_group, _positions(facts, member.rows)),
             topic_group=topic_group,
             partitions=partitions[topics.rows],
             cooperative=cooperative,
@@ -141,9 +140,9 @@ def read_sheet(facts: pa.Table, *, user_data: bool, cooperative: bool) -> Sheet:
     )
 
 
-def partitions_of(facts: pa.Table, rows: Ints) -> Ints:
+def _positions(facts: pa.Table, rows: Ints) -> Ints:
     """Of these member rows the position; those without one come last."""
-    return plan_numbers(facts["count"], np.iinfo(np.int32).max)[rows]
+    return _numbers(facts["count"], np.iinfo(np.int32).max)[rows]
 
 
 class _Keys:
@@ -180,7 +179,9 @@ def _claims(rows: Ints, member: _Keys, topics: _Keys, columns: dict[str, Ints], 
     return Runs(owner[fine], topic[fine], columns["first"][rows], columns["step"][rows], count[rows])
 
 
-def _classes(facts: pa.Table, both: Ints, rows: dict[int, Ints], member: _Keys) -> tuple[Ints, dict[int, Ints]]:
+def _classes(
+    facts: pa.Table, both: Ints, rows: dict[int, Ints], member: _Keys, group_of_member: Ints
+) -> tuple[Ints, dict[int, Ints]]:
     """Of each row the number of its class, and the members of each class that are not everyone."""
     nobody = np.full(len(both), EVERYONE, np.int64)
     if not len(rows[CLASS]):
@@ -190,8 +191,11 @@ def _classes(facts: pa.Table, both: Ints, rows: dict[int, Ints], member: _Keys) 
     found, number = np.unique(keys[rows[CLASS]], return_inverse=True)
     order = np.argsort(number, kind="stable")
     members = np.split(member[rows[CLASS]][order], np.flatnonzero(np.diff(number[order])) + 1)
+    sizes = np.bincount(group_of_member)
+    whole = np.array([len(each) == sizes[group_of_member[each[0]]] for each in members], bool)
     at = np.minimum(np.searchsorted(found, keys), len(found) - 1)
-    return np.where(found[at] == keys, at, EVERYONE), dict(enumerate(members))
+    number_of = np.where((found[at] == keys) & ~whole[at], at, EVERYONE)
+    return number_of, {each: found for each, found in enumerate(members) if not whole[each]}
 
 
 def _racks(
@@ -244,6 +248,3 @@ def write_decided(sheet: Sheet, decided: Decided) -> pa.Table:
         for group, why in sorted(decided.refused.items())
     ]
     return pa.concat_tables([table, pa.Table.from_pylist(refused, schema=DECIDED)])
-
-
-__all__ = ["CLASS", "DECIDED", "MEMBER", "OWNED", "REASONS", "TOPIC", "Sheet", "pc", "read_sheet", "write_decided"]
