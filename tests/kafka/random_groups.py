@@ -6,12 +6,15 @@ The seed of a run is fresh; it stands in every case's name and is printed with a
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Iterator
 
 from tests.golden.vectors import Row
+from tests.kafka.random_ownership import with_ownership
 
+STICKY = ("sticky", "cooperative-sticky")
 SEED_VARIABLE = "SPARK_ASSIGN_SEED"
 
 # Where Java's order (UTF-16 units) and UTF-8 or code point order part: supplementary characters (surrogates,
@@ -39,14 +42,31 @@ def seed() -> int:
 
 
 def groups(strategy: str, seed: int, small: int = 400, mid_size: int = 3) -> Iterator[Row]:
-    """`small` groups of 1-40 members with every oddity, then `mid_size` ones of 500 members, 200 topics."""
+    """`small` groups of 1-40 members with every oddity, then `mid_size` ones of 500 members, 200 topics.
+
+    Groups of the sticky assignors own something; most of their small ones are tiny, where ties decide.
+    """
     rng = random.Random(f"{strategy}-{seed}")
     for number in range(small):
-        row = _group(rng, rng.randint(1, 40), rng.randint(0, 25), 64)
-        yield row | {"case": f"seed-{seed}-{number:04d}", "strategy": strategy}
+        tiny = strategy in STICKY and rng.random() < 0.7
+        sizes = (rng.randint(1, 5), rng.randint(0, 4), 6) if tiny else (rng.randint(1, 40), rng.randint(0, 25), 64)
+        yield _case(rng, strategy, *sizes) | {"case": f"seed-{seed}-{number:04d}"}
     for number in range(mid_size):
-        row = _group(rng, 500, 200, 120)
-        yield row | {"case": f"seed-{seed}-mid-{number}", "strategy": strategy}
+        yield _case(rng, strategy, 500, 200, 120) | {"case": f"seed-{seed}-mid-{number}"}
+
+
+def _case(rng: random.Random, strategy: str, members: int, topics: int, most_partitions: int) -> Row:
+    row = _group(rng, members, topics, most_partitions) | {"strategy": strategy}
+    if strategy not in STICKY:
+        return row
+    if rng.random() < 0.1:  # ids that share one String.hashCode; from nine on, Java keeps them in a tree
+        alike = iter(rng.sample(["".join(pair) for pair in itertools.product(["Aa", "BB", "C#"], repeat=2)], 8))
+        for member, name in zip(rng.sample(row["members"], len(row["members"])), alike, strict=False):
+            member["id"] = name
+    if rng.random() < 0.1:
+        for member in rng.sample(row["members"], rng.randint(1, len(row["members"]))):
+            member["topics"] = []
+    return with_ownership(rng, row, strategy)
 
 
 def _group(rng: random.Random, members: int, topics: int, most_partitions: int) -> Row:
