@@ -59,14 +59,20 @@ def _case(rng: random.Random, strategy: str, members: int, topics: int, most_par
     row = _group(rng, members, topics, most_partitions) | {"strategy": strategy}
     if strategy not in STICKY:
         return row
-    if rng.random() < 0.1:  # ids that share one String.hashCode; from nine on, Java keeps them in a tree
-        alike = iter(rng.sample(["".join(pair) for pair in itertools.product(["Aa", "BB", "C#"], repeat=2)], 8))
-        for member, name in zip(rng.sample(row["members"], len(row["members"])), alike, strict=False):
-            member["id"] = name
+    if rng.random() < 0.1:
+        _share_hash_codes(rng, row["members"])
     if rng.random() < 0.1:
         for member in rng.sample(row["members"], rng.randint(1, len(row["members"]))):
             member["topics"] = []
     return with_ownership(rng, row, strategy)
+
+
+def _share_hash_codes(rng: random.Random, members: list[Row]) -> None:
+    """Ids with one String.hashCode; few enough that no bucket of nine, which Java keeps as a tree, comes about."""
+    alike = ["".join(pair) for pair in itertools.product(["Aa", "BB", "C#"], repeat=2)]
+    names = rng.sample(alike, 6 if len(members) <= 12 else 4)
+    for member, name in zip(rng.sample(members, len(members)), names, strict=False):
+        member["id"] = name
 
 
 def _group(rng: random.Random, members: int, topics: int, most_partitions: int) -> Row:

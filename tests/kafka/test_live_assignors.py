@@ -1,26 +1,67 @@
-"""Random groups, fresh at every run, planned by Spark and by Kafka's own classes: no difference."""
+"""Random groups, fresh at every run, planned by Spark and by Kafka's own classes: no difference.
+
+The sticky assignors are asked about many more groups, and about groups with a history, through their kernels alone.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from tests.golden import tables, vectors
-from tests.kafka import live_assignors, random_groups
+from tests.golden import sticky_kernel, tables, vectors
+from tests.golden.vectors import Row
+from tests.kafka import histories, live_assignors, random_groups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def _repeat(seed: int) -> str:
+    return f"repeat with {random_groups.SEED_VARIABLE}={seed}"
+
+
+def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Iterable[str], seed: int) -> None:
+    """The same sets, and refused exactly where Kafka throws."""
+    answered = list(rows)
+    differences = vectors.differences(vectors.expected_sets(answered), sets)
+    assert not differences, f"{len(differences)} groups differ, {_repeat(seed)}\n" + "\n".join(differences[:20])
+    assert set(refused) == {row["case"] for row in answered if row["expect"] is None}, _repeat(seed)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", *random_groups.STICKY])
 def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, assignor: str) -> None:
     """Several hundred groups of every kind in one Spark call; the seed is printed on failure."""
     seed = random_groups.seed()
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
     rows = live_assignors.answered(random_groups.groups(assignor, seed), kafka_jars)
-    assert all(row["expect"] is not None for row in rows), repeat
     planned = plan(tables.fleet_of(spark, rows), assignor)
-    differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
-    assert not differences, f"{len(differences)} groups differ, {repeat}\n" + "\n".join(differences[:20])
-    assert planned.rejected.count() == 0, repeat
+    rejected = {row["cluster"]: row["code"] for row in planned.rejected.collect()}
+    _assert_same(rows, tables.planned_sets(planned.assignments), rejected, seed)
+    assert set(rejected.values()) <= {"kafka-fails"}, _repeat(seed)
+    if assignor not in random_groups.STICKY:
+        assert not rejected, _repeat(seed)
     assert len(rows) > 300
+
+
+@pytest.mark.parametrize("assignor", random_groups.STICKY)
+def test_thousands_of_groups_with_owners(kafka_jars: str, assignor: str) -> None:
+    """Claims of members old and new, in conflict or out of date; where Kafka throws, the kernels name the exception."""
+    seed = random_groups.seed()
+    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=4_000, mid_size=2), kafka_jars)
+    answer = sticky_kernel.planned(rows, assignor)
+    _assert_same(rows, answer.sets, answer.refused, seed)
+    thrown = {row["case"]: row["error"].rpartition(".")[2] for row in rows if row["expect"] is None}
+    assert {case: why.partition(":")[0] for case, why in answer.refused.items()} == thrown, _repeat(seed)
+
+
+@pytest.mark.parametrize("assignor", random_groups.STICKY)
+def test_histories_of_joins_and_leaves(kafka_jars: str, assignor: str) -> None:
+    """Eight rounds, each from our own result of the round before: Kafka says the same in every round."""
+    seed = random_groups.seed()
+    told = histories.rows(assignor, seed, lambda asked: sticky_kernel.planned(asked, assignor).sets, groups=60)
+    rows = live_assignors.answered(told, kafka_jars)
+    answer = sticky_kernel.planned(rows, assignor)
+    _assert_same(rows, answer.sets, answer.refused, seed)
+    assert len(rows) == 60 * 8
+    assert bool(answer.withheld) == (assignor == "cooperative-sticky")
