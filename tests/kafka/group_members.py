@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,17 +46,24 @@ class Consumer:
 
 
 @contextlib.contextmanager
-def running(cluster: Cluster, consumers: Iterable[Consumer]) -> Iterator[None]:
-    """The consumers poll while the block runs; afterwards they leave their groups."""
+def running(
+    cluster: Cluster, consumers: Iterable[Consumer], events: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """The consumers poll while the block runs; afterwards they leave their groups.
+
+    What their rebalance listeners are told is appended to the file `events`, a line of JSON a call. Whoever kills
+    the process that the block is given has members that do not leave.
+    """
     command = ["java", "-Xms64m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += ["-cp", cluster.class_path, str(PROGRAM), cluster.bootstrap_servers]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with (events or Path(os.devnull)).open("a") as told:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=told, stderr=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
     try:
         process.stdin.writelines(f"{consumer.spec()}\n" for consumer in consumers)
         process.stdin.write("\n")
         process.stdin.flush()
-        yield
+        yield process
     finally:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()

@@ -1,5 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
@@ -22,6 +24,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer", "assignor"?: class name
  * or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?}, then an empty line. Each member polls in its
  * own thread with all its partitions paused (offsets stay as they are) until standard input ends.
+ *
+ * Each call of a member's rebalance listener is a line of JSON on standard output:
+ * {"group", "client_id", "event": "assigned|revoked|lost", "partitions": [[topic, partition], ...]}.
  */
 public class GroupMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -49,11 +54,19 @@ public class GroupMembers {
     private static void poll(KafkaConsumer<byte[], byte[]> consumer, JsonNode spec) {
         ConsumerRebalanceListener pausing = new ConsumerRebalanceListener() {
             @Override
-            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                tell(spec, "revoked", partitions);
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                tell(spec, "lost", partitions);
+            }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 consumer.pause(partitions);
+                tell(spec, "assigned", partitions);
             }
         };
         try (consumer) {
@@ -72,6 +85,16 @@ public class GroupMembers {
         } catch (WakeupException stop) {
             // the end that main() asked for
         }
+    }
+
+    private static synchronized void tell(JsonNode spec, String event, Collection<TopicPartition> partitions) {
+        ObjectNode line = JSON.createObjectNode().put("event", event);
+        line.set("group", spec.get("group"));
+        line.set("client_id", spec.get("client_id"));
+        ArrayNode pairs = line.putArray("partitions");
+        partitions.forEach(tp -> pairs.addArray().add(tp.topic()).add(tp.partition()));
+        System.out.println(line);
+        System.out.flush();
     }
 
     private static Properties settings(String bootstrapServers, JsonNode spec) {

@@ -1,0 +1,223 @@
+"""Predicted = actual across rebalances: what the sticky assignors revoke first and who has what in the end, predicted
+from a snapshot, against what real Java consumers are told and what the broker reports afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.sources.kafka import snapshot
+from tests.kafka import group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPICS = {"m.a": 7, "m.b": 12, "m.c": 3, "m.d": 10}
+ALL = tuple(TOPICS)
+COOPERATIVE, EAGER = "cooperative-sticky", "sticky"
+ASSIGNORS = (EAGER, COOPERATIVE)
+DIFFERING = [ALL, ("m.a", "m.b"), ("m.b", "m.c", "m.d")]
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+Owners = dict[tuple[str, str], set[tuple[str, int]]]
+"""Group and client id to partitions: member ids change when a static member restarts."""
+
+
+def _name(assignor: str, kind: str) -> str:
+    return f"m-{assignor}-{kind}"
+
+
+def _members(assignor: str, numbers: range) -> list[Consumer]:
+    alike = [Consumer(_name(assignor, "alike"), f"a{n}", ALL, assignor) for n in numbers]
+    differing = [Consumer(_name(assignor, "differing"), f"d{n}", DIFFERING[n % 3], assignor) for n in numbers]
+    return alike + differing
+
+
+def _static(assignor: str, number: int) -> Consumer:
+    return Consumer(_name(assignor, "static"), f"s{number}", ALL, assignor, instance_id=f"worker-{number}")
+
+
+FIRST = [each for assignor in ASSIGNORS for each in (*_members(assignor, range(3)), _static(assignor, 0))]
+FIRST += [_static(assignor, 1) for assignor in ASSIGNORS]
+RESTARTED = [_static(assignor, 2) for assignor in ASSIGNORS]
+JOINERS = [each for assignor in ASSIGNORS for each in _members(assignor, range(3, 4))]
+GROUPS = {consumer.group: 3 for consumer in FIRST}
+JOINED = {consumer.group: 4 for consumer in JOINERS}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was seen: three states of the groups, and what the members' listeners were told in between."""
+
+    settled: Tables
+    restarted: Tables
+    joined: Tables
+    told_at_restart: list[Row]
+    told_at_join: list[Row]
+    told_joiners: list[Row]
+
+
+def _read(cluster: Cluster) -> Tables:
+    tables = snapshot(cluster.bootstrap_servers, groups="m-*", topics="m.*").tables
+    return {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs", "groups")}
+
+
+def _events(file: Path, after: int = 0) -> list[Row]:
+    return [json.loads(line) for line in file.read_text().splitlines()[after:]]
+
+
+def _wait_for_new_ids(cluster: Cluster, before: Tables) -> None:
+    """Until the restarted static members have joined: the coordinator then knows them by new member ids."""
+    restarted = {(consumer.group, consumer.client_id) for consumer in RESTARTED}
+    old = {row["member_id"] for row in before["members"] if (row["group_id"], row["client_id"]) in restarted}
+    deadline = time.monotonic() + 30
+    while old & {row["member_id"] for row in _read(cluster)["members"]}:
+        assert time.monotonic() < deadline, "the static members did not come back"
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="module")
+def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Three members a group; one with a static id is killed and comes back; then a fourth joins the other groups."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    folder = tmp_path_factory.mktemp("rebalances")
+    first, joining = folder / "first", folder / "joining"
+    with group_members.running(broker, FIRST, first):
+        with group_members.running(broker, RESTARTED) as process:
+            group_members.wait_until_settled(broker, GROUPS)
+            settled, told = _read(broker), len(_events(first))
+            process.kill()
+            process.wait()
+        with group_members.running(broker, RESTARTED):
+            _wait_for_new_ids(broker, settled)
+            group_members.wait_until_settled(broker, GROUPS)
+            restarted, told_at_restart = _read(broker), _events(first, told)
+            told += len(told_at_restart)
+            with group_members.running(broker, JOINERS, joining):
+                group_members.wait_until_settled(broker, GROUPS | JOINED)
+                joined, told_at_join = _read(broker), _events(first, told)
+                yield Story(settled, restarted, joined, told_at_restart, told_at_join, _events(joining))
+
+
+# --- what a snapshot predicts ---------------------------------------------------------------------------------
+
+
+def _fleet(spark: SparkSession, tables: Tables, owned: list[Row], generation: int) -> Fleet:
+    """These groups as they join their next rebalance: who owned something says so in the group's generation."""
+    owners = {(row["group_id"], row["member_id"]) for row in owned}
+    members = [
+        row
+        | {"user_data_generation_id": None}
+        | {"generation_id": generation if (row["group_id"], row["member_id"]) in owners else None}
+        for row in tables["members"]
+    ]
+    rows = tables | {"members": members, "owned_runs": owned}
+    return Fleet(
+        **{
+            name: spark.createDataFrame([tuple(row[field] for field in schema.names) for row in rows[name]], schema)
+            for name, schema in INPUT_TABLES.items()
+            if name in rows
+        }
+    )
+
+
+def _owners(tables: Tables) -> Owners:
+    return _by_client(tables, tables["owned_runs"])
+
+
+def _by_client(tables: Tables, runs: list[Row]) -> Owners:
+    clients = {(row["group_id"], row["member_id"]): row["client_id"] for row in tables["members"]}
+    owners: Owners = {(group, client): set() for (group, _), client in clients.items()}
+    for run in runs:
+        partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+        client = clients[run["group_id"], run["member_id"]]
+        owners[run["group_id"], client] |= {(run["topic"], partition) for partition in partitions}
+    return owners
+
+
+def _listed(rows: DataFrame) -> list[Row]:
+    return [row.asDict() for row in rows.collect()]
+
+
+def _told(events: list[Row], event: str) -> Owners:
+    told: Owners = {}
+    for each in events:
+        if each["event"] == event and each["partitions"]:
+            partitions = told.setdefault((each["group"], each["client_id"]), set())
+            partitions |= {(topic, partition) for topic, partition in each["partitions"]}
+    return told
+
+
+def _in(assignor: str, owners: Owners) -> Owners:
+    names = (_name(assignor, "alike"), _name(assignor, "differing"))
+    return {who: partitions for who, partitions in owners.items() if who[0] in names and partitions}
+
+
+# --- predicted = actual -----------------------------------------------------------------------------------------
+
+
+def test_a_settled_group_stays(spark: SparkSession, story: Story) -> None:
+    """Another rebalance of the same members changes nothing, and the plan is what the broker reports."""
+    planned = plan(_fleet(spark, story.settled, story.settled["owned_runs"], 1), "configured")
+    assert _by_client(story.settled, _listed(planned.runs)) == _owners(story.settled)
+    assert planned.moves.collect() == []
+    assert planned.rejected.collect() == []
+    assert len(story.settled["groups"]) == 6
+
+
+def test_a_static_member_comes_back(spark: SparkSession, story: Story) -> None:
+    """Killed and restarted within its session timeout, under a new member id: nothing moves, nobody is told."""
+    old, new = ({row["member_id"] for row in tables["members"]} for tables in (story.settled, story.restarted))
+    assert len(old - new) == len(RESTARTED)
+    assert _owners(story.restarted) == _owners(story.settled)
+    assert story.told_at_restart == []
+    planned = plan(_fleet(spark, story.restarted, story.restarted["owned_runs"], 1), "configured")
+    assert planned.moves.collect() == []
+
+
+def test_a_member_joins(spark: SparkSession, story: Story) -> None:
+    """Ownership of before, members of after: first what is revoked, then, round after round, who has what.
+
+    The joiners' ids, which decide ties, are only known once they have joined.
+    """
+    owned = story.restarted["owned_runs"]
+    clients = {row["member_id"]: row["client_id"] for row in story.joined["members"]}
+    assert {run["member_id"] for run in owned} <= clients.keys()
+    first = plan(_fleet(spark, story.joined, owned, 1), "configured")
+    revoked: Owners = {}
+    for row in _listed(first.revocations):
+        revoked.setdefault((row["group_id"], clients[row["member_id"]]), set()).add((row["topic"], row["partition"]))
+    runs = _listed(first.runs)
+
+    # An eager member gives everything up before it joins, and has its new assignment after one round.
+    assert _in(EAGER, _told(story.told_at_join, "revoked")) == _in(EAGER, _owners(story.restarted))
+    assert _in(EAGER, _by_client(story.joined, runs)) == _in(EAGER, _owners(story.joined))
+    assert _in(EAGER, revoked)
+
+    # A cooperative one gives up what the first round says, and keeps the rest; the second hands that over.
+    assert _in(COOPERATIVE, _told(story.told_at_join, "revoked")) == _in(COOPERATIVE, revoked)
+    assert _in(COOPERATIVE, revoked)
+    after_one_round = _in(COOPERATIVE, _by_client(story.joined, runs))
+    assert after_one_round != _in(COOPERATIVE, _owners(story.joined))
+    second = plan(_fleet(spark, story.joined, runs, 2), "configured")
+    assert _in(COOPERATIVE, _by_client(story.joined, _listed(second.runs))) == _in(COOPERATIVE, _owners(story.joined))
+    assert second.revocations.collect() == []
+    assert _in(COOPERATIVE, _told(story.told_joiners, "assigned")) == {
+        who: partitions for who, partitions in _in(COOPERATIVE, _owners(story.joined)).items() if who[1] in ("a3", "d3")
+    }
+    assert not _told(story.told_at_join, "lost")
