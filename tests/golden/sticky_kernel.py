@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from spark_assign.kernels.runs import compress_sorted
 from spark_assign.kernels.sticky import plan_batch
 from spark_assign.kernels.sticky_table import CLASS, MEMBER, OWNED, TOPIC, read_sheet, write_decided
 from tests.golden.vectors import Row, Sets
@@ -34,13 +36,13 @@ class Answer:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def facts(rows: Iterable[Row]) -> pa.Table:
-    """Rows as the facts that `spark_assign.kernels.sticky_table` reads."""
-    lines = [{"cluster": row["case"], "group_id": "group"} | fact for row in rows for fact in _facts_of(row)]
+def facts(rows: Iterable[Row], *, runs: bool = False) -> pa.Table:
+    """Rows as the facts that `spark_assign.kernels.sticky_table` reads; with `runs`, ownership as few long runs."""
+    lines = [{"cluster": row["case"], "group_id": "group"} | fact for row in rows for fact in _facts_of(row, runs)]
     return pa.Table.from_pylist(lines, schema=_FACTS)
 
 
-def _facts_of(row: Row) -> Iterator[dict[str, Any]]:
+def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
     subscribers: dict[str, set[str]] = defaultdict(set)
     for position, member in enumerate(row["members"]):
         told = None
@@ -49,8 +51,8 @@ def _facts_of(row: Row) -> Iterator[dict[str, Any]]:
         name = {"member_id": member["id"]}
         numbers = {"first": member["generation"], "step": told, "count": position}
         yield {"kind": MEMBER, **name, "rack_id": member["rack"] or None, **numbers}
-        for topic, partition in member["owned"]:
-            yield {"kind": OWNED, **name, "topic": topic, "first": partition, "step": 1, "count": 1}
+        for topic, first, step, count in _owned(member["owned"], runs):
+            yield {"kind": OWNED, **name, "topic": topic, "first": first, "step": step, "count": count}
         for topic in member["topics"]:
             subscribers[topic].add(member["id"])
     racks = row.get("replica_racks") or {}
@@ -67,10 +69,29 @@ def _facts_of(row: Row) -> Iterator[dict[str, Any]]:
             yield from ({"kind": CLASS, "subscribers": number, "member_id": each} for each in members_of_class)
 
 
+def _owned(owned: list[tuple[str, int]], runs: bool) -> Iterator[tuple[str, int, int, int]]:
+    if not runs:
+        yield from ((topic, partition, 1, 1) for topic, partition in owned)
+        return
+    of_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in sorted(owned):
+        of_topic[topic].append(partition)
+    for topic, partitions in of_topic.items():
+        numbers = np.array(partitions, np.int64)
+        _, *columns = compress_sorted(np.zeros_like(numbers), numbers)
+        for first, step, count in zip(*(column.tolist() for column in columns), strict=True):
+            yield topic, first, step, count
+
+
 def planned(rows: Iterable[Row], strategy: str) -> Answer:
     """All rows of one strategy, in one call of the kernels."""
+    return decided(facts(rows), strategy)
+
+
+def decided(told: pa.Table, strategy: str) -> Answer:
+    """What the kernels make of facts."""
     cooperative = strategy == "cooperative-sticky"
-    sheet = read_sheet(facts(rows), user_data=not cooperative, cooperative=cooperative)
+    sheet = read_sheet(told, user_data=not cooperative, cooperative=cooperative)
     answer = Answer()
     for run in write_decided(sheet, plan_batch(sheet.batch)).to_pylist():
         if run["detail"] is not None:
