@@ -2,8 +2,10 @@
 
 from spark_assign.assignors import Group, GroupAssignor, Member, register
 from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
+from spark_assign.explain import explain
 from spark_assign.fleet import Fleet
 from spark_assign.plan import Plan, plan
+from spark_assign.rounds import converge
 
 __all__ = [
     "Fleet",
@@ -14,6 +16,8 @@ __all__ = [
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
+    "converge",
+    "explain",
     "plan",
     "register",
 ]

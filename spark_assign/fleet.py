@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign import changes
 from spark_assign.census import Census, take_census
 from spark_assign.errors import Fault, FleetError
 from spark_assign.runs import compress, expand
-from spark_assign.schemas import MEMBER_KEY, REQUIRED_TABLES, conform
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, REQUIRED_TABLES, conform
+
+if TYPE_CHECKING:
+    from spark_assign.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -90,34 +95,113 @@ class Fleet:
             return self
         return replace(self, owned_runs=compress(self.owned), owned=None)
 
-    def with_members_left(self, leavers: DataFrame) -> Fleet:
+    def with_members_left(
+        self,
+        leavers: DataFrame | None = None,
+        *,
+        cluster: str = "*",
+        group_id: str = "*",
+        member_id: str | None = None,
+        number: int | None = None,
+    ) -> Fleet:
         """The same fleet after some members have left their groups.
 
         What they owned is owned by nobody now; `Plan.moves` reports it as `member-left`. Leavers that the fleet does
         not know change nothing. A group whose members have all left is no longer planned.
 
         Args:
-            leavers: cluster, group_id, member_id; a row per leaving member.
+            leavers: cluster, group_id, member_id; a row per leaving member. In place of it, shell patterns:
+            cluster, group_id, member_id: the members that match leave.
+            number: of those only so many in each group, the first by id.
 
         Raises:
-            FleetError: a column is missing.
+            FleetError: a column is missing, or it is not said who leaves.
         """
-        lacking = [name for name in MEMBER_KEY if name not in leavers.columns]
-        if lacking:
-            raise FleetError([Fault("leavers", name, "the column is missing", "Add it as string") for name in lacking])
-        leavers = leavers.select(*MEMBER_KEY).distinct()
-        change: dict[str, DataFrame] = {
-            name: getattr(self, name).join(leavers, MEMBER_KEY, "left_anti")
-            for name in ("members", "subscriptions", "owned", "owned_runs")
-            if getattr(self, name) is not None
-        }
-        owned = self.owned_runs if self.owned is None else self.with_owned_runs().owned_runs
-        if owned is not None:
-            left = owned.join(leavers, MEMBER_KEY, "left_semi")
-            known = ["first", "step", "count"]
-            left = left.select(*MEMBER_KEY, "topic", *known)
-            change["departed"] = left if self.departed is None else self.departed.unionByName(left)
-        return replace(self, **change)
+        by_pattern = member_id is not None or number is not None
+        changes.either("leavers", leavers, by_pattern)
+        if leavers is None:
+            leavers = changes.leavers(
+                self, cluster=cluster, group_id=group_id, member_id=member_id or "*", number=number
+            )
+        return changes.without_members(self, leavers)
+
+    def with_members_joined(
+        self,
+        joiners: DataFrame | None = None,
+        *,
+        cluster: str = "*",
+        group_id: str = "*",
+        number: int | None = None,
+        member_id: str = "joiner-",
+        topics: list[str] | None = None,
+    ) -> Fleet:
+        """The same fleet after new members have joined, who own nothing.
+
+        Ids decide ties between members: a real client's id, which has a random part, may decide them otherwise.
+
+        Args:
+            joiners: cluster, group_id, member_id and, as far as known, the other columns of `members`. In place of it:
+            cluster, group_id: shell patterns; every group that matches is joined by
+            number: so many members, called
+            member_id: that and a number of two digits.
+            topics: what they subscribe to; by default all that some member of their group does.
+
+        Raises:
+            FleetError: a column is missing, or it is not said who joins.
+        """
+        changes.either("joiners", joiners, number is not None)
+        if joiners is None:
+            assert number is not None
+            joiners = changes.joiners(self, cluster=cluster, group_id=group_id, number=number, member_id=member_id)
+        return changes.with_joiners(self, joiners, topics)
+
+    def with_partitions(
+        self,
+        partitions: DataFrame | None = None,
+        *,
+        cluster: str = "*",
+        topic: str | None = None,
+        factor: float | None = None,
+        to: int | None = None,
+    ) -> Fleet:
+        """The same fleet after topics have got another number of partitions.
+
+        The racks of partitions that `replicas` does not have are unknown.
+
+        Args:
+            partitions: cluster, topic, partitions (the new count); unknown topics are added. In place of it:
+            cluster, topic: shell patterns; the topics that match get
+            factor: so many times the partitions that they have, rounded up, or
+            to: exactly so many.
+
+        Raises:
+            FleetError: a column is missing, or it is not said what changes.
+        """
+        changes.either("partitions", partitions, topic is not None)
+        if partitions is None:
+            assert topic is not None
+            partitions = changes.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
+        return changes.with_counts(self, partitions)
+
+    def after(self, plan: Plan) -> Fleet:
+        """The same fleet once every member has what a plan of it assigns, and has given up the rest.
+
+        The members join the next round with that, in their group's next generation. Groups that the plan rejects own
+        nothing afterwards.
+        """
+        group = Window.partitionBy(*GROUP_KEY)
+        latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)
+        members = self.members.withColumn("generation_id", (latest + 1).cast("int")).withColumn(
+            "user_data_generation_id", F.lit(None).cast("int")
+        )
+        return replace(self, members=members, owned=None, owned_runs=plan.runs, departed=None)
+
+    def only(self, groups: DataFrame) -> Fleet:
+        """The same fleet with only these groups (cluster, group_id)."""
+        chosen = groups.select(*GROUP_KEY).distinct()
+        tables = ("members", "subscriptions", "owned", "owned_runs", "groups", "departed")
+        present = {name: getattr(self, name) for name in tables if getattr(self, name) is not None}
+        return replace(self, **{name: table.join(chosen, GROUP_KEY, "left_semi") for name, table in present.items()})
 
     @property
     def racks_known(self) -> bool:

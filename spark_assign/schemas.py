@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     ByteType,
     DataType,
     DoubleType,
@@ -157,6 +158,25 @@ METRICS = StructType(
 and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `unassigned`, have a next owner
 that gets them a round later. `max_over_mean` is null where nothing is assigned;
 `rack_matched` is null where racks are unknown."""
+
+ROUNDS = StructType(
+    [
+        *_GROUP,
+        *_required(
+            round=_INT,
+            assignor=_STRING,
+            assigned=_LONG,
+            revoked=_LONG,
+            moved=_LONG,
+            unowned=_LONG,
+            stable=BooleanType(),
+        ),
+    ]
+)
+"""A row per group and round of `converge`; counts are of partitions. `assigned` has an owner after the round;
+`revoked` is given up by living owners for it (eager: all they own); `moved` gets another owner than it had;
+`unowned` is consumed by nobody: for an eager group while the round runs, for a cooperative one from its end until
+the next; `stable`: no rebalance follows."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 

@@ -1,0 +1,108 @@
+"""What if: the same fleet after members leave, members join, or topics grow.
+
+Every change is a table of what changes, or shell patterns (`payments-*`) over the fleet's own names.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.errors import Fault, FleetError
+from spark_assign.java_order import string_order
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, MEMBERS
+
+if TYPE_CHECKING:
+    from spark_assign.fleet import Fleet
+
+_TOPIC = ["cluster", "topic"]
+
+
+def matches(**patterns: str) -> Column:
+    """Whether each named column matches its shell pattern."""
+    fits = F.lit(True)
+    for name, pattern in patterns.items():
+        if pattern != "*":
+            fits = fits & F.col(name).rlike(fnmatch.translate(pattern))
+    return fits
+
+
+def _needs(table: str, rows: DataFrame, names: list[str]) -> None:
+    lacking = [name for name in names if name not in rows.columns]
+    if lacking:
+        raise FleetError([Fault(table, name, "the column is missing", "Add it") for name in lacking])
+
+
+def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
+    """Refuse a change that is given both as rows and by pattern, or not at all."""
+    if (rows is None) != by_pattern:
+        raise FleetError([Fault(table, "*", "rows and patterns are both given, or neither", "Give one of the two")])
+
+
+def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number: int | None) -> DataFrame:
+    """The members that match; with `number`, only so many of each group, the first by id."""
+    found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
+    if number is None:
+        return found
+    by_id = Window.partitionBy(*GROUP_KEY).orderBy(string_order("member_id"))
+    return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= number).drop("nth")
+
+
+def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
+    """The fleet without these members; what they owned goes to `departed`."""
+    _needs("leavers", gone, MEMBER_KEY)
+    gone = gone.select(*MEMBER_KEY).distinct()
+    change: dict[str, DataFrame] = {
+        name: getattr(fleet, name).join(gone, MEMBER_KEY, "left_anti")
+        for name in ("members", "subscriptions", "owned", "owned_runs")
+        if getattr(fleet, name) is not None
+    }
+    owned = fleet.owned_runs if fleet.owned is None else fleet.with_owned_runs().owned_runs
+    if owned is not None:
+        left = owned.join(gone, MEMBER_KEY, "left_semi").select(*MEMBER_KEY, "topic", "first", "step", "count")
+        change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
+    return replace(fleet, **change)
+
+
+def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id: str) -> DataFrame:
+    """`number` new members for every group that matches: cluster, group_id, member_id."""
+    groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
+    nth = F.explode(F.sequence(F.lit(1), F.lit(number)))
+    return groups.select(*GROUP_KEY, nth.alias("nth")).select(
+        *GROUP_KEY, F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
+    )
+
+
+def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
+    """The fleet with these members too, who own nothing."""
+    _needs("joiners", new, MEMBER_KEY)
+    known = [field.name for field in MEMBERS.fields if field.name in new.columns]
+    members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
+    if topics is not None:
+        asked = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
+    else:
+        of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
+        asked = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
+    return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(asked, True))
+
+
+def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:
+    """New partition counts of the topics that match: cluster, topic, partitions."""
+    if (factor is None) == (to is None):
+        raise FleetError([Fault("topics", "partitions", "factor and to are both given, or neither", "Give one")])
+    count = F.lit(to) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
+    return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
+        *_TOPIC, count.cast("int").alias("partitions")
+    )
+
+
+def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
+    """The fleet with these partition counts; topics that it does not have are added."""
+    _needs("partitions", counts, [*_TOPIC, "partitions"])
+    others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
+    new = counts.select(*_TOPIC, F.col("partitions").cast("int").alias("partitions"))
+    return replace(fleet, topics=others.unionByName(new, allowMissingColumns=True))
