@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.errors import SourceError
 from spark_assign.java_order import string_order
 from spark_assign.plan import Plan
-from spark_assign.runs import expand, holds
+from spark_assign.runs import holds
 
 _WHY = {
     "topic-gone": "the topic does not exist any more",
@@ -24,7 +25,7 @@ _WHY = {
     "by partition and topic",
     "rack-mismatch": "it has no replica in the rack of {from}",
     "balancing": "{from} owned {owned} and {to} {next_owned}; moving it made them more even",
-    "rebalanced": "{assignor} deals all partitions afresh",
+    "rebalanced": "the assignor deals all partitions afresh",
 }
 _WITHHELD = " It is withheld in this round: {from} gives it up first, and the next round assigns it."
 
@@ -44,14 +45,12 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
     Raises:
         SourceError: the group is not in the plan, is in several clusters, or nothing is known of the partition.
     """
-    clusters = _clusters(plan, group_id, cluster)
-    this = (F.col("cluster") == clusters) & (F.col("group_id") == group_id)
-    story = _Story(plan, this, topic, partition)
-    return f"{topic}-{partition} of {clusters}/{group_id}: {story.told()}"
+    found = _cluster_of(plan, group_id, cluster)
+    facts = _gather(plan, found, group_id, topic, partition)
+    return f"{topic}-{partition} of {found}/{group_id}: {_told(facts, topic, partition)}"
 
 
-def _clusters(plan: Plan, group_id: str, cluster: str | None) -> str:
-    """The cluster of the group."""
+def _cluster_of(plan: Plan, group_id: str, cluster: str | None) -> str:
     asked = F.col("group_id") == group_id
     asked = asked if cluster is None else asked & (F.col("cluster") == cluster)
     found = sorted(row["cluster"] for row in plan.groups.where(asked).select("cluster").limit(10).collect())
@@ -64,67 +63,87 @@ def _clusters(plan: Plan, group_id: str, cluster: str | None) -> str:
     raise SourceError(f"group {group_id} is not planned{why}")
 
 
-class _Story:
-    """What is known of one partition of one group. Everything collected here is a row per member at most."""
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of one partition of one group.
 
-    def __init__(self, plan: Plan, this: Column, topic: str, partition: int) -> None:
-        self.plan = plan
-        self.this = this
-        self.topic = topic
-        self.partition = partition
+    Attributes:
+        moves: its rows of `Plan.moves`.
+        numbers: per kind of fact and member (null: of the group) a number.
+    """
 
-    def told(self) -> str:
-        moves = self.plan.moves.where(self.this & (F.col("topic") == self.topic))
-        rows = moves.where(F.col("partition") == self.partition).orderBy("from_member_id").collect()
-        owner = self._holder(self.plan.target)
-        if not rows and owner is None:
-            raise SourceError(f"{self.topic}-{self.partition} is neither owned nor assigned in that group")
-        if not rows:
-            assert owner is not None
-            return f"stays with {owner}, which owned {self._owned(owner)} (quota {self._quota()})."
-        waits = self.plan.withheld is not None and self._holder(self.plan.withheld) is not None
-        return " ".join(self._told(row, len(rows), waits) for row in rows)
+    moves: list[Row]
+    numbers: dict[str, dict[str | None, int]]
 
-    def _told(self, row: Any, claimers: int, waits: bool) -> str:
-        giver, receiver, reason = row["from_member_id"], row["to_member_id"], row["reason"]
-        facts: dict[str, Any] = {"from": giver, "to": receiver, "topic": self.topic, "claimers": claimers}
-        if reason in ("over-quota", "balancing"):
-            facts |= {"owned": self._owned(giver), "next_owned": self._owned(receiver)}
-        if reason == "over-quota":
-            facts |= {"quota": self._quota(), "rank": self._rank(giver)}
-        if reason == "rebalanced":
-            facts["assignor"] = self.plan.groups.where(self.this).select("assignor").collect()[0]["assignor"]
-        way = f"from {giver} to {receiver}" if giver and receiver else f"to {receiver}" if receiver else f"from {giver}"
-        told = f"goes {way}, since {_WHY[reason].format_map(facts)}."
-        return told + (_WITHHELD.format_map(facts) if waits and giver else "")
+    def of(self, fact: str, member: str | None = None) -> int:
+        return self.numbers.get(fact, {}).get(member, 0)
 
-    def _holder(self, runs: DataFrame) -> str | None:
-        here = holds(F.lit(self.partition), F.col("first"), F.col("step"), F.col("count"))
-        row = runs.where(self.this & (F.col("topic") == self.topic) & here).select("member_id").first()
-        return None if row is None else str(row["member_id"])
+    def who(self, fact: str) -> str | None:
+        return next(iter(self.numbers.get(fact, {})), None)
 
-    def _claims(self, member: str | None) -> DataFrame | None:
-        claims = self.plan.fleet.claims()
-        return None if claims is None else claims.where(self.this & F.col("member_id").eqNullSafe(F.lit(member)))
 
-    def _owned(self, member: str | None) -> int:
-        claims = self._claims(member)
-        row = None if claims is None else claims.agg(F.sum("count").alias("owned")).first()
-        return 0 if row is None else row["owned"] or 0
+def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int) -> _Facts:
+    """Two queries; what they collect is a row per member of the group at most."""
+    this = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
+    of_topic = this & (F.col("topic") == topic)
+    here = of_topic & holds(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
+    fleet, nobody = plan.fleet, F.lit(None).cast("string")
+    one, member = F.lit(1), F.col("member_id")
+    wanted = [
+        _fact("members", fleet.members.where(this), nobody, one),
+        _fact("partitions", fleet.census.topics.where(this), nobody, F.col("partitions")),
+        _fact("assigned to", plan.target.where(here), member, one),
+    ]
+    if plan.withheld is not None:
+        wanted.append(_fact("withheld from", plan.withheld.where(here), member, one))
+    claims = fleet.claims()
+    if claims is not None:
+        mine = claims.where(this)
+        after_topic = string_order("topic") > string_order(F.lit(topic))
+        end = F.lit(partition) + F.when(after_topic, 0).otherwise(1)
+        upto = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
+        wanted.append(_fact("owned", mine, member, F.col("count")))
+        wanted.append(_fact("rank", mine, member, upto))
+        wanted.append(_fact("claimed by", mine.where(here), member, one))
+    numbers: dict[str, dict[str | None, int]] = {}
+    for row in reduce(DataFrame.unionByName, wanted).collect():
+        numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
+    moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id").collect()
+    return _Facts(moves, numbers)
 
-    def _rank(self, member: str) -> int:
-        """The partition's number among the member's, by (partition, topic)."""
-        claims = self._claims(member)
-        assert claims is not None
-        partition, topic = F.col("partition"), string_order("topic")
-        before = (partition < self.partition) | (
-            (partition == self.partition) & (topic <= string_order(F.lit(self.topic)))
-        )
-        return expand(claims).where(before).count()
 
-    def _quota(self) -> str:
-        row = self.plan.metrics.where(self.this).select("members", "partitions", "unassigned").first()
-        assert row is not None
-        total = row["partitions"] + row["unassigned"]
-        least, more = divmod(total, row["members"])
-        return f"{least} to {least + 1}" if more else f"{least}"
+def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFrame:
+    numbered = rows.select(member.alias("member"), number.cast("long").alias("number"))
+    return numbered.groupBy("member").agg(F.sum("number").alias("number")).withColumn("fact", F.lit(fact))
+
+
+def _told(facts: _Facts, topic: str, partition: int) -> str:
+    if facts.moves:
+        return " ".join(_move_told(facts, row) for row in facts.moves)
+    owner = facts.who("assigned to")
+    if owner is None:
+        raise SourceError(f"{topic}-{partition} is neither owned nor assigned in that group")
+    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)})."
+
+
+def _move_told(facts: _Facts, move: Row) -> str:
+    giver, receiver = move["from_member_id"], move["to_member_id"]
+    told = {
+        "from": giver,
+        "to": receiver,
+        "topic": move["topic"],
+        "claimers": len(facts.numbers.get("claimed by", {})),
+        "owned": facts.of("owned", giver),
+        "next_owned": facts.of("owned", receiver),
+        "quota": _quota(facts),
+        "rank": facts.of("rank", giver),
+    }
+    way = f"from {giver} to {receiver}" if giver and receiver else f"to {receiver}" if receiver else f"from {giver}"
+    waits = giver is not None and facts.who("withheld from") is not None
+    return f"goes {way}, since {_WHY[move['reason']].format_map(told)}." + (_WITHHELD.format_map(told) if waits else "")
+
+
+def _quota(facts: _Facts) -> str:
+    """How many partitions each member gets, if all of them subscribe to the same topics."""
+    least, more = divmod(facts.of("partitions"), facts.of("members"))
+    return f"{least} to {least + 1}" if more else f"{least}"

@@ -91,26 +91,47 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from.
     """
-    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    named = {name for name in patterns.values() if name != CONFIGURED}
-    found = {name: find(name) for name in sorted(named)}
-    census = fleet.census
+    return plan_chosen(fleet, choose_assignors(fleet, assignor))
 
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which assignor plans which groups.
+
+    Attributes:
+        groups: cluster, group_id, assignor of the groups that can be planned.
+        by_assignor: the same, as assignors are given them.
+        rejected: tables of cluster, group_id, code, detail; the rest.
+    """
+
+    groups: DataFrame
+    by_assignor: dict[str, Groups]
+    rejected: list[DataFrame]
+
+
+def choose_assignors(fleet: Fleet, assignor: str | Mapping[str, str]) -> Chosen:
+    """Find each group's assignor; arguments and errors as `plan` has them."""
+    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
+    for name in sorted(set(patterns.values()) - {CONFIGURED}):
+        find(name)
+    census = fleet.census
     every_group = Groups(fleet, census).only(fleet.members.select(*GROUP_KEY).distinct())
-    rejected = [census.rejected]
     if isinstance(assignor, str) and assignor != CONFIGURED:
         groups = every_group.withColumn("assignor", F.lit(assignor))
-        outcomes = [found[assignor].assign(Groups(fleet, census))]
-    else:
-        groups, unplannable = choose(every_group, fleet.groups, patterns)
-        groups = census.keep(groups)
-        rejected.append(unplannable)
-        outcomes = [
-            find(name).assign(
-                Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY))
-            )
-            for name in in_use(groups)
-        ]
+        return Chosen(groups, {assignor: Groups(fleet, census)}, [census.rejected])
+    groups, unplannable = choose(every_group, fleet.groups, patterns)
+    groups = census.keep(groups)
+    by_assignor = {
+        name: Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY))
+        for name in in_use(groups)
+    }
+    return Chosen(groups, by_assignor, [census.rejected, unplannable])
+
+
+def plan_chosen(fleet: Fleet, chosen: Chosen) -> Plan:
+    """Plan groups by the assignors that were found for them."""
+    outcomes = [find(name).assign(groups) for name, groups in chosen.by_assignor.items()]
+    groups = chosen.groups
     groups = groups.unionByName(_empty_groups(fleet)) if fleet.groups is not None else groups
     refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
     for refusals in refused:
@@ -122,7 +143,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         fleet=fleet,
         groups=groups,
         runs=reduce(DataFrame.unionByName, runs) if runs else _no_runs(fleet),
-        rejected=reduce(DataFrame.unionByName, rejected + refused),
+        rejected=reduce(DataFrame.unionByName, chosen.rejected + refused),
         complete=all(outcome.complete for outcome in outcomes),
         withheld=reduce(DataFrame.unionByName, withheld) if withheld else None,
         reasons=reduce(DataFrame.unionByName, reasons) if reasons else None,

@@ -17,15 +17,16 @@ group rebalancing for ever (a recorded case moves two partitions in every round)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.assignors.choice import CONFIGURED
-from spark_assign.assignors.registry import find, names
+from spark_assign.assignors.registry import Cooperative, find
 from spark_assign.fleet import Fleet
-from spark_assign.plan import Plan, plan
+from spark_assign.plan import Plan, choose_assignors, plan_chosen
 from spark_assign.schemas import GROUP_KEY, ROUNDS
 
 MAX_ROUNDS = 12
@@ -37,52 +38,47 @@ def converge(
     """Rebalance every group until it is stable.
 
     Args:
-        fleet: what is owned now, after the change whose rounds are asked for (see `Fleet.with_…`).
+        fleet: what is owned now, after the change whose rounds are asked for (see `Fleet.with_members_left`,
+            `with_members_joined`, `with_partitions`).
         assignor: as for `plan`.
-        max_rounds: when to stop following a group that does not come to rest.
+        max_rounds: when to stop following a group that does not come to rest; at least 1.
 
     Returns:
-        a row per planned group and round, columns and units as in `schemas.ROUNDS`. Groups that cannot be planned are
-        in `plan(fleet, assignor).rejected`.
+        a row per group and round, columns and units as in `schemas.ROUNDS`. Groups without members have none; nor have
+        groups that cannot be planned, which are in `plan(fleet, assignor).rejected`.
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
     """
-    followed = fleet
-    rounds: list[DataFrame] = []
-    for number in range(1, max_rounds + 1):
-        planned = plan(followed, assignor)
-        measured = followed.census.keep(_measure(planned, number, number == max_rounds))
-        rounds.append(measured)
-        again = measured.where("rebalances_again")
-        if again.isEmpty():
-            break
-        followed = followed.only(again).after(planned)
-    return reduce(DataFrame.unionByName, rounds).drop("rebalances_again")
-
-
-def _measure(planned: Plan, number: int, last: bool) -> DataFrame:
-    """The figures of one round, and whether another follows."""
-    figures = planned.metrics
-    cooperative = _is_cooperative(F.col("assignor"))
-    figures = figures.join(_claimed(planned), GROUP_KEY, "left")
-    restless = cooperative & (F.col("revoked") > 0)
-    owned = F.coalesce("claimed", F.lit(0))
-    values = {
-        "round": F.lit(number),
-        "assignor": F.col("assignor"),
-        "assigned": F.col("partitions"),
-        "revoked": F.when(cooperative, F.col("revoked")).otherwise(owned),
-        "moved": F.col("moved"),
-        "unowned": F.when(cooperative, F.col("unassigned")).otherwise(F.col("partitions") + F.col("unassigned")),
-        "stable": ~restless,
+    chosen = choose_assignors(fleet, assignor)
+    cooperative = {
+        name: (each, groups)
+        for name, groups in chosen.by_assignor.items()
+        if isinstance(each := find(name), Cooperative)
     }
-    types = {field.name: field.dataType for field in ROUNDS.fields}
-    return figures.select(
-        *GROUP_KEY,
-        *(value.cast(types[name]).alias(name) for name, value in values.items()),
-        (restless & F.lit(not last)).alias("rebalances_again"),
-    )
+    rounds = [
+        each.rounds(groups, max_rounds).withColumn("assignor", F.lit(name))
+        for name, (each, groups) in cooperative.items()
+    ]
+    eager = {name: groups for name, groups in chosen.by_assignor.items() if name not in cooperative}
+    if eager or not rounds:
+        of_eager = chosen.groups.where(~F.col("assignor").isin(list(cooperative)))
+        rounds.append(_one_round(plan_chosen(fleet, replace(chosen, groups=of_eager, by_assignor=eager))))
+    return reduce(DataFrame.unionByName, (_shaped(each) for each in rounds))
+
+
+def _one_round(planned: Plan) -> DataFrame:
+    """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
+    figures = planned.metrics.where(F.col("members") > 0).join(_claimed(planned), GROUP_KEY, "left")
+    values = {
+        "round": F.lit(1),
+        "assigned": F.col("partitions"),
+        "revoked": F.coalesce("claimed", F.lit(0)),
+        "moved": F.col("moved"),
+        "unowned": F.col("partitions") + F.col("unassigned"),
+        "stable": F.lit(True),
+    }
+    return figures.select(*GROUP_KEY, "assignor", *(value.alias(name) for name, value in values.items()))
 
 
 def _claimed(planned: Plan) -> DataFrame:
@@ -93,6 +89,5 @@ def _claimed(planned: Plan) -> DataFrame:
     return claims.where(~F.col("departed")).groupBy(*GROUP_KEY).agg(F.sum("count").alias("claimed"))
 
 
-def _is_cooperative(assignor: Column) -> Column:
-    """Whether an assignor follows the cooperative protocol."""
-    return assignor.isin([name for name in names() if getattr(find(name), "cooperative", False)])
+def _shaped(rounds: DataFrame) -> DataFrame:
+    return rounds.select(*(F.col(field.name).cast(field.dataType).alias(field.name) for field in ROUNDS.fields))

@@ -11,10 +11,12 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
+from pyspark.sql import DataFrame
+
 from spark_assign.assignors.groups import Groups, Outcome
 from spark_assign.assignors.range import RangeAssignor
 from spark_assign.assignors.roundrobin import RoundRobinAssignor
-from spark_assign.assignors.sticky import StickyAssignor
+from spark_assign.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from spark_assign.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.assignors"
@@ -29,11 +31,20 @@ class Assignor(Protocol):
         ...
 
 
+@runtime_checkable
+class Cooperative(Assignor, Protocol):
+    """An assignor of the cooperative protocol (KIP-429), under which a change may take several rounds."""
+
+    def rounds(self, groups: Groups, limit: int) -> DataFrame:
+        """Rebalance until stable, `limit` times at most: columns of `schemas.ROUNDS` but for `assignor`."""
+        ...
+
+
 _BUILT_IN: dict[str, Assignor] = {
     "range": RangeAssignor(),
     "roundrobin": RoundRobinAssignor(),
-    "sticky": StickyAssignor(cooperative=False),
-    "cooperative-sticky": StickyAssignor(cooperative=True),
+    "sticky": StickyAssignor(),
+    "cooperative-sticky": CooperativeStickyAssignor(),
 }
 _registered: dict[str, Assignor] = {}
 

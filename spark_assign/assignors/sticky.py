@@ -30,8 +30,18 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, Str
 from spark_assign.assignors.groups import Groups, Outcome
 from spark_assign.assignors.replica_racks import replica_racks
 from spark_assign.kernels.sticky import plan_batch
-from spark_assign.kernels.sticky_table import CLASS, MEMBER, OWNED, TOPIC, read_sheet, write_decided
-from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+from spark_assign.kernels.sticky_rounds import rounds
+from spark_assign.kernels.sticky_table import (
+    CLASS,
+    LEFT,
+    MEMBER,
+    OWNED,
+    TOPIC,
+    read_sheet,
+    write_decided,
+    write_rounds,
+)
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, ROUNDS
 from spark_assign.subscribers import CLASS_KEY
 
 ROWS_PER_TASK = 250_000
@@ -42,18 +52,13 @@ KAFKA_FAILS = "kafka-fails"
 
 
 class StickyAssignor:
-    """Kafka's `StickyAssignor`, or, cooperative, its `CooperativeStickyAssignor`."""
+    """Kafka's `StickyAssignor`."""
 
-    def __init__(self, *, cooperative: bool) -> None:
-        self.cooperative = cooperative
+    cooperative = False
 
     def assign(self, groups: Groups) -> Outcome:
         """Plan the groups."""
-        decide = _decider(self.cooperative)
-        gathered = _gather(groups)
-        tasks = -(-_size(groups) // ROWS_PER_TASK)
-        whole = gathered.repartition(max(1, tasks), *GROUP_KEY)
-        decided = groups.census.keep(whole.mapInArrow(decide, _DECIDED))
+        decided = groups.census.keep(_whole_groups(groups).mapInArrow(_decider(self.cooperative), _DECIDED))
         runs = [*MEMBER_KEY, "topic", "first", "step", "count"]
         planned = decided.where(F.col("detail").isNull())
         kafka = "CooperativeStickyAssignor" if self.cooperative else "StickyAssignor"
@@ -70,6 +75,21 @@ class StickyAssignor:
         )
 
 
+class CooperativeStickyAssignor(StickyAssignor):
+    """Kafka's `CooperativeStickyAssignor`."""
+
+    cooperative = True
+
+    def rounds(self, groups: Groups, limit: int) -> DataFrame:
+        """Rebalance the groups until they are stable, `limit` times at most, as clients of the protocol would.
+
+        Returns:
+            a row per group and round: cluster, group_id, round, assigned, revoked, moved, unowned, stable; units as in
+            `schemas.ROUNDS`. Groups for which Kafka's class throws have none.
+        """
+        return groups.census.keep(_whole_groups(groups, history=True).mapInArrow(_follower(limit), _ROUNDS))
+
+
 _NUMBERS = [StructField(name, IntegerType()) for name in ("first", "step", "count")]
 _NAMES = [StructField(name, StringType()) for name in (*MEMBER_KEY, "topic")]
 _DECIDED = StructType(
@@ -81,6 +101,9 @@ _DECIDED = StructType(
         StructField("detail", StringType()),
     ]
 )
+
+
+_ROUNDS = StructType([field for field in ROUNDS.fields if field.name != "assignor"])
 
 
 def _decider(cooperative: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -97,10 +120,30 @@ def _decider(cooperative: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterable
     return decide
 
 
+def _follower(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """The same for rounds of the cooperative protocol."""
+
+    def follow(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        received = list(batches)
+        if received:
+            sheet = read_sheet(pa.Table.from_batches(received), user_data=False, cooperative=True)
+            received.clear()
+            for table in write_rounds(sheet, rounds(sheet.batch, sheet.claimed, sheet.departed, limit)):
+                yield from table.to_batches(max_chunksize=100_000)
+
+    return follow
+
+
 # --- the facts; their columns are described in kernels.sticky_table --------------------------------------------
 
 
-def _gather(groups: Groups) -> DataFrame:
+def _whole_groups(groups: Groups, *, history: bool = False) -> DataFrame:
+    """The facts, all of a group in one task; with `history` also those that only matter to what is counted."""
+    tasks = -(-_size(groups) // ROWS_PER_TASK)
+    return _gather(groups, history).repartition(max(1, tasks), *GROUP_KEY)
+
+
+def _gather(groups: Groups, history: bool) -> DataFrame:
     fleet, census = groups.fleet, groups.census
     topics = groups.only(census.topics)
     facts = [
@@ -137,6 +180,9 @@ def _gather(groups: Groups) -> DataFrame:
     if fleet.owned_runs is not None:
         numbers = {name: F.col(name) for name in ("first", "step", "count")}
         facts.append(_fact(groups.only(fleet.owned_runs), OWNED, **names, **numbers))
+    if history and fleet.departed is not None:
+        numbers = {name: F.col(name) for name in ("first", "step", "count")}
+        facts.append(_fact(groups.only(fleet.departed), LEFT, topic=F.col("topic"), **numbers))
     return reduce(DataFrame.unionByName, [_padded(each, bool(named_class), bool(layout)) for each in facts])
 
 

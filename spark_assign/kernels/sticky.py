@@ -75,6 +75,32 @@ def plan_batch(batch: Batch) -> Decided:
     return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused)
 
 
+def take_groups(batch: Batch, chosen: Flags) -> Batch:
+    """Some groups of a batch, as a batch of its own."""
+    groups = batch.groups
+    members = np.flatnonzero(chosen[groups.member_group])
+    topics = np.flatnonzero(chosen[groups.topic_group])
+    number = np.cumsum(chosen) - 1
+    mine = batch.claims.where(chosen[groups.topic_group[batch.claims.topic]])
+    return Batch(
+        groups=_part(groups, members, topics, number),
+        claimed_in=batch.claimed_in[members],
+        generation=batch.generation[members],
+        claims=_in_part(mine, members, topics),
+        topic_class=batch.topic_class[topics],
+        topic_hash=batch.topic_hash[topics],
+        other_classes=[(int(number[group]), each) for group, each in batch.other_classes if chosen[group]],
+        classes={
+            each: np.searchsorted(members, asked)
+            for each, asked in batch.classes.items()
+            if chosen[groups.member_group[asked[0]]]
+        },
+        rack=batch.rack[members],
+        rack_sets=batch.rack_sets,
+        rack_set={at: batch.rack_set[topic] for at, topic in enumerate(topics.tolist()) if topic in batch.rack_set},
+    )
+
+
 def _groups_on_their_own(batch: Batch) -> Flags:
     """Groups that may need another algorithm than the constrained one without racks."""
     groups = batch.groups
@@ -130,7 +156,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
             members,
             topics,
             _part(groups, members, topics, zero),
-            _renumbered(claims, raw, members, topics).runs,
+            _in_part(raw, members, topics),
             _renumbered(claims, mine, members, topics),
         )
 
@@ -145,12 +171,15 @@ def _part(groups: Groups, members: Ints, topics: Ints, number: Ints) -> Groups:
     )
 
 
+def _in_part(runs: Runs, members: Ints, topics: Ints) -> Runs:
+    return Runs(np.searchsorted(members, runs.member), np.searchsorted(topics, runs.topic), *runs.columns[2:])
+
+
 def _renumbered(claims: Claims, mine: Runs, members: Ints, topics: Ints) -> Claims:
-    runs = Runs(np.searchsorted(members, mine.member), np.searchsorted(topics, mine.topic), *mine.columns[2:])
     contested_topic = claims.contested >> 32
     here = np.isin(contested_topic, topics)
     contested = (np.searchsorted(topics, contested_topic[here]) << 32) | (claims.contested[here] & 0xFFFFFFFF)
-    return Claims(runs, contested)
+    return Claims(_in_part(mine, members, topics), contested)
 
 
 def _named(decided: Decided, members: Ints, topics: Ints, groups: Ints) -> Decided:

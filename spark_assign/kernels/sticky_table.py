@@ -7,10 +7,12 @@ A fact is a row; its `kind` says which columns it uses:
     topic   topic, subscribers (its class; one without `class` rows is all members), count (null: no metadata), and
             where racks are known: at (partitions), racks (of each of those)
     owned   member_id, topic, first, step, count: a run
+    left    topic, first, step, count: a run that a member owned which has left
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +23,11 @@ from spark_assign.kernels.java_hash import string_hashes, table_order
 from spark_assign.kernels.sticky import EVERYONE, Batch
 from spark_assign.kernels.sticky_claims import Runs
 from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, Decided, Groups
+from spark_assign.kernels.sticky_rounds import Round
 
 Ints = NDArray[np.int64]
 
-MEMBER, CLASS, TOPIC, OWNED = range(4)
+MEMBER, CLASS, TOPIC, OWNED, LEFT = range(5)
 
 REASONS = {OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
 """As `Plan.moves` has them."""
@@ -65,9 +68,15 @@ class Names:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A batch, and the names of what it numbers."""
+    """A batch, and the names of what it numbers.
+
+    Beside it what the assignors do not look at: of each group how many partitions its members claim (`claimed`, those
+    of topics without metadata too), and what members that have left owned (`departed`).
+    """
 
     batch: Batch
+    claimed: Ints
+    departed: Runs
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
@@ -88,7 +97,7 @@ def read_sheet(facts: pa.Table, *, user_data: bool, cooperative: bool) -> Sheet:
         cooperative: whether partitions that change hands are withheld.
     """
     kind = facts["kind"].to_numpy()
-    rows = {each: np.flatnonzero(kind == each) for each in (MEMBER, CLASS, TOPIC, OWNED)}
+    rows = {each: np.flatnonzero(kind == each) for each in (MEMBER, CLASS, TOPIC, OWNED, LEFT)}
     cluster, group_id = Names(facts["cluster"]), Names(facts["group_id"])
     member_id, topic = Names(facts["member_id"]), Names(facts["topic"])
     both = cluster.numbers * len(group_id) + group_id.numbers
@@ -131,8 +140,14 @@ def read_sheet(facts: pa.Table, *, user_data: bool, cooperative: bool) -> Sheet:
         rack_sets=rack_sets,
         rack_set=rack_set,
     )
+    claiming = rows[OWNED][member[rows[OWNED]] >= 0]
+    left = rows[LEFT][topics[rows[LEFT]] >= 0]
     return Sheet(
         batch,
+        claimed=np.bincount(group[claiming], partitions[claiming], len(known)).astype(np.int64),
+        departed=Runs(
+            np.zeros(len(left), np.int64), topics[left], columns["first"][left], columns["step"][left], partitions[left]
+        ),
         cluster=cluster.texts.take(pa.array(known // len(group_id))),
         group_id=group_id.texts.take(pa.array(known % len(group_id))),
         member_id=member_id.texts.take(pa.array(member_id.numbers[member.rows])),
@@ -219,6 +234,23 @@ def _racks(
                     found = frozenset(numbers.setdefault(text, len(numbers)) for text in racks)
                     of_topic[number][at] = sets.setdefault(found, len(sets))
     return rack, list(sets), of_topic
+
+
+def write_rounds(sheet: Sheet, rounds: Iterable[Round]) -> Iterator[pa.Table]:
+    """The figures of rounds, by name."""
+    for each in rounds:
+        group = pa.array(each.group)
+        figures = {
+            name: pa.array(getattr(each, name)) for name in ("assigned", "revoked", "moved", "unowned", "stable")
+        }
+        yield pa.table(
+            {
+                "cluster": sheet.cluster.take(group),
+                "group_id": sheet.group_id.take(group),
+                "round": pa.array(np.full(len(group), each.number), pa.int32()),
+                **figures,
+            }
+        )
 
 
 def write_decided(sheet: Sheet, decided: Decided) -> pa.Table:

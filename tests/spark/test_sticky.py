@@ -2,146 +2,172 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from spark_assign import Fleet, FleetError, SparkAssignError, converge, explain, plan
+from spark_assign import Fleet, FleetError, Plan, SparkAssignError, converge, explain, plan
 from spark_assign.schemas import PLAN_TABLES, ROUNDS
-from tests.spark.fleets import fleet, group, table, tuples
+from tests.spark.fleets import fleet, table, tuples
 
 pytestmark = pytest.mark.spark
 
+TOPICS = [("c", "four", 4), ("c", "one", 1), ("c", "t", 6), ("c", "two", 2), ("c", "u", 6), ("c", "v", 2), ("c", "w", 2)]
+GROUPS = {
+    "grown": {"a": ["t", "u"], "b": ["t", "u"], "c": ["t", "u"]},
+    "left": {"b": ["t"]},
+    "contested": {"a": ["two"], "b": ["two"]},
+    "newer": {"a": ["two"], "b": ["two"]},
+    "racked": {"a": ["w"], "b": ["w"]},
+    "uneven": {"a": ["four"], "b": ["four", "one"]},
+    "broken": {"a": ["v", "w"], "b": ["v", "w"]},
+}
+GENERATION = {("newer", "a"): 6}
+RACK = {("racked", "a"): "r1", ("racked", "b"): "r2"}
+OWNED = [
+    ("c", "grown", "a", "t", 0, 1, 6),
+    ("c", "grown", "b", "u", 0, 1, 6),
+    ("c", "left", "a", "t", 0, 1, 4),
+    ("c", "left", "b", "t", 4, 1, 2),
+    ("c", "contested", "a", "two", 0, 1, 1),
+    ("c", "contested", "b", "two", 0, 1, 2),
+    ("c", "newer", "a", "two", 0, 1, 1),
+    ("c", "newer", "b", "two", 0, 1, 2),
+    ("c", "racked", "a", "w", 1, 1, 1),
+    ("c", "uneven", "a", "four", 0, 1, 4),
+    ("c", "broken", "a", "v", 5, 1, 1),
+    ("c", "broken", "a", "w", 0, 1, 1),
+]
+
 
 @pytest.fixture(scope="module")
-def grown(spark: SparkSession) -> Fleet:
-    """a and b own six partitions each; c has joined."""
-    return _two_owners(spark).with_members_joined(table(spark, "members", [("c", "g", "c")]))
+def groups(spark: SparkSession) -> Fleet:
+    """One group for each thing that may happen; a has just left the group `left`."""
+    members = [
+        ("c", name, member, None, None, None, RACK.get((name, member)), GENERATION.get((name, member), 5))
+        for name, each in (GROUPS | {"left": {"a": [], "b": []}}).items()
+        for member in each
+    ]
+    every = fleet(
+        spark,
+        topics=TOPICS,
+        members=members,
+        subscriptions=[
+            ("c", name, member, topic) for name, each in GROUPS.items() for member in each for topic in each[member]
+        ],
+        owned_runs=OWNED,
+        replicas=[("c", "w", 0, [1]), ("c", "w", 1, [2])],
+        brokers=[("c", 1, "r1"), ("c", 2, "r2")],
+    )
+    return every.with_members_left(group_id="left", member_id="a")
 
 
-def _two_owners(spark: SparkSession, **more: Any) -> Fleet:
-    rows = group({"a": ["t", "u"], "b": ["t", "u"]})
-    owned = [("c", "g", "a", "t", 0, 1, 6), ("c", "g", "b", "u", 0, 1, 6)]
-    return fleet(spark, topics=[("c", "t", 6), ("c", "u", 6)], **rows, owned_runs=owned, **more)
+@pytest.fixture(scope="module")
+def cooperative(groups: Fleet) -> Plan:
+    """The groups under cooperative-sticky."""
+    return plan(groups, "cooperative-sticky")
 
 
-def test_cooperative_sticky_withholds_until_the_owner_gives_up(grown: Fleet) -> None:
-    """Both keep their first four by (partition, topic); c gets nothing until the others have let go."""
-    planned = plan(grown, "cooperative-sticky")
-    assert {name: getattr(planned, name).columns for name in PLAN_TABLES} == {
+def _of(group_id: str, rows: list[tuple]) -> list[tuple]:
+    return [row[1:] for row in rows if row[0] == group_id]
+
+
+def test_what_a_cooperative_round_withholds_and_why(cooperative: Plan) -> None:
+    """Each keeps the first of what it owns by (partition, topic); whoever is next waits until the owner let go."""
+    assert {name: getattr(cooperative, name).columns for name in PLAN_TABLES} == {
         name: schema.fieldNames() for name, schema in PLAN_TABLES.items()
     }
-    assert tuples(planned.runs, "member_id", "topic", "first", "count") == [("a", "t", 0, 4), ("b", "u", 0, 4)]
-    expected = [("a", "t", 4, "c"), ("a", "t", 5, "c"), ("b", "u", 4, "c"), ("b", "u", 5, "c")]
-    assert tuples(planned.revocations, "member_id", "topic", "partition", "next_member_id") == expected
-    assert tuples(planned.moves, "topic", "partition", "from_member_id", "to_member_id", "reason") == [
+    runs = tuples(cooperative.runs, "group_id", "member_id", "topic", "first", "count")
+    assert _of("grown", runs) == [("a", "t", 0, 4), ("b", "u", 0, 4)]
+    assert _of("left", runs) == [("b", "t", 0, 4), ("b", "t", 4, 2)]
+    assert _of("contested", runs) == [("b", "two", 1, 1)], "equal generations: nobody keeps it"
+    assert _of("newer", runs) == [("a", "two", 0, 1), ("b", "two", 1, 1)], "the newer generation keeps it"
+    revoked = tuples(cooperative.revocations, "group_id", "member_id", "topic", "partition", "next_member_id")
+    assert _of("grown", revoked) == [("a", "t", 4, "c"), ("a", "t", 5, "c"), ("b", "u", 4, "c"), ("b", "u", 5, "c")]
+    assert _of("contested", revoked) == [("a", "two", 0, "a"), ("b", "two", 0, "a")]
+    moves = tuples(cooperative.moves, "group_id", "topic", "partition", "from_member_id", "to_member_id", "reason")
+    assert _of("grown", moves) == [
         ("t", 4, "a", "c", "over-quota"),
         ("t", 5, "a", "c", "over-quota"),
         ("u", 4, "b", "c", "over-quota"),
         ("u", 5, "b", "c", "over-quota"),
     ]
-    figures = ("partitions", "moved", "revoked", "unassigned", "withheld")
-    assert tuples(planned.metrics, *figures) == [(8, 4, 4, 4, 4)]
-    eager = plan(grown, "sticky")
-    assert tuples(eager.runs, "member_id", "topic", "first", "count")[2:] == [("c", "t", 4, 2), ("c", "u", 4, 2)]
-    assert tuples(eager.metrics, *figures) == [(12, 4, 4, 0, 0)]
+    assert _of("left", moves) == [("t", partition, "a", "b", "member-left") for partition in range(4)]
+    assert _of("contested", moves) == [("two", 0, "b", "a", "claim-conflict")]
+    assert _of("racked", moves) == [("w", 0, None, "a", "new"), ("w", 1, "a", "b", "rack-mismatch")]
+    assert [move[3:] for move in _of("uneven", moves)] == [("b", "balancing"), ("b", "new")]
 
 
-def test_rounds_of_both_protocols(grown: Fleet) -> None:
-    """Cooperative: what moves stops for one round. Eager: everything stops, once."""
-    cooperative = converge(grown, "cooperative-sticky")
-    assert cooperative.columns == ROUNDS.fieldNames()
-    figures = ("round", "assigned", "revoked", "moved", "unowned", "stable")
-    assert tuples(cooperative, *figures) == [(1, 8, 4, 4, 4, False), (2, 12, 0, 0, 0, True)]
-    assert tuples(converge(grown, "sticky"), *figures) == [(1, 12, 12, 4, 12, True)]
+def test_metrics_and_rounds_agree(groups: Fleet, cooperative: Plan) -> None:
+    """The first round's figures are the plan's. Then what was withheld is assigned, and nothing is revoked."""
+    rounds = converge(groups, "cooperative-sticky")
+    assert rounds.schema == ROUNDS
+    found = tuples(rounds, "group_id", "round", "assigned", "revoked", "moved", "unowned", "stable")
+    figures = ("partitions", "revoked", "moved", "unassigned")
+    for name, *counted in tuples(cooperative.metrics, "group_id", *figures):
+        assert _of(name, found)[0][1:5] == tuple(counted), name
+    assert _of("grown", found) == [(1, 8, 4, 4, 4, False), (2, 12, 0, 0, 0, True)]
+    assert _of("left", found) == [(1, 6, 0, 4, 0, True)]
+    assert _of("contested", found) == [(1, 1, 2, 0, 1, False), (2, 2, 0, 0, 0, True)]
+    assert _of("broken", found) == []
+    withheld = dict(tuples(cooperative.metrics, "group_id", "withheld"))
+    assert withheld == {"grown": 4, "left": 0, "contested": 1, "newer": 0, "racked": 1, "uneven": 1}
 
 
-def test_a_partition_claimed_twice_is_given_up_by_both(spark: SparkSession) -> None:
-    """Equal generations: nobody keeps it, whoever gets it waits; a newer generation wins at once."""
-    rows = group({"a": ["t"], "b": ["t"]})
-    topics = [("c", "t", 2)]
-    owned = [("c", "g", "a", "t", 0), ("c", "g", "b", "t", 0), ("c", "g", "b", "t", 1)]
-    members = [("c", "g", name, None, None, None, None, 5) for name in "ab"]
-    contested = fleet(spark, topics=topics, **{**rows, "members": members}, owned=owned)
-    planned = plan(contested, "cooperative-sticky")
-    assert tuples(planned.assignments, "member_id", "partition") == [("b", 1)]
-    assert tuples(planned.revocations, "member_id", "partition", "next_member_id") == [("a", 0, "a"), ("b", 0, "a")]
-    assert tuples(planned.moves, "from_member_id", "to_member_id", "reason") == [("b", "a", "claim-conflict")]
-    told = explain(planned, "g", "t", 0)
-    assert "2 members claim it" in told
-    assert "withheld" in told
-    assert tuples(converge(contested, "cooperative-sticky"), "round", "revoked", "stable")[-1] == (2, 0, True)
-    newer = [("c", "g", "a", None, None, None, None, 6), *members[1:]]
-    planned = plan(fleet(spark, topics=topics, **{**rows, "members": newer}, owned=owned), "cooperative-sticky")
-    assert tuples(planned.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
+def test_what_kafka_refuses_is_rejected(cooperative: Plan) -> None:
+    """An owned partition beyond the count, where Kafka's class throws: the group alone, with Kafka's words."""
+    [row] = cooperative.rejected.collect()
+    assert (row["group_id"], row["code"]) == ("broken", "kafka-fails")
+    assert "CooperativeStickyAssignor throws here: IllegalStateException: No more unfilled" in row["detail"]
 
 
-def test_explain_tells_the_numbers(grown: Fleet) -> None:
+def test_explain_tells_the_numbers(cooperative: Plan) -> None:
     """What moves, with quota and rank; what stays; what cannot be told."""
-    planned = plan(grown, "cooperative-sticky")
-    assert explain(planned, "g", "t", 5) == (
-        "t-5 of c/g: goes from a to c, since a owned 6, its quota is 4, and of what it owned this is number 6 by "
+    assert explain(cooperative, "grown", "t", 5) == (
+        "t-5 of c/grown: goes from a to c, since a owned 6, its quota is 4, and of what it owned this is number 6 by "
         "partition and topic. It is withheld in this round: a gives it up first, and the next round assigns it."
     )
-    assert explain(planned, "g", "u", 0) == "u-0 of c/g: stays with b, which owned 6 (quota 4)."
+    assert explain(cooperative, "grown", "u", 0) == "u-0 of c/grown: stays with b, which owned 6 (quota 4)."
+    contested = explain(cooperative, "contested", "two", 0)
+    assert "2 members claim it, and b is not the one that keeps it" in contested
+    assert "withheld" in contested
     with pytest.raises(SparkAssignError, match="t-6 is neither owned nor assigned"):
-        explain(planned, "g", "t", 6)
-    with pytest.raises(SparkAssignError, match="group nobody is not planned"):
-        explain(planned, "nobody", "t", 0)
+        explain(cooperative, "grown", "t", 6)
+    with pytest.raises(SparkAssignError, match="group broken is not planned: it is rejected, kafka-fails"):
+        explain(cooperative, "broken", "v", 0)
 
 
-def test_racks_and_differing_subscriptions_have_reasons(spark: SparkSession) -> None:
-    """A partition without replica in its owner's rack; one that goes to somebody with far less."""
-    rows = group({"a": ["t"], "b": ["t"]})
-    racked = fleet(
-        spark,
-        topics=[("c", "t", 2)],
-        **{**rows, "members": [("c", "g", "a", None, None, None, "r1"), ("c", "g", "b", None, None, None, "r2")]},
-        owned=[("c", "g", "a", "t", 1)],
-        replicas=[("c", "t", 0, [1]), ("c", "t", 1, [2])],
-        brokers=[("c", 1, "r1"), ("c", 2, "r2")],
-    )
-    planned = plan(racked, "sticky")
-    assert tuples(planned.moves, "partition", "to_member_id", "reason") == [
-        (0, "a", "new"),
-        (1, "b", "rack-mismatch"),
-    ]
-    differing = group({"a": ["t"], "b": ["t", "u"]})
-    owned = [("c", "g", "a", "t", partition) for partition in range(4)]
-    uneven = fleet(spark, topics=[("c", "t", 4), ("c", "u", 1)], **differing, owned=owned)
-    planned = plan(uneven, "sticky")
-    assert tuples(planned.moves, "topic", "to_member_id", "reason") == [("t", "b", "balancing"), ("u", "b", "new")]
-    assert "owned 4 and b 0" in explain(planned, "g", "t", tuples(planned.moves, "partition")[0][0])
+def test_the_eager_protocol_does_it_in_one_round(groups: Fleet) -> None:
+    """Everything stops once; nothing is withheld."""
+    some = groups.only(groups.members.where(F.col("group_id").isin("grown", "left")))
+    eager = plan(some, "sticky")
+    runs = tuples(eager.runs, "group_id", "member_id", "topic", "first", "count")
+    assert _of("grown", runs)[2:] == [("c", "t", 4, 2), ("c", "u", 4, 2)]
+    found = tuples(converge(some, "sticky"), "group_id", "round", "assigned", "revoked", "moved", "unowned", "stable")
+    assert found == [("grown", 1, 12, 12, 4, 12, True), ("left", 1, 6, 2, 4, 6, True)]
+    after = some.after(plan(some, "cooperative-sticky"))
+    again = plan(after, "cooperative-sticky")
+    assert _of("grown", tuples(again.runs, "group_id", "member_id", "topic", "first", "count")) == _of("grown", runs)
 
 
-def test_what_kafka_refuses_is_rejected(spark: SparkSession) -> None:
-    """An owned partition beyond the count, where Kafka's class throws: the group alone, with Kafka's words."""
-    rows = group({"a": ["t"], "b": ["t"]})
-    broken = fleet(spark, topics=[("c", "t", 2)], **rows, owned=[("c", "g", "a", "t", 7)])
-    planned = plan(broken, "sticky")
-    assert tuples(planned.rejected, "group_id", "code") == [("g", "kafka-fails")]
-    assert "StickyAssignor throws here: IllegalStateException" in planned.rejected.collect()[0]["detail"]
-    assert planned.metrics.count() == 0
-
-
-def test_changes_by_pattern(spark: SparkSession) -> None:
+def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:
     """Members that leave and join, topics that grow: by pattern as by rows."""
-    start = _two_owners(spark)
-    fewer = start.with_members_left(group_id="g*", number=1)
-    assert tuples(fewer.members, "member_id") == [("b",)]
-    assert tuples(plan(fewer, "sticky").metrics, "members", "moved", "revoked") == [(1, 6, 0)]
-    assert tuples(start.with_members_left(member_id="[ab]", cluster="other").members, "member_id") == [("a",), ("b",)]
-    more = start.with_members_joined(number=2, group_id="g", member_id="new-", topics=["t"])
+    some = groups.only(table(spark, "members", [("c", "grown", "any")]))
+    fewer = some.with_members_left(group_id="g*", number=1)
+    assert tuples(fewer.members, "member_id") == [("b",), ("c",)]
+    assert tuples(fewer.departed, "group_id", "topic", "first", "count") == [("grown", "t", 0, 6)]
+    assert some.with_members_left(member_id="[ab]", cluster="other").members.count() == 3
+    more = some.with_members_joined(number=2, group_id="gr*", member_id="new-", topics=["t"])
     assert tuples(more.subscriptions.where("member_id like 'new-%'"), "member_id", "topic") == [
         ("new-01", "t"),
         ("new-02", "t"),
     ]
-    doubled = start.with_partitions(topic="t*", factor=2)
-    assert tuples(doubled.topics, "topic", "partitions") == [("t", 12), ("u", 6)]
-    assert tuples(plan(doubled, "cooperative-sticky").metrics, "partitions", "moved", "revoked") == [(18, 0, 0)]
-    by_rows = start.with_partitions(table(spark, "topics", [("c", "u", 1), ("c", "v", 3)]))
-    assert tuples(by_rows.topics, "topic", "partitions") == [("t", 6), ("u", 1), ("v", 3)]
-    for nothing_said in (start.with_members_left, start.with_members_joined, start.with_partitions):
+    by_rows = some.with_members_joined(table(spark, "members", [("c", "grown", "d")]))
+    assert tuples(by_rows.subscriptions.where("member_id = 'd'"), "topic") == [("t",), ("u",)]
+    doubled = some.with_partitions(topic="t*", factor=2)
+    assert tuples(doubled.topics, "topic", "partitions")[2:5] == [("t", 12), ("two", 4), ("u", 6)]
+    known = some.with_partitions(table(spark, "topics", [("c", "u", 1), ("c", "x", 3)]))
+    assert tuples(known.topics, "topic", "partitions")[4:] == [("u", 1), ("v", 2), ("w", 2), ("x", 3)]
+    for nothing_said in (some.with_members_left, some.with_members_joined, some.with_partitions):
         with pytest.raises(FleetError, match="Give one of the two"):
             nothing_said()
