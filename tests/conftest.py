@@ -48,5 +48,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def _forget_cached_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every query is held against every cached table, so that a long run would slow down."""
     yield
-    if "spark" in request.fixturenames:
+    if "spark" in request.fixturenames and not request.node.get_closest_marker("keeps_cached"):
         request.getfixturevalue("spark").catalog.clearCache()

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.runs import compress_sorted
 from spark_assign.kernels.sticky import plan_batch
+from spark_assign.kernels.sticky_rounds import rounds
 from spark_assign.kernels.sticky_table import CLASS, MEMBER, OWNED, TOPIC, read_sheet, write_decided
 from tests.golden.vectors import Row, Sets
 
@@ -102,3 +103,12 @@ def decided(told: pa.Table, strategy: str) -> Answer:
         got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())
         got |= {(run["topic"], partition) for partition in partitions}
     return answer
+
+
+def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
+    """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
+    sheet = read_sheet(facts(rows), user_data=False, cooperative=True)
+    counted: dict[str, int] = {}
+    for each in rounds(sheet.batch, sheet.claimed, sheet.departed, limit):
+        counted |= dict.fromkeys(sheet.cluster.take(pa.array(each.group)).to_pylist(), each.number)
+    return counted

@@ -10,9 +10,17 @@ from spark_assign import Fleet, FleetError, Plan, SparkAssignError, converge, ex
 from spark_assign.schemas import PLAN_TABLES, ROUNDS
 from tests.spark.fleets import fleet, table, tuples
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
-TOPICS = [("c", "four", 4), ("c", "one", 1), ("c", "t", 6), ("c", "two", 2), ("c", "u", 6), ("c", "v", 2), ("c", "w", 2)]
+TOPICS = [
+    ("c", "four", 4),
+    ("c", "one", 1),
+    ("c", "t", 6),
+    ("c", "two", 2),
+    ("c", "u", 6),
+    ("c", "v", 2),
+    ("c", "w", 2),
+]
 GROUPS = {
     "grown": {"a": ["t", "u"], "b": ["t", "u"], "c": ["t", "u"]},
     "left": {"b": ["t"]},
