@@ -29,6 +29,14 @@ def counted(lengths: Ints) -> Ints:
     return np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
 
 
+def stretches(sorted_keys: Ints) -> list[tuple[int, int]]:
+    """Begin and end of the rows of each key."""
+    if not len(sorted_keys):
+        return []
+    begins = np.flatnonzero(first_of_each(sorted_keys))
+    return list(zip(begins.tolist(), np.append(begins[1:], len(sorted_keys)).tolist(), strict=True))
+
+
 def expand_runs(first: Ints, step: Ints, count: Ints) -> tuple[Ints, Ints]:
     """Runs to partitions.
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_assign.kernels.sticky_balance import Subscribers
 from spark_assign.kernels.sticky_claims import Claims, Runs, settle
 from spark_assign.kernels.sticky_constrained import plan_constrained
-from spark_assign.kernels.sticky_general import Subscribers, earlier_claims, plan_general
+from spark_assign.kernels.sticky_general import earlier_claims, plan_general
 from spark_assign.kernels.sticky_groups import Decided, Groups
 from spark_assign.kernels.sticky_racks import Racks, plan_with_racks
 

@@ -63,7 +63,7 @@ def _histories(strategy: str) -> dict[str, list[vectors.Row]]:
 
 
 def _members(row: vectors.Row, ours: vectors.Sets) -> list[vectors.Row]:
-    """The row's members, owning what we gave them but for what their clients have dropped since (topics that are gone)."""
+    """The row's members, owning what we gave them but for topics that their clients have dropped since."""
     return [
         member | {"owned": sorted(ours[member["id"]] & {(t, p) for t, p in member["owned"]})}
         if member["id"] in ours

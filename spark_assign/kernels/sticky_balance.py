@@ -1,0 +1,360 @@
+"""Balancing one group whose members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`).
+
+Principle: keep what is owned, give the rest to whoever has least, then move single partitions while that evens out.
+
+Steps
+    1. Keep: everybody keeps what it owns of topics that it subscribes to and, where racks matter, in its rack.
+    2. Fill: topics with few subscribers come first; each partition that is left goes to the subscriber (near to it,
+       where racks matter and there is one) with the fewest partitions, then the lowest id.
+    3. Balance: walk over the partitions, those that were just dealt first, then all. A partition whose owner has at
+       least two more than a member of an older generation that claims it goes back there; otherwise, if it has at
+       least two more than some subscriber, to the one with fewest. If the topic has moved a partition the opposite way
+       before, that one moves in its place. Repeat until nothing moves; undo all if it is no more even than before.
+
+Kafka asks before each partition whether the group is balanced, which goes over all partitions and members. Balanced
+groups have nothing to move, so that the question matters only where a partition may go back to a member that no
+longer subscribes to it, or where claims of partitions that do not exist muddle the books: only there it is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.segments import counted, expand_runs, stretches
+from spark_assign.kernels.sticky_claims import KEY_BITS, Runs
+from spark_assign.kernels.sticky_groups import Groups
+from spark_assign.kernels.sticky_movements import Movements
+from spark_assign.kernels.sticky_racks import Racks
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
+ENDLESS = "It never ends: the balancing moves partitions round and round."
+_MOST_PASSES = 10_000
+
+
+@dataclass(frozen=True)
+class Subscribers:
+    """Who may get what in one group.
+
+    Attributes:
+        of_topic: of_topic[topic, member], for topics with metadata.
+        topic_hash: `String.hashCode` of each topic.
+        earlier: partitions claimed in an older generation: key to the claimer of the newest of those.
+    """
+
+    of_topic: Flags
+    topic_hash: Ints
+    earlier: dict[int, int]
+
+
+class KafkaFails(Exception):
+    """Kafka's class would throw here."""
+
+
+class Balance:
+    """The books while a group is balanced. Partitions are numbered in the order in which Kafka walks over them."""
+
+    def __init__(self, groups: Groups, owned: Runs, subscribers: Subscribers, racks: Racks | None) -> None:
+        self.groups = groups
+        self.walk = groups.walk
+        self.racks = racks
+        self.of_topic = subscribers.of_topic
+        self.potential = self.of_topic.sum(axis=1)
+        self.topics = np.lexsort((np.arange(len(self.potential)), self.potential))
+        self.members = len(groups.member_group)
+        self.subscribers = [np.flatnonzero(row) for row in self.of_topic]
+        self.most = self.of_topic.T @ groups.partitions
+        counts = groups.partitions[self.topics]
+        self.begin = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=self.begin[1:])
+        self.topic_at = np.empty(len(counts), np.int64)
+        self.topic_at[self.topics] = np.arange(len(counts))
+        row, partition = expand_runs(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
+        self.topic = self.topics[row]
+        self.partition = partition
+        self.sets = racks.set_of(self.topic, partition) if racks else None
+        self.near = racks.near() if racks else None
+        self.movements = Movements(subscribers.topic_hash)
+        self._keep(owned)
+        self.earlier = np.full(len(self.topic), -1, np.int64)
+        for key, member in subscribers.earlier.items():
+            number = self._number(key >> KEY_BITS, key & ((1 << KEY_BITS) - 1))
+            if number >= 0:
+                self.earlier[number] = member
+        old = self.earlier >= 0
+        astray = old.copy()
+        astray[old] = ~self.of_topic[self.topic[old], self.earlier[old]]
+        self.ask_first = bool(astray.any() or self.copies is not None)
+
+    def _number(self, topic: int, partition: int) -> int:
+        """The number of a partition; -1 for one that does not exist."""
+        if partition >= self.groups.partitions[topic]:
+            return -1
+        return int(self.begin[self.topic_at[topic]] + partition)
+
+    # --- 1. keep ---
+
+    def _keep(self, owned: Runs) -> None:
+        stays = self.of_topic[owned.topic, owned.member]
+        far = np.zeros(len(owned), bool)
+        if self.racks is not None:
+            assert self.near is not None
+            far = stays & ~self.near[self.racks.set_of(owned.topic, owned.first), owned.member]
+        self.revocation_required = bool((~stays | far).any())
+        self.far_keys = owned.keys[far]
+        owned = owned.where(stays & ~far)
+        self.kept_keys = owned.keys
+        self.size = np.bincount(owned.member, minlength=self.members)
+        self.initializing = not self.size.any()
+        exists = owned.first < self.groups.partitions[owned.topic]
+        self.holder = np.full(len(self.topic), -1, np.int64)
+        number = self.begin[self.topic_at[owned.topic]] + owned.first
+        self.holder[number[exists]] = owned.member[exists]
+        self.ghosts = owned.where(~exists)
+        # Where a partition may be held twice or not exist, every holding is written down apart.
+        self.copies: Counter[tuple[int, int]] | None = None
+        unassigned = self.holder < 0
+        if len(self.ghosts):
+            self.copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
+            # The search for unassigned partitions gets stuck at the first that does not exist.
+            ghosts = zip(self.ghosts.topic.tolist(), self.ghosts.first.tolist(), strict=True)
+            stuck = min((int(self.topic_at[topic]), partition) for topic, partition in ghosts)[0]
+            unassigned[self.begin[stuck + 1] :] = True
+        self.unassigned = np.flatnonzero(unassigned)
+
+    # --- 2. fill ---
+
+    def fill(self) -> None:
+        """Give every unassigned partition to the subscriber with fewest."""
+        rest = self.unassigned
+        if self.racks is not None:
+            rest = np.array([number for number in rest.tolist() if not self._fill_near(number)], np.int64)
+        for begin, end in stretches(self.topic[rest]):
+            self._pour(self.subscribers[self.topic[rest[begin]]], rest[begin:end])
+
+    def _fill_near(self, number: int) -> bool:
+        assert self.near is not None
+        assert self.sets is not None
+        candidates = self.subscribers[self.topic[number]]
+        candidates = candidates[self.near[self.sets[number], candidates]]
+        if not len(candidates):
+            return False
+        self._give(int(candidates[np.argmin(self.size[candidates])]), number)
+        return True
+
+    def _pour(self, candidates: Ints, numbers: Ints) -> None:
+        """Partitions of one topic, one after the other, to whoever has fewest: like water into vessels."""
+        sizes = self.size[candidates]
+        if len(numbers) == 1:
+            takers = candidates[[np.argmin(sizes)]]
+        else:
+            level = _level(sizes, len(numbers))
+            room = np.maximum(level - sizes, 0)
+            slot_member = np.repeat(np.arange(len(candidates)), room)
+            slot_level = np.repeat(sizes, room) + counted(room)
+            takers = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
+        if self.copies is not None:
+            for member, number in zip(takers.tolist(), numbers.tolist(), strict=True):
+                self._give(member, number)
+            return
+        self.holder[numbers] = takers
+        self.size += np.bincount(takers, minlength=self.members)
+
+    def _give(self, member: int, number: int) -> None:
+        self.holder[number] = member
+        self.size[member] += 1
+        if self.copies is not None:
+            self.copies[member, number] += 1
+
+    # --- 3. balance ---
+
+    def even_out(self) -> None:
+        """Move partitions as long as that makes sizes more even; take all moves back if it did not."""
+        reassignable = self.potential[self.topic] >= 2
+        self.takes_part = self._who_takes_part(reassignable)
+        before = (self.size.copy(), self.holder.copy(), None if self.copies is None else self.copies.copy())
+        if not self.revocation_required:
+            self._reassign(self.unassigned[reassignable[self.unassigned]])
+        moved = self._reassign(np.flatnonzero(reassignable))
+        if not self.initializing and moved:
+            sizes, part = before[0], self.takes_part
+            if _unevenness(self.size[part]) >= _unevenness(sizes[part]):
+                self.size, self.holder, self.copies = before
+
+    def _who_takes_part(self, reassignable: Flags) -> Flags:
+        """Members that lack something they could have, or hold something that others could have."""
+        holds = np.zeros(self.members, bool)
+        if self.copies is None:
+            holds[self.holder[reassignable]] = True
+        else:
+            holds[[member for (member, number), n in self.copies.items() if n and reassignable[number]]] = True
+            holds[self.ghosts.member[self.potential[self.ghosts.topic] >= 2]] = True
+        return (self.size < self.most) | holds
+
+    def _reassign(self, numbers: Ints) -> bool:
+        """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
+        blocks = [
+            (numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in stretches(self.topic[numbers])
+        ]
+        performed = False
+        for _ in range(_MOST_PASSES):
+            modified = False
+            for block, topic in blocks:
+                moved, balanced = self._walk_topic(block, topic)
+                modified |= moved
+                if balanced:
+                    break
+            performed |= modified
+            if not modified:
+                return performed
+        raise KafkaFails(ENDLESS)
+
+    def _walk_topic(self, block: Ints, topic: int) -> tuple[bool, bool]:
+        """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
+        moved = False
+        candidates = self.subscribers[topic]
+        at = 0
+        while at < len(block):
+            rest = block[at:]
+            holders = self.holder[rest]
+            sizes = self.size[holders]
+            back = self.earlier[rest]
+            lowest = candidates[np.argmin(self.size[candidates])]
+            goes_back = (back >= 0) & ((sizes > self.size[back] + 1) | ~self.takes_part[back])
+            wanted = goes_back | (sizes > self.size[lowest] + 1)
+            if self.copies is not None:
+                wanted[:] = True
+            chosen = int(np.argmax(wanted))
+            if not wanted[chosen]:
+                break
+            if self.ask_first and self._balanced():
+                return moved, True
+            number = int(rest[chosen])
+            if goes_back[chosen]:
+                if not self.takes_part[back[chosen]]:
+                    raise KafkaFails(NO_SUCH_MEMBER)
+                self._move(number, int(back[chosen]))
+                moved = True
+            elif self.copies is None:
+                self._move(number, int(lowest))
+                moved = True
+            elif self._has_much_more(int(holders[chosen]), number):
+                self._move(number, self._fewest(topic))
+                moved = True
+            at += chosen + 1
+        return moved, False
+
+    def _fewest(self, topic: int) -> int:
+        candidates = self.subscribers[topic][self.takes_part[self.subscribers[topic]]]
+        if not len(candidates):
+            raise KafkaFails(NO_SUCH_MEMBER)
+        return int(candidates[np.argmin(self.size[candidates])])
+
+    def _has_much_more(self, holder: int, number: int) -> bool:
+        """Whether some subscriber has at least two partitions less; asked in the order in which Kafka asks."""
+        if holder < 0 or not self.takes_part[holder]:
+            raise KafkaFails(NO_SUCH_MEMBER)
+        candidates = self.subscribers[self.topic[number]]
+        line = candidates[np.argsort(self.walk[candidates])]
+        if self.racks is not None and self.racks.of_member[holder] >= 0:
+            assert self.near is not None
+            assert self.sets is not None
+            near = self.near[self.sets[number]] & (self.racks.of_member >= 0)
+            if near[holder] and self._any_below(line[near[line]], holder):
+                return True
+        return self._any_below(line, holder)
+
+    def _any_below(self, line: Ints, holder: int) -> bool:
+        for member in line.tolist():
+            if not self.takes_part[member]:
+                raise KafkaFails(NO_SUCH_MEMBER)
+            if self.size[holder] > self.size[member] + 1:
+                return True
+        return False
+
+    def _move(self, number: int, receiver: int) -> None:
+        actual = self.movements.actual(number, int(self.topic[number]), int(self.holder[number]), receiver)
+        giver = int(self.holder[actual])
+        if self.copies is not None and not (self.takes_part[giver] and self.takes_part[receiver]):
+            raise KafkaFails(NO_SUCH_MEMBER)
+        self.movements.record(actual, int(self.topic[actual]), int(self.partition[actual]), giver, receiver)
+        if self.copies is None:
+            self.size[giver] -= 1
+        elif self.copies[giver, actual]:
+            self.copies[giver, actual] -= 1
+            self.size[giver] -= 1
+        self._give(receiver, actual)
+
+    def _balanced(self) -> bool:
+        """Whether no member could take a partition from one that has at least two more (`isBalanced`)."""
+        part = np.flatnonzero(self.takes_part)
+        sizes = self.size[part]
+        if sizes.min() >= sizes.max() - 1:
+            return True
+        holder, could_take = self.holder, self.takes_part & (self.size != self.most)
+        if self.copies is not None:
+            return self._balanced_by_the_books(np.flatnonzero(could_take))
+        for topic, candidates in enumerate(self.subscribers):
+            takers = candidates[could_take[candidates]]
+            if not len(takers):
+                continue
+            begin = self.begin[self.topic_at[topic]]
+            holders = np.unique(holder[begin : begin + self.groups.partitions[topic]])
+            if self.size[holders].max() > self.size[takers].min() + 1:
+                return False
+        return True
+
+    def _balanced_by_the_books(self, could_take: Ints) -> bool:
+        """The same where a partition may be held twice: then the holder that comes last in the walk counts."""
+        assert self.copies is not None
+        holders: dict[int, int] = {}
+        for (member, number), n in sorted(self.copies.items(), key=lambda item: self.walk[item[0][0]]):
+            if n and self.takes_part[member]:
+                holders[number] = member
+        order = np.lexsort((could_take, self.size[could_take]))
+        for member in could_take[order].tolist():
+            for topic in np.flatnonzero(self.of_topic[:, member]).tolist():
+                begin = int(self.begin[self.topic_at[topic]])
+                for number in range(begin, begin + int(self.groups.partitions[topic])):
+                    if self.copies[member, number]:
+                        continue
+                    if number not in holders:
+                        raise KafkaFails(NO_SUCH_MEMBER)
+                    if self.size[member] + 1 < self.size[holders[number]]:
+                        return False
+        return True
+
+    # --- the outcome ---
+
+    def assignment(self) -> tuple[Ints, Ints]:
+        """Members, and the keys of their partitions."""
+        keys = (self.topic << KEY_BITS) | self.partition
+        if self.copies is None:
+            given = self.holder >= 0
+            return self.holder[given], keys[given]
+        held = np.array([pair for pair, n in self.copies.items() if n], np.int64).reshape(-1, 2)
+        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.keys)
+
+
+def _level(sizes: Ints, number: int) -> int:
+    """The least level up to which vessels filled to `sizes` take `number` more."""
+    ordered = np.sort(sizes)
+    each = np.arange(1, len(ordered) + 1)
+    room_below = each * ordered - np.cumsum(ordered)
+    lowest = int(np.searchsorted(room_below, number, side="left"))
+    filled = int(ordered[:lowest].sum())
+    return -(-(number + filled) // lowest)
+
+
+def _unevenness(sizes: Ints) -> int:
+    """The sum of differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
+    ordered = np.sort(sizes)
+    number = len(ordered)
+    total = int(((2 * np.arange(number) - number + 1) * ordered).sum())
+    return (total + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -1,0 +1,41 @@
+"""What has moved while a group was balanced (Kafka's `PartitionMovements`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.java_hash import HashTable, partition_hash
+
+Ints = NDArray[np.int64]
+
+
+class Movements:
+    """Which partition has moved from whom to whom."""
+
+    def __init__(self, topic_hash: Ints) -> None:
+        self.topic_hash = topic_hash
+        self.moved: dict[int, tuple[int, int]] = {}
+        self.between: dict[tuple[int, int, int], HashTable[int]] = {}
+
+    def actual(self, number: int, topic: int, giver: int, receiver: int) -> int:
+        """The partition to move in place of this one: one of its topic that has moved the opposite way."""
+        if number in self.moved:
+            giver = self.moved[number][0]
+        opposite = self.between.get((topic, receiver, giver))
+        return opposite.first() if opposite else number
+
+    def record(self, number: int, topic: int, partition: int, giver: int, receiver: int) -> None:
+        """Note a move; a partition that moves on counts as moved from where it was first."""
+        if number in self.moved:
+            first, last = self.moved.pop(number)
+            table = self.between[topic, first, last]
+            table.remove(number)
+            if not table:
+                del self.between[topic, first, last]
+            if first == receiver:
+                return
+            giver = first
+        self.moved[number] = (giver, receiver)
+        table = self.between.setdefault((topic, giver, receiver), HashTable())
+        table.add(number, partition_hash(int(self.topic_hash[topic]), partition))
