@@ -37,7 +37,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--assignor",
         metavar="NAME",
-        help='range, roundrobin, …; or "configured": what each group runs with now',
+        help='range, roundrobin, sticky, cooperative-sticky, …; or "configured": what each group runs with now',
     )
     add(
         "--assign",

@@ -136,13 +136,16 @@ def plan_chosen(fleet: Fleet, chosen: Chosen) -> Plan:
     refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
     for refusals in refused:
         groups = groups.join(refusals.select(*GROUP_KEY), GROUP_KEY, "left_anti")
-    runs = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
+    parts = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
+    runs = reduce(DataFrame.unionByName, parts) if parts else _no_runs(fleet)
+    if len(parts) > 1:  # else every table of the plan would hold the queries of all assignors, several times
+        runs = fleet.census.keep(runs)
     withheld = [outcome.withheld for outcome in outcomes if outcome.withheld is not None]
     reasons = [outcome.reasons for outcome in outcomes if outcome.reasons is not None]
     return Plan(
         fleet=fleet,
         groups=groups,
-        runs=reduce(DataFrame.unionByName, runs) if runs else _no_runs(fleet),
+        runs=runs,
         rejected=reduce(DataFrame.unionByName, chosen.rejected + refused),
         complete=all(outcome.complete for outcome in outcomes),
         withheld=reduce(DataFrame.unionByName, withheld) if withheld else None,

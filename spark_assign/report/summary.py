@@ -21,15 +21,16 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         top: how many groups to list, those with the highest max_over_mean first.
     """
     metrics, rejected = stored.tables["metrics"], stored.tables["rejected"]
-    sums = ("members", "partitions", "moved", "revoked", "unassigned")
+    sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     totals = metrics.agg(
         F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)
     ).collect()[0]
     refused = stored.manifest.rows["rejected"]
+    waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
         f"Plan {stored.manifest.run_id}: {_n(totals['groups'], 'group')} planned, {refused:,} rejected, "
         f"{_n(totals['members'], 'member')}, {_n(totals['partitions'], 'partition')} assigned, "
-        f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned",
+        f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{waiting}",
     ]
     if top and totals["groups"]:
         order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
