@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import against_kafka, memory, plain_loop, plans
+from tests.benchmarks import against_kafka, memory, plain_loop, plans, sticky, sticky_against_kafka
 from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
@@ -24,6 +24,12 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "kafka": against_kafka.kafka,
     "loop": plain_loop.loop,
     "memory": memory.memory,
+    "sticky": sticky.sticky,
+    "sticky-runs": sticky.runs,
+    "sticky-rounds": sticky.rounds,
+    "sticky-giant": sticky_against_kafka.giant,
+    "sticky-differing": sticky_against_kafka.differing,
+    "sticky-memory": memory.sticky_memory,
 }
 
 

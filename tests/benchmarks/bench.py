@@ -7,7 +7,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +43,7 @@ class Bench:
     repeats: int
     quick: bool
     results: list[Result] = field(default_factory=list)
+    cold: bool = False
     _scratch: int = 0
 
     @property
@@ -66,15 +67,19 @@ class Bench:
     def in_turns(self, **works: Callable[[], object]) -> dict[str, float]:
         """Median seconds of several works, measured in turns: what else the machine does meets them alike.
 
-        Before that each runs once uncounted, but in a quick run.
+        Before that each runs once uncounted, but in a quick run and where one count has to do (`once`).
         """
-        for work in () if self.quick else works.values():
+        for work in () if self.quick or self.cold else works.values():
             work()
         seconds: dict[str, list[float]] = {name: [] for name in works}
         for _ in range(self.repeats):
             for name, work in works.items():
                 seconds[name].append(timed(work))
         return {name: statistics.median(times) for name, times in seconds.items()}
+
+    def once(self) -> Bench:
+        """The same run for works that take minutes: each is counted once, and none runs before that."""
+        return replace(self, repeats=1, cold=True)
 
     def forget(self) -> None:
         """Drop what a plan has cached: the next one, of the same files, would find it and look faster."""
@@ -94,10 +99,10 @@ def to_noop(table: DataFrame) -> None:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
+    """Wall-clock seconds of one call; a work that has to prepare something first returns its seconds itself."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    measured = work()
+    return measured if isinstance(measured, float) else time.perf_counter() - start
 
 
 _COLUMNS = "{:<52} {:<34} {:>10} {:<13} {:<9} {:<7} {}"

@@ -5,15 +5,20 @@ Names carry their group's number: each group has its own topics, as many distinc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet
+from spark_assign import Fleet, plan
+from spark_assign.schemas import INPUT_TABLES, MEMBER_KEY
 
 CLUSTERS = 20
+GENERATION = 7
+SEED = 20
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,11 @@ class Shape:
     def total(self) -> int:
         """Partitions of the whole fleet."""
         return self.groups * self.topics * self.partitions
+
+    @property
+    def slug(self) -> str:
+        """For the name of a folder."""
+        return f"{self.groups}-{self.members}-{self.topics}-{self.partitions}"
 
     def __str__(self) -> str:
         return f"{self.groups:,} x {self.members:,} x {self.topics:,} x {self.partitions:,}"
@@ -57,30 +67,121 @@ def _by(row: Column, size: int) -> Column:
 
 def written(spark: SparkSession, shape: Shape, folder: Path) -> Path:
     """The fleet's tables as Parquet under `folder`; written once per shape."""
-    path = folder / f"fleet-{shape.groups}-{shape.members}-{shape.topics}-{shape.partitions}"
-    if path.exists():
-        return path
-    row = F.col("id")
+    return _write(folder / f"fleet-{shape.slug}", partial(_tables, spark, shape))
+
+
+def written_with_owners(
+    spark: SparkSession, shape: Shape, folder: Path, *, left: int = 1, joined: int = 0, runs: bool = False
+) -> Path:
+    """The same after `left` members of each group have left and `joined` new ones have come, who own nothing.
+
+    Before that the group's partitions went round its members. The table is `owned` or, with `runs`, `owned_runs`.
+    """
+    path = folder / f"owned{'-runs' if runs else ''}-{shape.slug}-less-{left}-plus-{joined}"
+    owners = _owned_runs if runs else _owned
+    what = "owned_runs" if runs else "owned"
+    return _write(path, lambda: _tables(spark, shape, left, joined) | {what: owners(spark, shape, left)})
+
+
+def _write(path: Path, tables: Callable[[], dict[str, DataFrame]]) -> Path:
+    if not path.exists():
+        for name, table in tables().items():
+            table.write.parquet(str(path / name))
+    return path
+
+
+def _tables(spark: SparkSession, shape: Shape, left: int = 0, joined: int = 0) -> dict[str, DataFrame]:
+    """topics, members and subscriptions; the numbers of those who joined follow those of the first members."""
+    row, present = F.col("id"), shape.members - left + joined
+
+    def number(place: Column) -> Column:
+        return place + F.when(place >= shape.members - left, left).otherwise(0)
+
     group = _by(row, shape.topics)
     topics = spark.range(shape.groups * shape.topics).select(
         _names(group)[0], _topic(group, row % shape.topics), F.lit(shape.partitions).alias("partitions")
     )
-    group = _by(row, shape.members)
-    members = spark.range(shape.groups * shape.members).select(*_names(group), _member(group, row % shape.members))
-    group = _by(row, shape.members * shape.topics)
-    subscriptions = spark.range(shape.groups * shape.members * shape.topics).select(
+    group, member = _by(row, present), number(row % present)
+    members = spark.range(shape.groups * present).select(
         *_names(group),
-        _member(group, _by(row, shape.topics) % shape.members),
+        _member(group, member),
+        F.when(member < shape.members, GENERATION).alias("generation_id"),
+    )
+    group = _by(row, present * shape.topics)
+    subscriptions = spark.range(shape.groups * present * shape.topics).select(
+        *_names(group),
+        _member(group, number(_by(row, shape.topics) % present)),
         _topic(group, row % shape.topics),
     )
-    for name, table in {"topics": topics, "members": members, "subscriptions": subscriptions}.items():
-        table.write.parquet(str(path / name))
+    return {"topics": topics, "members": members, "subscriptions": subscriptions}
+
+
+def _owned(spark: SparkSession, shape: Shape, left: int) -> DataFrame:
+    """A row per partition that a member who is still there owns."""
+    row, in_group = F.col("id"), shape.topics * shape.partitions
+    group, owner = _by(row, in_group), row % in_group % shape.members
+    return (
+        spark.range(shape.total)
+        .where(owner < shape.members - left)
+        .select(
+            *_names(group),
+            _member(group, owner),
+            _topic(group, _by(row, shape.partitions) % shape.topics),
+            (row % shape.partitions).cast("int").alias("partition"),
+        )
+    )
+
+
+def _owned_runs(spark: SparkSession, shape: Shape, left: int) -> DataFrame:
+    """The same as a run for each member and topic: every so many partitions as there were members."""
+    row, present = F.col("id"), shape.members - left
+    group = _by(row, present * shape.topics)
+    owner, topic = _by(row, shape.topics) % present, row % shape.topics
+    first = F.pmod(owner - topic * shape.partitions, F.lit(shape.members))
+    return (
+        spark.range(shape.groups * present * shape.topics)
+        .where(first < shape.partitions)
+        .select(
+            *_names(group),
+            _member(group, owner),
+            _topic(group, topic),
+            first.cast("int").alias("first"),
+            F.lit(shape.members).alias("step"),
+            F.ceil((shape.partitions - first) / shape.members).cast("int").alias("count"),
+        )
+    )
+
+
+def written_differing(spark: SparkSession, members: int, topics: int, partitions: int, folder: Path) -> Path:
+    """One group whose members each subscribe to 80 % of the topics; every second one is new and owns nothing.
+
+    The others own, as rows, what a sticky plan gave them before the new ones came.
+    """
+    path = folder / f"differing-{members}-{topics}-{partitions}"
+    if path.exists():
+        return path
+    row = F.col("id")
+    tables = _tables(spark, Shape(1, members, topics, partitions))
+    tables["members"] = spark.range(members).select(
+        *_names(F.lit(0)), _member(F.lit(0), row), F.when(row % 2 == 1, GENERATION).alias("generation_id")
+    )
+    member, topic = _by(row, topics), row % topics
+    tables["subscriptions"] = (
+        spark.range(members * topics)
+        .where(F.pmod(F.xxhash64(member, topic, F.lit(SEED)), F.lit(100)) < 80)
+        .select(*_names(F.lit(0)), _member(F.lit(0), member), _topic(F.lit(0), topic))
+    )
+    _write(path, lambda: tables)
+    fleet = read(spark, path)
+    earlier = fleet.members.where(F.col("generation_id").isNotNull()).drop("generation_id")
+    asked = fleet.subscriptions.join(earlier, MEMBER_KEY, "left_semi")
+    plan(Fleet(fleet.topics, earlier, asked), "sticky").assignments.write.parquet(str(path / "owned"))
     return path
 
 
 def read(spark: SparkSession, path: Path) -> Fleet:
     """A new Fleet over the written tables: nothing of an earlier plan is remembered."""
-    names = ("topics", "members", "subscriptions")
+    names = (name for name in INPUT_TABLES if (path / name).exists())
     return Fleet(**{name: spark.read.parquet(str(path / name)) for name in names})
 
 

@@ -1,4 +1,4 @@
-"""(f) Peak memory of the driver's JVM and of Python, for fleets that grow from 1M to 50M partitions.
+"""(f) Peak memory of the driver's JVM and of Python, for fleets that grow from 1M to 50M partitions (sticky: 10M).
 
 Each size runs in a session of its own with a small heap: that it ends at all is the first half of the answer.
 `VmHWM` (the most memory a process ever held) is read from /proc, so this one measures on Linux only.
@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from tests.benchmarks.bench import Bench, Result, first_of
-from tests.benchmarks.fleets import Shape, read, written
+from tests.benchmarks.fleets import Shape, read, written, written_with_owners
 
 HEAP = "1g"
 
@@ -24,29 +24,45 @@ def memory(bench: Bench) -> None:
     peaks: dict[int, float] = {}
     for groups in (20,) if bench.quick else (200, 2_000, 10_000):
         shape = Shape(groups, 10, 10, 500)
-        path = written(bench.spark, shape, bench.folder)
-        command = [sys.executable, "-m", "tests.benchmarks.memory", str(path), str(bench.folder / "memory")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"planning {shape} with a heap of {HEAP} failed:\n{done.stderr[-2000:]}")
-        found = next(first_of(done.stdout))
+        found = _probed(bench, written(bench.spark, shape, bench.folder), "range")
         detail = f"driver JVM {found['jvm']:.0f}, Python {found['python']:.0f}; {found['seconds']:.1f} s"
         peaks[shape.total] = found["jvm"] + found["python"]
-        bench.report(
-            Result(
-                f"range to Parquet, peak memory (heap {HEAP})",
-                f"{shape}",
-                peaks[shape.total],
-                "MiB",
-                None,
-                detail,
-            )
-        )
-    if bench.quick:
-        return
+        measure = f"range to Parquet, peak memory (heap {HEAP})"
+        bench.report(Result(measure, f"{shape}", peaks[shape.total], "MiB", None, detail))
+    if not bench.quick:
+        _report_growth(bench, peaks, "growth of the peak", None)
+
+
+def sticky_memory(bench: Bench) -> None:
+    """MiB at the peak of one Python worker, which holds the groups of one task; a member of each group has left.
+
+    What bounds it is the largest task, so that it must hardly grow with the fleet.
+    """
+    peaks: dict[int, float] = {}
+    for groups in (20,) if bench.quick else (200, 2_000):
+        shape = Shape(groups, 10, 10, 500)
+        found = _probed(bench, written_with_owners(bench.spark, shape, bench.folder), "sticky")
+        peaks[shape.total] = found["worker"]
+        detail = f"driver JVM {found['jvm']:.0f}, all of Python {found['python']:.0f}; {found['seconds']:.1f} s"
+        measure = f"sticky to Parquet, peak of a Python worker (heap {HEAP})"
+        bench.report(Result(measure, f"{shape}", found["worker"], "MiB", None, detail))
+    if not bench.quick:
+        _report_growth(bench, peaks, "growth of a Python worker's peak", "<= 1.5")
+
+
+def _report_growth(bench: Bench, peaks: dict[int, float], measure: str, bound: str | None) -> None:
     growth = peaks[max(peaks)] / peaks[min(peaks)]
     sizes = f"{min(peaks):,} to {max(peaks):,}"
-    bench.report(Result("growth of the peak", sizes, growth, f"x for {max(peaks) // min(peaks)} x"))
+    bench.report(Result(measure, sizes, growth, f"x for {max(peaks) // min(peaks)} x", bound))
+
+
+def _probed(bench: Bench, path: Path, assignor: str) -> dict[str, float]:
+    """Plan a fleet in a session of its own: peaks in MiB, and seconds."""
+    command = [sys.executable, "-m", "tests.benchmarks.memory", str(path), str(bench.folder / "memory"), assignor]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"planning {path.name} with a heap of {HEAP} failed:\n{done.stderr[-2000:]}")
+    return next(first_of(done.stdout))
 
 
 class _Peaks:
@@ -59,13 +75,18 @@ class _Peaks:
         self._thread.start()
 
     def finish(self) -> dict[str, float]:
-        """MiB by kind: `jvm` (the driver, which is also the executor here) and `python` (summed)."""
+        """MiB by kind: `jvm` (the driver, which is also the executor here), `python` (summed), `worker`.
+
+        The last is the largest Python process but this one: the workers plan, a process for each core.
+        """
         self._stop.set()
         self._thread.join()
         self._sample()
-        kinds = {"jvm": 0.0, "python": 0.0}
-        for kind, mib in self._most.values():
+        kinds = {"jvm": 0.0, "python": 0.0, "worker": 0.0}
+        for process, (kind, mib) in self._most.items():
             kinds[kind] += mib
+            if kind == "python" and process != os.getpid():
+                kinds["worker"] = max(kinds["worker"], mib)
         return kinds
 
     def _watch(self) -> None:
@@ -80,7 +101,10 @@ class _Peaks:
             except OSError:
                 continue  # it has ended since
             peak = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
-            self._most[process] = ("jvm" if name == "java" else "python", int(peak) / 1024)
+            # A process that the JVM has just forked is as large as the JVM and bears the name of a thread: not counted.
+            kind = "jvm" if name == "java" else "python" if name.startswith("python") else None
+            if kind:
+                self._most[process] = (kind, int(peak) / 1024)
 
 
 def _family(process: int) -> list[int]:
@@ -96,7 +120,7 @@ def _family(process: int) -> list[int]:
     return [process, *(one for child in children for one in _family(child))]
 
 
-def _probe(path: Path, output: Path) -> None:
+def _probe(path: Path, output: Path, assignor: str) -> None:
     """Plan one fleet in a session of its own and print the peaks as JSON."""
     from spark_assign import plan
     from tests.benchmarks.bench import timed
@@ -106,7 +130,7 @@ def _probe(path: Path, output: Path) -> None:
     spark = start(HEAP)
 
     def work() -> None:
-        plan(read(spark, path), "range").assignments.write.mode("overwrite").parquet(str(output))
+        plan(read(spark, path), assignor).assignments.write.mode("overwrite").parquet(str(output))
 
     seconds = timed(work)
     found = peaks.finish()
@@ -115,4 +139,4 @@ def _probe(path: Path, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    _probe(Path(sys.argv[1]), Path(sys.argv[2]))
+    _probe(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,66 @@
+"""Kafka's sticky assignors in a JVM that stays warm and plans a group whenever it is asked to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet
+from spark_assign.schemas import MEMBER_KEY
+from tests.kafka import maven
+
+PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "StickyBenchmark.java"
+
+
+def write_group(fleet: Fleet, path: Path) -> Path:
+    """The one group of a fleet as the JSON that the program reads: its topics, and its members with all they own."""
+    assert fleet.owned is not None
+    topics = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list("topic")).alias("topics"))
+    owned = fleet.owned.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list(F.struct("topic", "partition"))))
+    members = fleet.members.select(*MEMBER_KEY, "generation_id").join(topics, MEMBER_KEY, "left")
+    members = members.join(owned.toDF(*MEMBER_KEY, "owned"), MEMBER_KEY, "left")
+    if not path.exists():
+        fleet.topics.write.json(str(path / "topics"))
+        members.write.json(str(path / "members"))
+    return path
+
+
+class KafkaProcess:
+    """`StickyBenchmark.java`, running; a context manager."""
+
+    def __init__(self, heap: str) -> None:
+        command = ["java", f"-Xmx{heap}", "-cp", maven.kafka_classpath(), str(PROGRAM)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> KafkaProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+
+    def seconds(self, assignor: str, group: Path, output: Path | None = None) -> float:
+        """How long Kafka's class took to assign a group, whose objects are made anew before the clock starts.
+
+        The assignment is written to `output`: member, topic and partition, a tab between them.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join([assignor, str(group), str(output or "")]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{PROGRAM.name} failed at {assignor} of {group.parent.name}; it says why on stderr")
+        return float(json.loads(answer)["seconds"])
+
+    def warm_up(self, assignor: str, group: Path, seconds: float) -> None:
+        """Assign a group again and again for so long: the JVM compiles what it runs often."""
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            self.seconds(assignor, group)

@@ -1,0 +1,113 @@
+"""Sticky plans of fleets whose partitions have owners: against their floor, from runs, and round after round."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, converge, plan
+from spark_assign.schemas import GROUP_KEY
+from tests.benchmarks import fleets
+from tests.benchmarks.bench import Bench, Result, to_noop
+from tests.benchmarks.fleets import Shape
+from tests.benchmarks.plans import plan_and_write
+
+COOPERATIVE = "cooperative-sticky"
+
+
+def assignors(bench: Bench) -> tuple[str, ...]:
+    """Who is measured; a quick run makes do with one."""
+    return ("sticky",) if bench.quick else ("sticky", COOPERATIVE)
+
+
+def sticky(bench: Bench) -> None:
+    """Ownership as rows, a member of each group has left: plan and compute runs or rows, as a multiple of the floor.
+
+    The floor is what no plan of whole groups can do without: read what is owned, bring each group together.
+    """
+    shape = Shape(bench.size(2_000, 20), 10, 10, 500)
+    path = fleets.written_with_owners(bench.spark, shape, bench.folder)
+    planned = [(name, what) for name in assignors(bench) for what in ("runs", "assignments")]
+    works = {f"{name}, {what}": partial(plan_and_write, bench, path, name, to_noop, what) for name, what in planned}
+    seconds = bench.in_turns(**works, floor=partial(_floor, bench, path))
+    for work in works:
+        detail = f"{seconds[work]:.2f} s; floor {seconds['floor']:.2f} s"
+        ratio = seconds[work] / seconds["floor"]
+        bench.report(Result(f"{work} to noop", f"{shape}", ratio, "x floor", bench.goal("<= 2"), detail))
+
+
+def _floor(bench: Bench, path: Path) -> None:
+    to_noop(bench.spark.read.parquet(str(path / "owned")).repartition(*GROUP_KEY))
+
+
+def runs(bench: Bench) -> None:
+    """A fleet and one group whose owned runs stand for a billion partitions each: runs in, runs out."""
+    fleet = Shape(bench.size(20_000, 200), 10, 10, 5_000)
+    giant = Shape(1, bench.size(500, 50), bench.size(2_000, 20), bench.size(500_000, 5_000))
+    paths = {shape: fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True) for shape in (fleet, giant)}
+    for name in assignors(bench):
+        works = {f"{shape}": partial(plan_and_write, bench, paths[shape], name, to_noop, "runs") for shape in paths}
+        seconds = bench.in_turns(**works)
+        for shape in paths:
+            detail = f"stands for {shape.total:,} partitions"
+            bench.report(Result(f"{name}, runs to noop", f"{shape}", seconds[f"{shape}"], "s", None, detail))
+        together = sum(seconds.values())
+        bench.report(Result(f"{name}, runs to noop", "both together", together, "s", bench.goal("<= 15")))
+        for shape in paths:
+            _check_total(bench, paths[shape], name, shape)
+        _check_sample(bench, paths[fleet], name)
+
+
+def _check_total(bench: Bench, path: Path, assignor: str, shape: Shape) -> None:
+    counted = plan(fleets.read(bench.spark, path), assignor).runs.agg(F.sum("count")).collect()[0][0]
+    bench.forget()
+    if counted != shape.total:
+        raise AssertionError(f"{assignor}'s runs stand for {counted} of {shape.total} partitions")
+
+
+def _check_sample(bench: Bench, path: Path, assignor: str) -> None:
+    """A few groups have to get the same from their runs as from the rows that these stand for."""
+    fleet = fleets.read(bench.spark, path)
+    some = fleet.only(fleet.members.where(F.col("group_id").isin("group-0", "group-7", "group-101")))
+    by_runs, by_rows = (plan(each, assignor).assignments for each in (some, some.with_owned_rows()))
+    differing = by_runs.exceptAll(by_rows).count() + by_rows.exceptAll(by_runs).count()
+    if differing or by_rows.isEmpty():
+        raise AssertionError(f"{assignor} plans {differing} rows of a sample otherwise from runs than from rows")
+    bench.forget()
+
+
+def rounds(bench: Bench) -> None:
+    """All rounds of a cooperative rebalance, as a multiple of planning each round on its own.
+
+    Where a member has left, one round is all; where one has joined, the others give up a part and a second follows.
+    """
+    shape = Shape(bench.size(2_000, 20), 10, 10, 500)
+    for change, left, joined in (("left", 1, 0), ("joined", 0, 1))[1 if bench.quick else 0 :]:
+        path = fleets.written_with_owners(bench.spark, shape, bench.folder, left=left, joined=joined)
+        number = converge(fleets.read(bench.spark, path), COOPERATIVE).agg(F.max("round")).collect()[0][0]
+        bench.forget()
+        seconds = bench.in_turns(
+            converge=partial(_converge, bench, path), plans=partial(_plans_of_rounds, bench, path, number)
+        )
+        detail = f"{seconds['converge']:.2f} s; {number} plans {seconds['plans']:.2f} s"
+        ratio = seconds["converge"] / seconds["plans"]
+        measure = f"{COOPERATIVE}, converge, a member {change}"
+        bench.report(Result(measure, f"{shape}", ratio, "x its plans", bench.goal("<= 1.5"), detail))
+
+
+def _converge(bench: Bench, path: Path) -> None:
+    to_noop(converge(fleets.read(bench.spark, path), COOPERATIVE))
+    bench.forget()
+
+
+def _plans_of_rounds(bench: Bench, path: Path, number: int) -> None:
+    """As one would go from round to round by hand: write the runs, plan what is owned after them."""
+    fleet: Fleet = fleets.read(bench.spark, path)
+    for each in range(number):
+        planned = plan(fleet, COOPERATIVE)
+        written = str(bench.folder / f"round-{each}")
+        planned.runs.write.mode("overwrite").parquet(written)
+        bench.forget()
+        fleet = fleet.after(planned.with_runs(bench.spark.read.parquet(written)))

@@ -1,0 +1,107 @@
+"""One large group whose partitions have owners, against Kafka's own classes in a warm JVM, all objects in memory.
+
+Ours is measured three times: the kernel alone, on numbers that are in memory; the same from names to names; and the
+whole Spark job, which reads Parquet tables, checks them and computes every row.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_assign import plan
+from spark_assign.assignors.groups import Groups
+from spark_assign.assignors.sticky import _gather
+from spark_assign.kernels.sticky import plan_batch
+from spark_assign.kernels.sticky_table import read_sheet, write_decided
+from tests.benchmarks import fleets
+from tests.benchmarks.bench import Bench, Result, to_noop
+from tests.benchmarks.fleets import Shape
+from tests.benchmarks.kafka_process import KafkaProcess, write_group
+from tests.benchmarks.plans import plan_and_write
+from tests.benchmarks.sticky import COOPERATIVE, assignors
+
+HEAP = "4g"
+WARM_UP = 15.0  # seconds
+
+
+def giant(bench: Bench) -> None:
+    """One member of 2,000 has left, all others keep what they own: speed as a multiple of theirs."""
+    shape = Shape(1, bench.size(2_000, 50), bench.size(1_000, 50), bench.size(1_000, 50))
+    path = fleets.written_with_owners(bench.spark, shape, bench.folder)
+    with KafkaProcess(HEAP) as kafka:
+        for name in assignors(bench):
+            _compare(bench, kafka, path, name, f"{shape}", kernel=">= 10", job=">= 2")
+
+
+def differing(bench: Bench) -> None:
+    """Differing subscriptions, half of the members new, for growing groups: speed as a multiple of theirs.
+
+    Theirs grows with the cube of the size. The largest group, which takes it minutes, is counted once, for sticky
+    only, in the JVM that the smaller ones have warmed up.
+    """
+    with KafkaProcess(HEAP) as kafka:
+        for size in (20,) if bench.quick else (100, 400):
+            for name in assignors(bench):
+                _compare_differing(bench, kafka, size, name)
+        if not bench.quick:
+            _compare_differing(bench.once(), kafka, 1_000, "sticky", job=">= 20")
+
+
+def _compare_differing(bench: Bench, kafka: KafkaProcess, size: int, name: str, job: str | None = None) -> None:
+    path = fleets.written_differing(bench.spark, size, size, 20, bench.folder)
+    _compare(bench, kafka, path, name, f"1 x {size:,} x {size:,} x 20, differing", kernel=">= 1", job=job)
+
+
+def _compare(
+    bench: Bench, kafka: KafkaProcess, path: Path, name: str, fleet: str, *, kernel: str, job: str | None
+) -> None:
+    """Measure one group and one assignor, in turns; and make sure that both assign the same."""
+    group = write_group(fleets.read(bench.spark, path), path / "json")
+    facts, cooperative = _facts(bench, path), name == COOPERATIVE
+    batch = read_sheet(facts, user_data=not cooperative, cooperative=cooperative).batch
+    if not (bench.quick or bench.cold):
+        kafka.warm_up(name, group, WARM_UP)
+    seconds = bench.in_turns(
+        kernel=partial(plan_batch, batch),
+        names=partial(_from_names_to_names, facts, cooperative),
+        job=partial(plan_and_write, bench, path, name, to_noop),
+        kafka=partial(kafka.seconds, name, group, path / f"{name}.tsv"),
+    )
+    _check_same(bench, path, name)
+    measures = {
+        "kernel": ("kernel alone", kernel),
+        "names": ("kernel, names to names", None),
+        "job": ("Spark job", job),
+    }
+    for work, (what, bound) in measures.items():
+        detail = f"ours {seconds[work]:.3f} s, theirs {seconds['kafka']:.3f} s"
+        ratio = seconds["kafka"] / seconds[work]
+        goal = bench.goal(bound) if bound else None
+        bench.report(Result(f"{name}, {what}, against Kafka's", fleet, ratio, "x their speed", goal, detail))
+
+
+def _facts(bench: Bench, path: Path) -> pa.Table:
+    """What a worker is handed of the group."""
+    fleet = fleets.read(bench.spark, path)
+    facts = _gather(Groups(fleet, fleet.census)).toArrow()
+    bench.forget()
+    return facts
+
+
+def _from_names_to_names(facts: pa.Table, cooperative: bool) -> None:
+    sheet = read_sheet(facts, user_data=not cooperative, cooperative=cooperative)
+    write_decided(sheet, plan_batch(sheet.batch))
+
+
+def _check_same(bench: Bench, path: Path, name: str) -> None:
+    """Both have to give the same partitions to the same members."""
+    columns = "member_id string, topic string, partition int"
+    theirs = bench.spark.read.schema(columns).csv(str(path / f"{name}.tsv"), sep="\t")
+    ours = plan(fleets.read(bench.spark, path), name).assignments.select("member_id", "topic", "partition")
+    extra, lacking = ours.exceptAll(theirs).count(), theirs.exceptAll(ours).count()
+    bench.forget()
+    if extra or lacking or theirs.isEmpty():
+        raise AssertionError(f"{name}: {extra} rows are not Kafka's, {lacking} of Kafka's are missing ({path.name})")
