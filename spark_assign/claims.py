@@ -113,7 +113,7 @@ class Claims:
         run = {f"to_{name}": F.col(name) for name in ("first", "step", "count")}
         planned = runs.select(*MEMBER_KEY, "topic", *(value.alias(name) for name, value in run.items()))
         both = self.runs.where(~F.col("departed")).join(planned, [*MEMBER_KEY, "topic"])
-        return both.select(*GROUP_KEY, overlap(by_rows=self.fleet.owned is not None).alias(name))
+        return both.select(*GROUP_KEY, overlap().alias(name))
 
 
 def mark_crossing(claims: DataFrame) -> DataFrame:

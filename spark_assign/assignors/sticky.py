@@ -51,7 +51,8 @@ class StickyAssignor:
         """Plan the groups."""
         decide = _decider(self.cooperative)
         gathered = _gather(groups)
-        tasks = -(-_size(groups) // ROWS_PER_TASK)
+        census = groups.census
+        tasks = -(-(census.all_members + census.group_topics + census.owned_runs) // ROWS_PER_TASK)
         whole = gathered.repartition(max(1, tasks), *GROUP_KEY)
         decided = groups.census.keep(whole.mapInArrow(decide, _DECIDED))
         runs = [*MEMBER_KEY, "topic", "first", "step", "count"]
@@ -130,13 +131,9 @@ def _gather(groups: Groups) -> DataFrame:
     if census.partial_classes:
         asked = groups.members.join(topics.select(*CLASS_KEY).distinct(), CLASS_KEY, "left_semi")
         facts.append(_fact(asked, CLASS, member_id=F.col("member_id"), **named_class))
-    names = {"member_id": F.col("member_id"), "topic": F.col("topic")}
-    if fleet.owned is not None:
-        one = F.lit(1)
-        facts.append(_fact(groups.only(fleet.owned), OWNED, **names, first=F.col("partition"), step=one, count=one))
-    if fleet.owned_runs is not None:
-        numbers = {name: F.col(name) for name in ("first", "step", "count")}
-        facts.append(_fact(groups.only(fleet.owned_runs), OWNED, **names, **numbers))
+    if census.ownership is not None:
+        names = {name: F.col(name) for name in ("member_id", "topic", "first", "step", "count")}
+        facts.append(_fact(groups.only(census.ownership.runs), OWNED, **names))
     return reduce(DataFrame.unionByName, [_padded(each, bool(named_class), bool(layout)) for each in facts])
 
 
@@ -156,12 +153,3 @@ def _padded(facts: DataFrame, with_classes: bool, with_racks: bool) -> DataFrame
         (F.col(name) if name in facts.columns else F.lit(None)).cast(kind).alias(name) for name, kind in columns.items()
     )
     return facts.select(*GROUP_KEY, "kind", *present)
-
-
-def _size(groups: Groups) -> int:
-    """About how many facts there are."""
-    census, fleet = groups.census, groups.fleet
-    size = census.all_members + census.group_topics
-    if fleet.owned_runs is not None:
-        return size + fleet.owned_runs.count()
-    return size + (census.partitions if fleet.owned is not None else 0)
