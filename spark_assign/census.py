@@ -102,6 +102,8 @@ def take_census(fleet: Fleet) -> Census:
         classes = F.broadcast(partial) if sizes["partial_classes"] <= BROADCAST_ROWS else partial
         some = partial_subscribers(fleet.subscriptions, classes)
     members = _cached(class_members(ranked, some))
+    if ownership is not None and sizes["repeated"]:
+        ownership = ownership.with_repeated(fleet)
     rejected, rejected_groups = _held(find_group_faults(fleet, topics, some, ownership))
     return Census(
         all_members=sizes["all_members"],
@@ -142,6 +144,7 @@ def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Owner
     )
     if ownership is not None:
         counts = counts.crossJoin(ownership.runs.agg(row.alias("owned_runs")))
+        counts = counts.crossJoin(ownership.repeated.agg(row.alias("repeated")))
     return {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
 
 

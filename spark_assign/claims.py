@@ -60,7 +60,7 @@ class Claims:
         fitting = F.ceil((F.col("partitions") - F.col("first")) / F.col("step"))
         below = F.greatest(F.lit(0), F.least(F.col("count"), fitting))
         partly = F.coalesce(F.col("assigned") < F.col("partitions"), F.lit(False))
-        return (
+        runs = (
             mark_crossing(known)
             .join(self.fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"], "left")
             .join(self._assigned(), _TOPIC_KEY, "left")
@@ -68,6 +68,7 @@ class Claims:
             .withColumn("awkward", F.col("crossing") | partly)
             .drop("crossing")
         )
+        return self.fleet.census.keep(runs)
 
     def _assigned(self) -> DataFrame:
         """Per group and topic: how many of its partitions are `assigned`; topics without any are left out."""

@@ -47,14 +47,15 @@ def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
         FleetError: listing every kind of fault with its number of rows and one of them.
     """
     tables = {table: getattr(fleet, table) for table in _KEYS if getattr(fleet, table) is not None}
-    if ownership is not None:
-        tables[ownership.table] = ownership.named
+    tables = {table: rows.withColumn("rows", F.lit(1)) for table, rows in tables.items()}
+    if ownership is not None and ownership.table == "owned":
+        tables["owned"] = ownership.faults
     rows = [_table_rows(table, rows) for table, rows in tables.items()]
     problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
     found = (
         reduce(DataFrame.unionByName, rows)
         .groupBy("table", "key", "problem")
-        .agg(F.count(F.lit(1)).alias("rows"))
+        .agg(F.sum("rows").alias("rows"))
         .withColumn("problem", problem)
         .where(F.col("problem").isNotNull())
         .groupBy("table", "problem")
@@ -67,7 +68,11 @@ def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
 
 
 def _table_rows(table: str, rows: DataFrame) -> DataFrame:
-    """The rows of a table that could be at fault: table, key (as text), problem (the column at fault, or null)."""
+    """The rows of a table that could be at fault.
+
+    Returns:
+        table, key (as text), problem (the column at fault, or null), rows (of how many this one tells).
+    """
     key = _KEYS[table]
     column = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in key))
     if table == "topics":
@@ -78,7 +83,7 @@ def _table_rows(table: str, rows: DataFrame) -> DataFrame:
             F.when(F.col("replicas").isNull(), "replicas"),
             F.when(F.col("partition") < 0, "partition"),
         )
-    checked = rows.select(F.lit(table).alias("table"), _show(key).alias("key"), column.alias("problem"))
+    checked = rows.select(F.lit(table).alias("table"), _show(key).alias("key"), column.alias("problem"), "rows")
     return checked if table in _UNIQUE else checked.where(F.col("problem").isNotNull())
 
 
@@ -144,7 +149,7 @@ def find_group_faults(
         reduce(DataFrame.unionByName, found)
         .where(F.col("cluster").isNotNull() & F.col("group_id").isNotNull())
         .groupBy(*GROUP_KEY, "code")
-        .agg(F.count(F.lit(1)).alias("rows"), F.min("row").alias("row"))
+        .agg(F.sum("rows").alias("rows"), F.min("row").alias("row"))
         .groupBy(*GROUP_KEY)
         .agg(F.array_sort(F.collect_list(fault)).alias("faults"))
         .select(
@@ -156,9 +161,10 @@ def find_group_faults(
 
 
 def _fault(rows: DataFrame, code: str | Column, table: str | Column, show: list[str]) -> DataFrame:
-    """Faulty rows as cluster, group_id, code, row (the row as text)."""
+    """Faulty rows as cluster, group_id, code, row (the row as text), rows (1 each)."""
     code, table = (F.lit(each) if isinstance(each, str) else each for each in (code, table))
-    return rows.select(*GROUP_KEY, code.alias("code"), F.concat(table, F.lit(": "), _show(show)).alias("row"))
+    row = F.concat(table, F.lit(": "), _show(show))
+    return rows.select(*GROUP_KEY, code.alias("code"), row.alias("row"), F.lit(1).alias("rows"))
 
 
 def _member_faults(fleet: Fleet, partial: DataFrame | None, ownership: Ownership | None) -> DataFrame:
@@ -195,10 +201,8 @@ def _repetitions(fleet: Fleet) -> DataFrame:
 
 def _ownership_faults(ownership: Ownership) -> DataFrame:
     """Rows of ownership that say nothing, and partitions that a member owns twice."""
-    run, partition = ["member_id", "topic", "first", "step", "count"], ["member_id", "topic", "partition"]
     faults = ownership.faults.withColumn("partition", F.col("first"))
-    if ownership.table == "owned":
-        return _fault(faults, F.col("code"), "owned", partition)
-    twice = F.col("code") == DUPLICATE
-    row = F.when(twice, _show(partition)).otherwise(_show(run))
-    return faults.select(*GROUP_KEY, "code", F.concat(F.lit("owned_runs: "), row).alias("row"))
+    partition, run = _show(["member_id", "topic", "partition"]), _show(["member_id", "topic", "first", "step", "count"])
+    as_run = (F.col("code") != DUPLICATE) & F.lit(ownership.table == "owned_runs")
+    row = F.concat(F.lit(f"{ownership.table}: "), F.when(as_run, run).otherwise(partition))
+    return faults.select(*GROUP_KEY, "code", row.alias("row"), "rows")

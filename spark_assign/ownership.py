@@ -1,8 +1,8 @@
 """What members own now, read once: as runs, and what is wrong with it.
 
-Rows become runs in two passes, each over many rows at once in NumPy (`kernels.ownership`). The first works where the
-rows are read and leaves one row for all that it finds of a member's topic, so that only those are shuffled; the
-second makes runs of them. No group ever has to be in one task.
+Rows become runs in two steps. First every 512 neighbouring partitions of a member's topic become a row of bits, an
+aggregation that needs neither a sort nor Python and leaves little to shuffle; then runs are made of those in NumPy
+(`kernels.ownership`), many at once. No group ever has to be in one task.
 
 Runs that the fleet gives are used as they are; they are only looked over.
 """
@@ -10,22 +10,31 @@ Runs that the fleet gives are used as they are; they are only looked over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from spark_assign.kernels.ownership import DUPLICATE, KEY, RUN, gather, judge, merge
+from spark_assign.kernels.ownership import (
+    BAD_PARTITION,
+    BLOCK_BITS,
+    DUPLICATE,
+    KEY,
+    NULL_KEY,
+    RUN,
+    WORDS,
+    crossing,
+    merge,
+)
+from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
-
-ROWS_AT_ONCE = 1_000_000
-"""So many rows of what is owned become runs at once, which bounds what a worker holds."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,10 @@ class Ownership:
     Attributes:
         table: the fleet's table that says so, `owned` or `owned_runs`.
         runs: cluster, group_id, member_id, topic, first, step, count. Sound in every group without a fault.
-        faults: the same columns and code; a row per faulty row, and per partition that a member owns twice. A faulty
-            row of `owned` has its partition in `first`.
-        named: cluster, group_id, member_id of whoever owns anything, faulty rows included, in no order and not once
-            each. Every row without cluster or group_id is one of them.
+        faults: the same columns, code, and rows, how many have the fault. A fault of `owned` has its partition in
+            `first`. Every row without cluster or group_id is among them, or in `runs`.
+        named: cluster, group_id, member_id of whoever owns anything, faulty rows included; not once each.
+        repeated: pair, the hash of a member's topic (KEY) of which some partition may be owned twice.
         kept: what can be kept over several queries, null if that is nothing.
     """
 
@@ -46,7 +55,23 @@ class Ownership:
     runs: DataFrame
     faults: DataFrame
     named: DataFrame
+    repeated: DataFrame
     kept: DataFrame | None = None
+
+    def with_repeated(self, fleet: Fleet) -> Ownership:
+        """The same with a fault for every partition that a member owns twice, after another look at `repeated`."""
+        if fleet.owned is not None:
+            suspects = self._suspects(fleet.owned)
+        else:
+            suspects = expand(self._suspects(self.runs.where(_run_fault().isNull())))
+        twice = suspects.groupBy(*KEY, "partition").count().where(F.col("count") > 1)
+        one = F.lit(1)
+        numbers = {"first": F.col("partition"), "step": one, "count": one, "rows": one.cast("long")}
+        named = (value.alias(name) for name, value in numbers.items())
+        return replace(self, faults=self.faults.unionByName(twice.select(*KEY, *named, F.lit(DUPLICATE).alias("code"))))
+
+    def _suspects(self, rows: DataFrame) -> DataFrame:
+        return rows.withColumn("pair", _pair()).join(self.repeated.distinct(), "pair", "left_semi").drop("pair")
 
 
 def read_ownership(fleet: Fleet, keep: Callable[[DataFrame], DataFrame]) -> Ownership | None:
@@ -56,21 +81,45 @@ def read_ownership(fleet: Fleet, keep: Callable[[DataFrame], DataFrame]) -> Owne
         fleet: the fleet.
         keep: caches a table where the session can.
     """
-    runs = [*MEMBER_KEY, "topic", *RUN]
     if fleet.owned is not None:
-        judged = keep(_judged_rows(fleet.owned))
-        return Ownership(
-            "owned",
-            runs=judged.where(F.col("code").isNull()).select(*runs),
-            faults=judged.where(F.col("code").isNotNull()),
-            named=judged.select(*MEMBER_KEY),
-            kept=judged,
-        )
-    if fleet.owned_runs is not None:
-        given = fleet.owned_runs.select(*runs)
-        faults = _whole_topics(given).mapInArrow(_all_at_once(judge), _JUDGED)
-        return Ownership("owned_runs", runs=given, faults=faults, named=given.select(*MEMBER_KEY))
-    return None
+        return _of_rows(keep(_judged_rows(fleet.owned)))
+    return None if fleet.owned_runs is None else _of_runs(fleet.owned_runs.select(*KEY, *RUN))
+
+
+def _of_rows(judged: DataFrame) -> Ownership:
+    repeated = F.col("code") == DUPLICATE
+    return Ownership(
+        "owned",
+        runs=judged.where(F.col("code").isNull()).select(*KEY, *RUN),
+        faults=judged.where(~repeated),
+        named=judged.select(*MEMBER_KEY),
+        repeated=judged.where(repeated).select(_pair().alias("pair")),
+        kept=judged,
+    )
+
+
+def _of_runs(given: DataFrame) -> Ownership:
+    judged = given.withColumn("rows", F.lit(1).cast("long")).withColumn("code", _run_fault())
+    sound = given.where(_run_fault().isNull() & (F.col("count") > 0))
+    pairs = sound.select(_pair().alias("pair"), *RUN).repartition("pair")  # names stay where they are
+    return Ownership(
+        "owned_runs",
+        runs=given,
+        faults=judged.where(F.col("code").isNotNull()),
+        named=given.select(*MEMBER_KEY),
+        repeated=pairs.mapInArrow(_pass(crossing), "pair long"),
+    )
+
+
+def _pair() -> Column:
+    return F.xxhash64(*KEY)
+
+
+def _run_fault() -> Column:
+    """The code of a run's fault, null if it has none. (A missing member is a fault of the member.)"""
+    null = reduce(Column.__or__, (F.col(name).isNull() for name in (*GROUP_KEY, "topic", *RUN)))
+    bad = (F.col("first") < 0) | (F.col("step") < 1) | (F.col("count") < 0)
+    return F.when(null, NULL_KEY).when(bad, BAD_PARTITION)
 
 
 def compress(partitions: DataFrame) -> DataFrame:
@@ -83,31 +132,37 @@ def compress(partitions: DataFrame) -> DataFrame:
         cluster, group_id, member_id, topic, first, step, count. A faulty row becomes a run that is as faulty.
     """
     judged = _judged_rows(partitions)
-    return judged.where(~F.col("code").eqNullSafe(F.lit(DUPLICATE))).drop("code")
+    return judged.where(~F.col("code").eqNullSafe(F.lit(DUPLICATE))).select(*KEY, *RUN)
 
 
-_KEY = [StructField(name, StringType()) for name in KEY]
-_CODE = StructField("code", StringType())
-_PIECES = StructType([*_KEY, StructField("partitions", ArrayType(IntegerType())), _CODE])
-_JUDGED = StructType([*_KEY, *(StructField(name, IntegerType()) for name in RUN), _CODE])
+_JUDGED = StructType(
+    [
+        *(StructField(name, StringType()) for name in KEY),
+        *(StructField(name, IntegerType()) for name in RUN),
+        StructField("rows", LongType()),
+        StructField("code", StringType()),
+    ]
+)
 
 
 def _judged_rows(owned: DataFrame) -> DataFrame:
-    """Rows as runs (code is null) and faults."""
-    pieces = owned.select(*KEY, "partition").mapInArrow(_some_at_once(gather), _PIECES)
-    return _whole_topics(pieces).mapInArrow(_all_at_once(merge), _JUDGED)
+    """Rows as runs (their code is null) and faults."""
+    whole = _blocks(owned).repartition(*GROUP_KEY, "topic")  # adaptive execution decides in how many tasks
+    return whole.mapInArrow(_pass(merge), _JUDGED)
 
 
-def _whole_topics(rows: DataFrame) -> DataFrame:
-    """The same with all rows of a group's topic in one task; adaptive execution decides on the number of tasks."""
-    return rows.repartition(*GROUP_KEY, "topic")
+def _blocks(owned: DataFrame) -> DataFrame:
+    """Rows as blocks of bits: KEY, block, WORDS, rows; see `kernels.ownership`."""
+    word = F.shiftright("partition", 6).bitwiseAND(len(WORDS) - 1)
+    bit = F.expr("shiftleft(1L, partition & 63)")
+    words = (F.bit_or(F.when(word == number, bit).otherwise(F.lit(0))) for number in range(len(WORDS)))
+    return owned.groupBy(*KEY, F.shiftright("partition", BLOCK_BITS).alias("block")).agg(
+        *(value.alias(name) for name, value in zip(WORDS, words, strict=True)), F.count(F.lit(1)).alias("rows")
+    )
 
 
-_Pass = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-
-
-def _all_at_once(work: Callable[[pa.Table], pa.Table]) -> _Pass:
-    """A pass over a whole task; a closure of plain values, as it is sent to the executors."""
+def _pass(work: Callable[[pa.Table], pa.Table]) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """A pass over the rows of a task; a closure of plain values, as it is sent to the executors."""
 
     def done(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         received = list(batches)
@@ -115,21 +170,5 @@ def _all_at_once(work: Callable[[pa.Table], pa.Table]) -> _Pass:
             rows = pa.Table.from_batches(received)
             received.clear()
             yield from work(rows).to_batches(max_chunksize=100_000)
-
-    return done
-
-
-def _some_at_once(work: Callable[[pa.Table], pa.Table]) -> _Pass:
-    """A pass over `ROWS_AT_ONCE` at a time; a closure of plain values."""
-    most, whole = ROWS_AT_ONCE, _all_at_once(work)
-
-    def done(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        received: list[pa.RecordBatch] = []
-        for batch in batches:
-            received.append(batch)
-            if sum(map(len, received)) >= most:
-                yield from whole(received)
-                received.clear()
-        yield from whole(received)
 
     return done

@@ -29,6 +29,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, Str
 
 from spark_assign.assignors.groups import Groups, Outcome
 from spark_assign.assignors.replica_racks import replica_racks
+from spark_assign.census import Census
 from spark_assign.kernels.sticky import plan_batch
 from spark_assign.kernels.sticky_table import CLASS, MEMBER, OWNED, TOPIC, read_sheet, write_decided
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
@@ -36,6 +37,9 @@ from spark_assign.subscribers import CLASS_KEY
 
 ROWS_PER_TASK = 250_000
 """So many facts are handed to the kernel at once (a group is never parted), which bounds what a worker holds."""
+
+PARTITIONS_PER_ROW = 100
+"""A fact is about as much work as so many partitions that have to be dealt out."""
 
 KAFKA_FAILS = "kafka-fails"
 """Code of groups for which Kafka's class throws."""
@@ -51,9 +55,7 @@ class StickyAssignor:
         """Plan the groups."""
         decide = _decider(self.cooperative)
         gathered = _gather(groups)
-        census = groups.census
-        tasks = -(-(census.all_members + census.group_topics + census.owned_runs) // ROWS_PER_TASK)
-        whole = gathered.repartition(max(1, tasks), *GROUP_KEY)
+        whole = gathered.repartition(_tasks(groups.census), *GROUP_KEY)
         decided = groups.census.keep(whole.mapInArrow(decide, _DECIDED))
         runs = [*MEMBER_KEY, "topic", "first", "step", "count"]
         planned = decided.where(F.col("detail").isNull())
@@ -153,3 +155,9 @@ def _padded(facts: DataFrame, with_classes: bool, with_racks: bool) -> DataFrame
         (F.col(name) if name in facts.columns else F.lit(None)).cast(kind).alias(name) for name, kind in columns.items()
     )
     return facts.select(*GROUP_KEY, "kind", *present)
+
+
+def _tasks(census: Census) -> int:
+    """In how many tasks the kernel does its work."""
+    facts = census.all_members + census.group_topics + census.owned_runs
+    return max(1, -(-(facts + census.partitions // PARTITIONS_PER_ROW) // ROWS_PER_TASK))
