@@ -48,8 +48,8 @@ def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
     """
     tables = {table: getattr(fleet, table) for table in _KEYS if getattr(fleet, table) is not None}
     tables = {table: rows.withColumn("rows", F.lit(1)) for table, rows in tables.items()}
-    if ownership is not None and ownership.table == "owned":
-        tables["owned"] = ownership.faults
+    if ownership is not None:
+        tables[ownership.table] = ownership.faults
     rows = [_table_rows(table, rows) for table, rows in tables.items()]
     problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
     found = (

@@ -45,7 +45,7 @@ class Ownership:
         table: the fleet's table that says so, `owned` or `owned_runs`.
         runs: cluster, group_id, member_id, topic, first, step, count. Sound in every group without a fault.
         faults: the same columns, code, and rows, how many have the fault. A fault of `owned` has its partition in
-            `first`. Every row without cluster or group_id is among them, or in `runs`.
+            `first`. Rows without cluster or group_id are among them.
         named: cluster, group_id, member_id of whoever owns anything, faulty rows included; not once each.
         repeated: pair, the hash of a member's topic (KEY) of which some partition may be owned twice.
         kept: what can be kept over several queries, null if that is nothing.
