@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.faults import find_group_faults, raise_table_faults
+from spark_assign.ownership import Ownership, read_ownership
 from spark_assign.subscribers import (
     class_members,
     partial_classes,
@@ -46,10 +47,12 @@ class Census:
         partitions: partitions of all those pairs.
         partial_classes: classes of subscribers that are not simply all members of their group.
         partial_subscribers: their subscribers, added up.
+        owned_runs: runs of what members own.
         rejected_groups: groups with a fault.
         topics: see `subscribed_topics`; cached.
         members: see `class_members`; cached.
         rejected: cluster, group_id, code, detail; one row per group with a fault.
+        ownership: what members own now, null where the fleet does not say; cached.
         kept: what else has been cached on the way.
     """
 
@@ -59,10 +62,12 @@ class Census:
     partitions: int
     partial_classes: int
     partial_subscribers: int
+    owned_runs: int
     rejected_groups: int
     topics: DataFrame
     members: DataFrame
     rejected: DataFrame
+    ownership: Ownership | None
     kept: list[DataFrame] = field(default_factory=list)
 
     def keep(self, table: DataFrame) -> DataFrame:
@@ -83,11 +88,12 @@ def take_census(fleet: Fleet) -> Census:
     Raises:
         FleetError: the fleet is empty, or rows that belong to no group are faulty. Lists everything found.
     """
-    raise_table_faults(fleet)
+    ownership = read_ownership(fleet, _cached)
+    raise_table_faults(fleet, ownership)
     topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
-    sizes = _count(fleet, topics, partial)
+    sizes = _count(fleet, topics, partial, ownership)
     if not sizes["all_members"]:
         problem = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem, "Give at least one member of one group")])
@@ -96,7 +102,9 @@ def take_census(fleet: Fleet) -> Census:
         classes = F.broadcast(partial) if sizes["partial_classes"] <= BROADCAST_ROWS else partial
         some = partial_subscribers(fleet.subscriptions, classes)
     members = _cached(class_members(ranked, some))
-    rejected, rejected_groups = _held(find_group_faults(fleet, topics, some))
+    if ownership is not None and sizes["repeated"]:
+        ownership = ownership.with_repeated(fleet)
+    rejected, rejected_groups = _held(find_group_faults(fleet, topics, some, ownership))
     return Census(
         all_members=sizes["all_members"],
         racked_members=sizes["racked_members"],
@@ -104,10 +112,13 @@ def take_census(fleet: Fleet) -> Census:
         partitions=sizes["partitions"],
         partial_classes=sizes["partial_classes"],
         partial_subscribers=sizes["partial_subscribers"],
+        owned_runs=sizes.get("owned_runs", 0),
         rejected_groups=rejected_groups,
         topics=topics,
         members=members,
         rejected=rejected,
+        ownership=ownership,
+        kept=[ownership.kept] if ownership is not None and ownership.kept is not None else [],
     )
 
 
@@ -118,7 +129,7 @@ def _cached(table: DataFrame) -> DataFrame:
         return table
 
 
-def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> dict[str, int]:
+def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> dict[str, int]:
     row = F.count(F.lit(1))
     racked = F.count(F.when(F.col("rack_id") != "", 1))
     counts = (
@@ -131,6 +142,9 @@ def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame) -> dict[str, int
         )
         .crossJoin(partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers")))
     )
+    if ownership is not None:
+        counts = counts.crossJoin(ownership.runs.agg(row.alias("owned_runs")))
+        counts = counts.crossJoin(ownership.repeated.agg(row.alias("repeated")))
     return {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.java_order import string_order
+from spark_assign.ownership import compress
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, MEMBERS
 
 if TYPE_CHECKING:
@@ -61,9 +62,10 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
         for name in ("members", "subscriptions", "owned", "owned_runs")
         if getattr(fleet, name) is not None
     }
-    owned = fleet.owned_runs if fleet.owned is None else fleet.with_owned_runs().owned_runs
+    owned = fleet.owned_runs if fleet.owned is None else fleet.owned
     if owned is not None:
-        left = owned.join(gone, MEMBER_KEY, "left_semi").select(*MEMBER_KEY, "topic", "first", "step", "count")
+        left = owned.join(gone, MEMBER_KEY, "left_semi")
+        left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
     return replace(fleet, **change)
 

@@ -60,7 +60,7 @@ class Claims:
         fitting = F.ceil((F.col("partitions") - F.col("first")) / F.col("step"))
         below = F.greatest(F.lit(0), F.least(F.col("count"), fitting))
         partly = F.coalesce(F.col("assigned") < F.col("partitions"), F.lit(False))
-        return (
+        runs = (
             mark_crossing(known)
             .join(self.fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"], "left")
             .join(self._assigned(), _TOPIC_KEY, "left")
@@ -68,6 +68,7 @@ class Claims:
             .withColumn("awkward", F.col("crossing") | partly)
             .drop("crossing")
         )
+        return self.fleet.census.keep(runs)
 
     def _assigned(self) -> DataFrame:
         """Per group and topic: how many of its partitions are `assigned`; topics without any are left out."""
@@ -113,7 +114,7 @@ class Claims:
         run = {f"to_{name}": F.col(name) for name in ("first", "step", "count")}
         planned = runs.select(*MEMBER_KEY, "topic", *(value.alias(name) for name, value in run.items()))
         both = self.runs.where(~F.col("departed")).join(planned, [*MEMBER_KEY, "topic"])
-        return both.select(*GROUP_KEY, overlap(by_rows=self.fleet.owned is not None).alias(name))
+        return both.select(*GROUP_KEY, overlap().alias(name))
 
 
 def mark_crossing(claims: DataFrame) -> DataFrame:

@@ -10,18 +10,16 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
-from spark_assign.runs import expand
+from spark_assign.kernels.ownership import DUPLICATE
+from spark_assign.ownership import Ownership
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
-
-_OWNERSHIP = ("owned", "owned_runs")
-
 
 # --- faults of the tables ---------------------------------------------------------------------------------
 
@@ -42,18 +40,22 @@ _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group in which every key stands once."""
 
 
-def raise_table_faults(fleet: Fleet) -> None:
+def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
     """Look for faulty rows that belong to no group.
 
     Raises:
         FleetError: listing every kind of fault with its number of rows and one of them.
     """
-    rows = [_table_rows(table, getattr(fleet, table)) for table in _KEYS if getattr(fleet, table) is not None]
+    tables = {table: getattr(fleet, table) for table in _KEYS if getattr(fleet, table) is not None}
+    tables = {table: rows.withColumn("rows", F.lit(1)) for table, rows in tables.items()}
+    if ownership is not None:
+        tables[ownership.table] = ownership.faults
+    rows = [_table_rows(table, rows) for table, rows in tables.items()]
     problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
     found = (
         reduce(DataFrame.unionByName, rows)
         .groupBy("table", "key", "problem")
-        .agg(F.count(F.lit(1)).alias("rows"))
+        .agg(F.sum("rows").alias("rows"))
         .withColumn("problem", problem)
         .where(F.col("problem").isNotNull())
         .groupBy("table", "problem")
@@ -66,7 +68,11 @@ def raise_table_faults(fleet: Fleet) -> None:
 
 
 def _table_rows(table: str, rows: DataFrame) -> DataFrame:
-    """The rows of a table that could be at fault: table, key (as text), problem (the column at fault, or null)."""
+    """The rows of a table that could be at fault.
+
+    Returns:
+        table, key (as text), problem (the column at fault, or null), rows (of how many this one tells).
+    """
     key = _KEYS[table]
     column = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in key))
     if table == "topics":
@@ -77,7 +83,7 @@ def _table_rows(table: str, rows: DataFrame) -> DataFrame:
             F.when(F.col("replicas").isNull(), "replicas"),
             F.when(F.col("partition") < 0, "partition"),
         )
-    checked = rows.select(F.lit(table).alias("table"), _show(key).alias("key"), column.alias("problem"))
+    checked = rows.select(F.lit(table).alias("table"), _show(key).alias("key"), column.alias("problem"), "rows")
     return checked if table in _UNIQUE else checked.where(F.col("problem").isNotNull())
 
 
@@ -113,23 +119,24 @@ _REMEDIES = {
 """By code, the gravest first."""
 
 
-def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None) -> DataFrame:
+def find_group_faults(
+    fleet: Fleet, topics: DataFrame, partial: DataFrame | None, ownership: Ownership | None
+) -> DataFrame:
     """The groups that cannot be planned, and why.
 
     Args:
         fleet: the fleet.
         topics: its `subscribed_topics`.
         partial: its `partial_subscribers`, or null if it has none. A class of all members cannot have an unknown one.
+        ownership: what its members own, or null if it does not say.
 
     Returns:
         cluster, group_id, code (the gravest), detail (all of them); one row per faulty group.
     """
     found = [_fault(topics.where(F.col("topic").isNull()), "null-key", "subscriptions", ["topic"])]
-    for table in _OWNERSHIP:
-        rows = getattr(fleet, table)
-        if rows is not None:
-            found += _owned_row_faults(table, rows)
-    found += [_member_faults(fleet, partial), _repetitions(fleet)]
+    if ownership is not None:
+        found.append(_ownership_faults(ownership))
+    found += [_member_faults(fleet, partial, ownership), _repetitions(fleet)]
     remedies = F.create_map(*(F.lit(text) for pair in _REMEDIES.items() for text in pair))
     codes = F.array(*(F.lit(code) for code in _REMEDIES))
     more = F.when(F.col("rows") > 1, F.concat(F.lit(" and "), F.col("rows") - 1, F.lit(" more"))).otherwise("")
@@ -142,7 +149,7 @@ def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None
         reduce(DataFrame.unionByName, found)
         .where(F.col("cluster").isNotNull() & F.col("group_id").isNotNull())
         .groupBy(*GROUP_KEY, "code")
-        .agg(F.count(F.lit(1)).alias("rows"), F.min("row").alias("row"))
+        .agg(F.sum("rows").alias("rows"), F.min("row").alias("row"))
         .groupBy(*GROUP_KEY)
         .agg(F.array_sort(F.collect_list(fault)).alias("faults"))
         .select(
@@ -154,20 +161,19 @@ def find_group_faults(fleet: Fleet, topics: DataFrame, partial: DataFrame | None
 
 
 def _fault(rows: DataFrame, code: str | Column, table: str | Column, show: list[str]) -> DataFrame:
-    """Faulty rows as cluster, group_id, code, row (the row as text)."""
+    """Faulty rows as cluster, group_id, code, row (the row as text), rows (1 each)."""
     code, table = (F.lit(each) if isinstance(each, str) else each for each in (code, table))
-    return rows.select(*GROUP_KEY, code.alias("code"), F.concat(table, F.lit(": "), _show(show)).alias("row"))
+    row = F.concat(table, F.lit(": "), _show(show))
+    return rows.select(*GROUP_KEY, code.alias("code"), row.alias("row"), F.lit(1).alias("rows"))
 
 
-def _member_faults(fleet: Fleet, partial: DataFrame | None) -> DataFrame:
+def _member_faults(fleet: Fleet, partial: DataFrame | None, ownership: Ownership | None) -> DataFrame:
     """Members listed twice, and members that other tables name but `members` does not."""
     named = [fleet.members.select(*MEMBER_KEY, F.lit("members").alias("table"))]
     if partial is not None:
         named.append(partial.select(*MEMBER_KEY, F.lit("subscriptions").alias("table")))
-    for table in _OWNERSHIP:
-        rows = getattr(fleet, table)
-        if rows is not None:
-            named.append(rows.select(*MEMBER_KEY, F.lit(table).alias("table")))
+    if ownership is not None:
+        named.append(ownership.named.select(*MEMBER_KEY, F.lit(ownership.table).alias("table")))
     listed = F.count(F.when(F.col("table") == "members", 1))
     code = (
         F.when(F.col("member_id").isNull(), "null-key")
@@ -184,51 +190,19 @@ def _member_faults(fleet: Fleet, partial: DataFrame | None) -> DataFrame:
 
 
 def _repetitions(fleet: Fleet) -> DataFrame:
-    """Instance ids, groups and owned partitions that stand twice."""
+    """Instance ids and groups that stand twice."""
     static = fleet.members.where(F.col("group_instance_id").isNotNull())
     rows = [_fault(static, "duplicate-instance", "members", ["group_instance_id"])]
     if fleet.groups is not None:
         rows.append(_fault(fleet.groups, "duplicate-group", "groups", ["group_id"]))
-    if fleet.owned is not None:
-        rows.append(_fault(fleet.owned, "duplicate-owned", "owned", ["member_id", "topic", "partition"]))
-    if fleet.owned_runs is not None:
-        crossing = expand(_overlapping(fleet.owned_runs.where(~_null_run() & ~_bad_run())))
-        rows.append(_fault(crossing, "duplicate-owned", "owned_runs", ["member_id", "topic", "partition"]))
     every = reduce(DataFrame.unionByName, rows)
     return every.groupBy(*every.columns).count().where(F.col("count") > 1).drop("count")
 
 
-def _owned_row_faults(table: str, rows: DataFrame) -> list[DataFrame]:
-    if table == "owned_runs":
-        null, bad, numbers = _null_run(), _bad_run(), ["first", "step", "count"]
-    else:
-        null = F.col("topic").isNull() | F.col("partition").isNull()
-        bad, numbers = F.col("partition") < 0, ["partition"]
-    show = ["member_id", "topic", *numbers]
-    return [
-        _fault(rows.where(null), "null-key", table, show),
-        _fault(rows.where(bad), "bad-partition", table, show),
-    ]
-
-
-def _null_run() -> Column:
-    return reduce(Column.__or__, (F.col(name).isNull() for name in ("topic", "first", "step", "count")))
-
-
-def _bad_run() -> Column:
-    return (F.col("first") < 0) | (F.col("step") < 1) | (F.col("count") < 0)
-
-
-def _overlapping(runs: DataFrame) -> DataFrame:
-    """The runs of those members' topics in which one run begins before another has ended."""
-    key = [*MEMBER_KEY, "topic"]
-    last = F.col("first") + F.col("step") * (F.col("count") - 1)
-    earlier = Window.partitionBy(*key).orderBy("first", "count").rowsBetween(Window.unboundedPreceding, -1)
-    crossed = F.bool_or(F.col("crosses")).over(Window.partitionBy(*key))
-    return (
-        runs.where(F.col("count") > 0)
-        .withColumn("crosses", F.coalesce(F.max(last).over(earlier) >= F.col("first"), F.lit(False)))
-        .withColumn("crossed", crossed)
-        .where("crossed")
-        .drop("crosses", "crossed")
-    )
+def _ownership_faults(ownership: Ownership) -> DataFrame:
+    """Rows of ownership that say nothing, and partitions that a member owns twice."""
+    faults = ownership.faults.withColumn("partition", F.col("first"))
+    partition, run = _show(["member_id", "topic", "partition"]), _show(["member_id", "topic", "first", "step", "count"])
+    as_run = (F.col("code") != DUPLICATE) & F.lit(ownership.table == "owned_runs")
+    row = F.concat(F.lit(f"{ownership.table}: "), F.when(as_run, run).otherwise(partition))
+    return faults.select(*GROUP_KEY, "code", row.alias("row"), "rows")

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from spark_assign import changes
 from spark_assign.census import Census, take_census
 from spark_assign.errors import Fault, FleetError
-from spark_assign.runs import compress, expand
+from spark_assign.ownership import compress
+from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
@@ -211,26 +212,14 @@ class Fleet:
     def claims(self) -> DataFrame | None:
         """Ownership in its compact form, of living members (`departed` false) and of those that left (true).
 
+        What the living own is as the census has read it, so that the rows of faulty groups may be missing.
+
         Columns: cluster, group_id, member_id, topic, first, step, count, departed. Null where nothing is owned.
         """
-        parts: list[DataFrame] = []
         columns = [*MEMBER_KEY, "topic", "first", "step", "count"]
-        if self.owned is not None:
-            as_runs = self.owned.select(
-                *MEMBER_KEY,
-                "topic",
-                F.col("partition").alias("first"),
-                F.lit(1).alias("step"),
-                F.lit(1).alias("count"),
-            )
-            parts.append(as_runs.select(*columns, F.lit(False).alias("departed")))
-        if self.owned_runs is not None:
-            parts.append(self.owned_runs.select(*columns, F.lit(False).alias("departed")))
-        if self.departed is not None:
-            parts.append(self.departed.select(*columns, F.lit(True).alias("departed")))
-        if not parts:
-            return None
-        claims = parts[0]
-        for part in parts[1:]:
-            claims = claims.unionByName(part)
-        return claims
+        ownership = self.census.ownership
+        living = None if ownership is None else ownership.runs.select(*columns, F.lit(False).alias("departed"))
+        if self.departed is None:
+            return living
+        left = self.departed.select(*columns, F.lit(True).alias("departed"))
+        return left if living is None else living.unionByName(left)

@@ -13,18 +13,11 @@ from pyspark.sql.functions import pandas_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import LongType
 
 from spark_assign.kernels.progressions import shared
-from spark_assign.runs import holds
 
 
-def overlap(*, by_rows: bool) -> Column:
-    """Of columns first, step, count and to_first, to_step, to_count: how many partitions are in both (bigint).
-
-    Args:
-        by_rows: whether all claims are single partitions; then no Python is needed.
-    """
+def overlap() -> Column:
+    """Of columns first, step, count and to_first, to_step, to_count: how many partitions are in both (bigint)."""
     names = ("first", "step", "count", "to_first", "to_step", "to_count")
-    if by_rows:
-        return holds(*(F.col(name) for name in ("first", "to_first", "to_step", "to_count"))).cast("long")
     counted = cast(Callable[..., Column], pandas_udf(_shared, LongType()))
     return counted(*(F.col(name).cast("long") for name in names))
 

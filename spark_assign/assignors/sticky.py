@@ -29,6 +29,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, Str
 
 from spark_assign.assignors.groups import Groups, Outcome
 from spark_assign.assignors.replica_racks import replica_racks
+from spark_assign.census import Census
 from spark_assign.kernels.sticky import plan_batch
 from spark_assign.kernels.sticky_rounds import rounds
 from spark_assign.kernels.sticky_table import (
@@ -46,6 +47,9 @@ from spark_assign.subscribers import CLASS_KEY
 
 ROWS_PER_TASK = 250_000
 """So many facts are handed to the kernel at once (a group is never parted), which bounds what a worker holds."""
+
+PARTITIONS_PER_ROW = 100
+"""A fact is about as much work as so many partitions that have to be dealt out."""
 
 KAFKA_FAILS = "kafka-fails"
 """Code of groups for which Kafka's class throws."""
@@ -139,8 +143,7 @@ def _follower(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Re
 
 def _whole_groups(groups: Groups, *, history: bool = False) -> DataFrame:
     """The facts, all of a group in one task; with `history` also those that only matter to what is counted."""
-    tasks = -(-_size(groups) // ROWS_PER_TASK)
-    return _gather(groups, history).repartition(max(1, tasks), *GROUP_KEY)
+    return _gather(groups, history).repartition(_tasks(groups.census), *GROUP_KEY)
 
 
 def _gather(groups: Groups, history: bool) -> DataFrame:
@@ -173,16 +176,11 @@ def _gather(groups: Groups, history: bool) -> DataFrame:
     if census.partial_classes:
         asked = groups.members.join(topics.select(*CLASS_KEY).distinct(), CLASS_KEY, "left_semi")
         facts.append(_fact(asked, CLASS, member_id=F.col("member_id"), **named_class))
-    names = {"member_id": F.col("member_id"), "topic": F.col("topic")}
-    if fleet.owned is not None:
-        one = F.lit(1)
-        facts.append(_fact(groups.only(fleet.owned), OWNED, **names, first=F.col("partition"), step=one, count=one))
-    if fleet.owned_runs is not None:
-        numbers = {name: F.col(name) for name in ("first", "step", "count")}
-        facts.append(_fact(groups.only(fleet.owned_runs), OWNED, **names, **numbers))
+    run = {name: F.col(name) for name in ("topic", "first", "step", "count")}
+    if census.ownership is not None:
+        facts.append(_fact(groups.only(census.ownership.runs), OWNED, member_id=F.col("member_id"), **run))
     if history and fleet.departed is not None:
-        numbers = {name: F.col(name) for name in ("first", "step", "count")}
-        facts.append(_fact(groups.only(fleet.departed), LEFT, topic=F.col("topic"), **numbers))
+        facts.append(_fact(groups.only(fleet.departed), LEFT, **run))
     return reduce(DataFrame.unionByName, [_padded(each, bool(named_class), bool(layout)) for each in facts])
 
 
@@ -204,10 +202,7 @@ def _padded(facts: DataFrame, with_classes: bool, with_racks: bool) -> DataFrame
     return facts.select(*GROUP_KEY, "kind", *present)
 
 
-def _size(groups: Groups) -> int:
-    """About how many facts there are."""
-    census, fleet = groups.census, groups.fleet
-    size = census.all_members + census.group_topics
-    if fleet.owned_runs is not None:
-        return size + fleet.owned_runs.count()
-    return size + (census.partitions if fleet.owned is not None else 0)
+def _tasks(census: Census) -> int:
+    """In how many tasks the kernel does its work."""
+    facts = census.all_members + census.group_topics + census.owned_runs
+    return max(1, -(-(facts + census.partitions // PARTITIONS_PER_ROW) // ROWS_PER_TASK))

@@ -6,8 +6,10 @@ import random
 from collections import defaultdict
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from spark_assign.kernels.ownership import DUPLICATE, KEY, RUN, WORDS, crossing, merge
 from spark_assign.kernels.progressions import shared
 from spark_assign.kernels.rack_range import lay_with_racks
 from spark_assign.kernels.ring import first_in_line
@@ -115,3 +117,54 @@ def test_runs_hold_what_the_owners_hold() -> None:
         assert (back == np.where(owner < 0, -1, owner)).all()
         if style != "random":
             assert len(key) == len(set(owner.tolist()))
+
+
+def _blocks(rows: list[tuple[str, ...]], partitions: list[int]) -> pa.Table:
+    """Owned rows as `kernels.ownership` has them, in any order."""
+    blocks: dict[tuple[object, ...], list[int]] = defaultdict(lambda: [0] * (len(WORDS) + 1))
+    for key, partition in zip(rows, partitions, strict=True):
+        block = blocks[(*key, partition >> 9)]
+        block[(partition >> 6) & 7] |= 1 << (partition & 63)
+        block[-1] += 1
+    named = sorted(blocks.items(), key=lambda each: str(each[1]))
+    columns = [pa.array([key[at] for key, _ in named], pa.string()) for at in range(len(KEY))]
+    words = np.array([block for _, block in named], np.uint64).astype(np.int64).T
+    block = pa.array([key[-1] for key, _ in named], pa.int32())
+    return pa.table([*columns, block, *(pa.array(word) for word in words)], [*KEY, "block", *WORDS, "rows"])
+
+
+def test_rows_become_runs_without_loss() -> None:
+    """Every row is in one run, whatever it is next to; rows that stand twice are counted beside."""
+    draw = random.Random(11)
+    for most in (20, 3_000, 2**31 - 1) * 30:
+        size = draw.randrange(1, 80)
+        rows = [("c", draw.choice("gh"), draw.choice("mno"), draw.choice("tu")) for _ in range(size)]
+        partitions = [draw.randint(0, most) for _ in range(size)]
+        judged = merge(_blocks(rows, partitions)).to_pylist()
+        runs = [run for run in judged if run["code"] is None]
+        found = [
+            (*(run[name] for name in KEY), run["first"] + at * run["step"])
+            for run in runs
+            for at in range(run["count"])
+        ]
+        owned = {(*key, partition) for key, partition in zip(rows, partitions, strict=True)}
+        assert sorted(found) == sorted(owned)
+        assert sum(each["rows"] for each in judged if each["code"] == DUPLICATE) == size - len(owned)
+
+
+def test_runs_that_may_meet_are_found() -> None:
+    """One begins before another of the same pair has ended."""
+    draw = random.Random(12)
+    for _ in range(300):
+        runs = [
+            (draw.randrange(-2, 2), draw.randrange(12), draw.randrange(1, 5), draw.randrange(1, 5))
+            for _ in range(draw.randrange(10))
+        ]
+        table = pa.table([pa.array([run[at] for run in runs], pa.int64()) for at in range(4)], ["pair", *RUN])
+        crossed = {
+            pair
+            for at, (pair, first, step, count) in enumerate(runs)
+            for other, (same, begin, _, _) in enumerate(runs)
+            if at != other and pair == same and first <= begin <= first + step * (count - 1)
+        }
+        assert crossing(table)["pair"].to_pylist() == sorted(crossed)
