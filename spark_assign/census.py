@@ -7,15 +7,16 @@ which is then rejected. Any other faulty row belongs to the fleet, and no plan c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
-from spark_assign.faults import find_group_faults, raise_table_faults
+from spark_assign.faults import find_group_faults, find_table_faults, raise_table_faults
 from spark_assign.ownership import Ownership, read_ownership
 from spark_assign.subscribers import (
     class_members,
@@ -89,11 +90,12 @@ def take_census(fleet: Fleet) -> Census:
         FleetError: the fleet is empty, or rows that belong to no group are faulty. Lists everything found.
     """
     ownership = read_ownership(fleet, _cached)
-    raise_table_faults(fleet, ownership)
     topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
-    sizes = _count(fleet, topics, partial, ownership)
+    looked = find_table_faults(fleet, ownership).unionByName(_sizes(fleet, topics, partial, ownership)).collect()
+    raise_table_faults([row for row in looked if row["problem"] is not None])
+    sizes = {row["table"]: row["rows"] for row in looked}
     if not sizes["all_members"]:
         problem = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem, "Give at least one member of one group")])
@@ -129,23 +131,26 @@ def _cached(table: DataFrame) -> DataFrame:
         return table
 
 
-def _count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> dict[str, int]:
+def _sizes(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> DataFrame:
+    """What is counted, a row each, in the shape of `find_table_faults`: table (the name), problem (null), rows."""
     row = F.count(F.lit(1))
-    racked = F.count(F.when(F.col("rack_id") != "", 1))
-    counts = (
-        fleet.members.agg(row.alias("all_members"), racked.alias("racked_members"))
-        .crossJoin(
-            topics.agg(
-                F.count("partitions").alias("group_topics"),
-                F.sum(F.col("partitions").cast("long")).alias("partitions"),
-            )
-        )
-        .crossJoin(partial.agg(row.alias("partial_classes"), F.sum("subscribers.number").alias("partial_subscribers")))
-    )
+    sizes = [
+        _named(fleet.members, all_members=row, racked_members=F.count(F.when(F.col("rack_id") != "", 1))),
+        _named(topics, group_topics=F.count("partitions"), partitions=F.sum(F.col("partitions").cast("long"))),
+        _named(partial, partial_classes=row, partial_subscribers=F.sum("subscribers.number")),
+    ]
     if ownership is not None:
-        counts = counts.crossJoin(ownership.runs.agg(row.alias("owned_runs")))
-        counts = counts.crossJoin(ownership.repeated.agg(row.alias("repeated")))
-    return {name: size or 0 for name, size in counts.collect()[0].asDict().items()}  # one row
+        sizes.append(_named(ownership.runs, owned_runs=row))
+        sizes.append(_named(ownership.repeated, repeated=row))
+    return reduce(DataFrame.unionByName, sizes)
+
+
+def _named(rows: DataFrame, **sizes: Column) -> DataFrame:
+    counted = rows.agg(F.array(*(F.coalesce(size, F.lit(0)).cast("long") for size in sizes.values())).alias("sizes"))
+    each = F.posexplode("sizes").alias("at", "rows")
+    nothing = F.lit(None).cast("string")
+    table = F.array(*(F.lit(name) for name in sizes))[F.col("at")]
+    return counted.select(each).select(table.alias("table"), nothing.alias("problem"), "rows", nothing.alias("example"))
 
 
 def _held(rejected: DataFrame) -> tuple[DataFrame, int]:

@@ -7,10 +7,11 @@ subscriptions) is no fault.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
@@ -40,19 +41,15 @@ _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group in which every key stands once."""
 
 
-def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
-    """Look for faulty rows that belong to no group.
-
-    Raises:
-        FleetError: listing every kind of fault with its number of rows and one of them.
-    """
+def find_table_faults(fleet: Fleet, ownership: Ownership | None) -> DataFrame:
+    """Faulty rows that belong to no group: table, problem, rows (how many), example; a row per table and problem."""
     tables = {table: getattr(fleet, table) for table in _KEYS if getattr(fleet, table) is not None}
     tables = {table: rows.withColumn("rows", F.lit(1)) for table, rows in tables.items()}
     if ownership is not None:
         tables[ownership.table] = ownership.faults
     rows = [_table_rows(table, rows) for table, rows in tables.items()]
     problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
-    found = (
+    return (
         reduce(DataFrame.unionByName, rows)
         .groupBy("table", "key", "problem")
         .agg(F.sum("rows").alias("rows"))
@@ -60,8 +57,15 @@ def raise_table_faults(fleet: Fleet, ownership: Ownership | None) -> None:
         .where(F.col("problem").isNotNull())
         .groupBy("table", "problem")
         .agg(F.sum("rows").alias("rows"), F.min("key").alias("example"))
-        .collect()  # at most a row per table and problem
     )
+
+
+def raise_table_faults(found: Sequence[Row]) -> None:
+    """Raise what `find_table_faults` has found, if anything.
+
+    Raises:
+        FleetError: listing every kind of fault with its number of rows and one of them.
+    """
     if found:
         faults = [_table_fault(row["table"], row["problem"], row["rows"], row["example"]) for row in found]
         raise FleetError(sorted(faults, key=str))

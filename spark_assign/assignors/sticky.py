@@ -143,10 +143,11 @@ def _follower(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Re
 
 def _whole_groups(groups: Groups, *, history: bool = False) -> DataFrame:
     """The facts, all of a group in one task; with `history` also those that only matter to what is counted."""
-    return _gather(groups, history).repartition(_tasks(groups.census), *GROUP_KEY)
+    return gather_facts(groups, history=history).repartition(_tasks(groups.census), *GROUP_KEY)
 
 
-def _gather(groups: Groups, history: bool) -> DataFrame:
+def gather_facts(groups: Groups, *, history: bool = False) -> DataFrame:
+    """All that the kernel is told of the groups, a row per fact (`kernels.sticky_table`); `history` as above."""
     fleet, census = groups.fleet, groups.census
     topics = groups.only(census.topics)
     facts = [

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_assign import plan
 from spark_assign.assignors.groups import Groups
-from spark_assign.assignors.sticky import _gather
+from spark_assign.assignors.sticky import gather_facts
 from spark_assign.kernels.sticky import plan_batch
 from spark_assign.kernels.sticky_table import read_sheet, write_decided
 from tests.benchmarks import fleets
@@ -86,7 +86,7 @@ def _compare(
 def _facts(bench: Bench, path: Path) -> pa.Table:
     """What a worker is handed of the group."""
     fleet = fleets.read(bench.spark, path)
-    facts = _gather(Groups(fleet, fleet.census)).toArrow()
+    facts = gather_facts(Groups(fleet, fleet.census)).toArrow()
     bench.forget()
     return facts
 

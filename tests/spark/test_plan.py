@@ -86,6 +86,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession, as_runs: bool) -> None:
         "moved": 1,
         "revoked": 5,
         "unassigned": 0,
+        "withheld": 0,
         "members_without_subscription": 1,
         "unknown_topics": 1,
         "owned_topic_gone": 1,

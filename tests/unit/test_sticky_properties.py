@@ -160,7 +160,7 @@ def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str) -> None
     """Ownership row by row or as runs, facts in any order: the same plan, refusals included."""
     seed = random_groups.seed()
     print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    rows = list(random_groups.groups(strategy, seed, small=400, mid_size=1))
+    rows = list(random_groups.groups(strategy, seed, small=200, mid_size=1))
     told = sticky_kernel.facts(rows)
     expected = sticky_kernel.decided(told, strategy)
     shuffled = np.random.default_rng(seed).permutation(len(told))
