@@ -66,6 +66,7 @@ def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
     assert planned.moves.where(F.col("reason") != "new").count() == 0
 
 
+@pytest.mark.once
 def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
     """Exceptions and impossible assignments reject the group; the detail names the assignor and the fault."""
     register("broken", Broken())

