@@ -6,7 +6,7 @@
 #   tests/run.sh --spark 4.0   the Spark tests on another Spark release, in an environment of its own
 #   tests/run.sh PART…         only these parts (names as in the summary)
 #
-# All recorded cases of Kafka's classes are planned by classic Spark, every eighth on Spark Connect and other releases.
+# Of the recorded cases of Kafka's classes every eighth is planned on Spark Connect and on other releases as well.
 # With CI=true a skipped test in tests/kafka counts as failed, and the Spark tests that touch most of what
 # changes between releases (golden vectors, kernels in workers, files and catalogs) run on 4.0 as well.
 set -uo pipefail
