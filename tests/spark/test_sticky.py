@@ -129,6 +129,7 @@ def test_what_kafka_refuses_is_rejected(cooperative: Plan) -> None:
     assert "CooperativeStickyAssignor throws here: IllegalStateException: No more unfilled" in row["detail"]
 
 
+@pytest.mark.once
 def test_explain_tells_the_numbers(cooperative: Plan) -> None:
     """What moves, with quota and rank; what stays; what cannot be told."""
     assert explain(cooperative, "grown", "t", 5) == (
