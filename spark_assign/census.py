@@ -6,6 +6,7 @@ which is then rejected. Any other faulty row belongs to the fleet, and no plan c
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -93,9 +94,9 @@ def take_census(fleet: Fleet) -> Census:
     topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
-    looked = find_table_faults(fleet, ownership).unionByName(_sizes(fleet, topics, partial, ownership)).collect()
+    looked = find_table_faults(fleet, ownership, beside=_to_count(fleet, topics, partial, ownership)).collect()
     raise_table_faults([row for row in looked if row["problem"] is not None])
-    sizes = {row["table"]: row["rows"] for row in looked}
+    sizes = Counter({row["table"]: row["rows"] or 0 for row in looked})
     if not sizes["all_members"]:
         problem = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem, "Give at least one member of one group")])
@@ -114,7 +115,7 @@ def take_census(fleet: Fleet) -> Census:
         partitions=sizes["partitions"],
         partial_classes=sizes["partial_classes"],
         partial_subscribers=sizes["partial_subscribers"],
-        owned_runs=sizes.get("owned_runs", 0),
+        owned_runs=sizes["owned_runs"],
         rejected_groups=rejected_groups,
         topics=topics,
         members=members,
@@ -131,26 +132,23 @@ def _cached(table: DataFrame) -> DataFrame:
         return table
 
 
-def _sizes(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> DataFrame:
-    """What is counted, a row each, in the shape of `find_table_faults`: table (the name), problem (null), rows."""
-    row = F.count(F.lit(1))
-    sizes = [
-        _named(fleet.members, all_members=row, racked_members=F.count(F.when(F.col("rack_id") != "", 1))),
-        _named(topics, group_topics=F.count("partitions"), partitions=F.sum(F.col("partitions").cast("long"))),
-        _named(partial, partial_classes=row, partial_subscribers=F.sum("subscribers.number")),
+def _to_count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> DataFrame:
+    """What adds up to the sizes: name, rows. (One sum over all is one stage, not one for each.)"""
+    one = F.lit(1)
+    counted = [
+        _named(fleet.members, all_members=one, racked_members=(F.col("rack_id") != "").cast("long")),
+        _named(topics, group_topics=F.col("partitions").isNotNull().cast("long"), partitions=F.col("partitions")),
+        _named(partial, partial_classes=one, partial_subscribers=F.col("subscribers.number")),
     ]
     if ownership is not None:
-        sizes.append(_named(ownership.runs, owned_runs=row))
-        sizes.append(_named(ownership.repeated, repeated=row))
-    return reduce(DataFrame.unionByName, sizes)
+        counted.append(_named(ownership.runs, owned_runs=one))
+        counted.append(_named(ownership.repeated, repeated=one))
+    return reduce(DataFrame.unionByName, counted)
 
 
-def _named(rows: DataFrame, **sizes: Column) -> DataFrame:
-    counted = rows.agg(F.array(*(F.coalesce(size, F.lit(0)).cast("long") for size in sizes.values())).alias("sizes"))
-    each = F.posexplode("sizes").alias("at", "rows")
-    nothing = F.lit(None).cast("string")
-    table = F.array(*(F.lit(name) for name in sizes))[F.col("at")]
-    return counted.select(each).select(table.alias("table"), nothing.alias("problem"), "rows", nothing.alias("example"))
+def _named(rows: DataFrame, **numbers: Column) -> DataFrame:
+    each = (F.struct(F.lit(name).alias("name"), number.cast("long").alias("rows")) for name, number in numbers.items())
+    return rows.select(F.inline(F.array(*each)))
 
 
 def _held(rejected: DataFrame) -> tuple[DataFrame, int]:

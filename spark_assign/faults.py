@@ -41,8 +41,18 @@ _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group in which every key stands once."""
 
 
-def find_table_faults(fleet: Fleet, ownership: Ownership | None) -> DataFrame:
-    """Faulty rows that belong to no group: table, problem, rows (how many), example; a row per table and problem."""
+def find_table_faults(fleet: Fleet, ownership: Ownership | None, *, beside: DataFrame) -> DataFrame:
+    """Faulty rows that belong to no group.
+
+    Args:
+        fleet: the fleet.
+        ownership: what its members own, or null if it does not say.
+        beside: name, rows: what is to be added up in the same go.
+
+    Returns:
+        table, problem, rows (how many), example; a row per table and problem. Of `beside` a row per name, which stands
+        in `table`, with the sum in `rows`; its problem is null.
+    """
     tables = {table: getattr(fleet, table) for table in _KEYS if getattr(fleet, table) is not None}
     tables = {table: rows.withColumn("rows", F.lit(1)) for table, rows in tables.items()}
     if ownership is not None:
@@ -55,6 +65,7 @@ def find_table_faults(fleet: Fleet, ownership: Ownership | None) -> DataFrame:
         .agg(F.sum("rows").alias("rows"))
         .withColumn("problem", problem)
         .where(F.col("problem").isNotNull())
+        .unionByName(beside.withColumnRenamed("name", "table"), allowMissingColumns=True)
         .groupBy("table", "problem")
         .agg(F.sum("rows").alias("rows"), F.min("key").alias("example"))
     )
