@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.assignors.groups import Groups
@@ -52,7 +52,7 @@ class Claims:
 
         Beside the claims' columns: `partitions` of the topic (null: it is gone); `below`, how many of the run's
         partitions exist; `assigned`, how many of the topic's are (null: none); `awkward`, whether the run cannot be
-        counted as a whole, since others cross it or its topic is assigned in part.
+        counted as a whole: others cross it, its topic is assigned in part, or it goes on beyond its topic's end.
         """
         claims = self.fleet.claims()
         assert claims is not None
@@ -65,10 +65,16 @@ class Claims:
             .join(self.fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"], "left")
             .join(self._assigned(), _TOPIC_KEY, "left")
             .withColumn("below", F.when(F.col("partitions").isNull(), 0).otherwise(below).cast("int"))
-            .withColumn("awkward", F.col("crossing") | partly)
+            .withColumn("awkward", F.col("crossing") | partly | self._astray())
             .drop("crossing")
         )
         return self.fleet.census.keep(runs)
+
+    def _astray(self) -> Column:
+        """Whether a run goes on beyond its topic's end while sticky assignors may give such partitions away, too."""
+        if self.plan.complete:
+            return F.lit(False)
+        return F.coalesce(F.col("below") < F.col("count"), F.lit(False)) & F.col("partitions").isNotNull()
 
     def _assigned(self) -> DataFrame:
         """Per group and topic: how many of its partitions are `assigned`; topics without any are left out."""

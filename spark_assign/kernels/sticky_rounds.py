@@ -3,8 +3,8 @@
 After a round every member has what was not withheld and gives up the rest. Who gave something up joins again, all with
 the next generation, and another round follows; a round in which nobody gives anything up is the last.
 
-Nothing is compared partition by partition, since every existing partition that some member claims is either kept or
-withheld: kept = claimed by somebody - withheld.
+Hardly anything is compared partition by partition: where claims neither meet nor name partitions that do not exist,
+whatever is claimed is either kept or withheld.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky import Batch, plan_batch, take_groups
 from spark_assign.kernels.sticky_claims import KEY_BITS, Runs, crossing_topics
+from spark_assign.kernels.sticky_groups import Groups
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -58,26 +59,20 @@ def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[
     name = np.arange(batch.groups.number)
     for number in range(1, limit + 1):
         decided = plan_batch(batch)
-        assigned = decided.runs.where(~decided.withheld)
-        withheld = decided.runs.where(decided.withheld)
         groups = batch.groups
-        by_group = groups.topic_group
-        sizes = np.bincount(by_group, groups.partitions, groups.number).astype(np.int64)
-        given = np.bincount(by_group[assigned.topic], assigned.count, groups.number).astype(np.int64)
-        waiting = np.bincount(by_group[withheld.topic], withheld.count, groups.number).astype(np.int64)
-        kept = _distinct(batch, batch.claims) - waiting
-        had_owner = _distinct(batch, batch.claims.joined(departed))
-        revoked = claimed - kept
+        assigned, withheld = decided.runs.where(~decided.withheld), decided.runs.where(decided.withheld)
+        given = _by_group(groups, assigned.topic, assigned.count)
+        fate = _fate(batch, departed, assigned, withheld)
+        revoked = claimed - fate.kept
         planned = np.ones(groups.number, bool)
         planned[list(decided.refused)] = False
-        moved = had_owner - kept - _given_back(batch, withheld)
         yield Round(
             number,
             name[planned],
             assigned=given[planned],
             revoked=revoked[planned],
-            moved=moved[planned],
-            unowned=(sizes - given)[planned],
+            moved=(fate.still_there - fate.kept - fate.given_back)[planned],
+            unowned=(_by_group(groups, np.arange(len(groups.partitions)), groups.partitions) - given)[planned],
             stable=(revoked == 0)[planned],
         )
         again = planned & (revoked > 0)
@@ -89,26 +84,53 @@ def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[
         departed = assigned.where(np.zeros(len(assigned), bool))
 
 
-def _distinct(batch: Batch, claims: Runs) -> Ints:
-    """Of each group how many existing partitions are claimed, however often."""
-    size = batch.groups.partitions[claims.topic]
-    below = np.clip(-(-(size - claims.first) // claims.step), 0, claims.count)
-    crossing = np.isin(claims.topic, crossing_topics(claims))
-    rows = claims.where(crossing).rows()
-    keys = np.unique(rows.keys[rows.first < batch.groups.partitions[rows.topic]])
-    topic = np.append(claims.topic[~crossing], keys >> KEY_BITS)
-    number = np.append(below[~crossing], np.ones(len(keys), np.int64))
-    return np.bincount(batch.groups.topic_group[topic], number, batch.groups.number).astype(np.int64)
+@dataclass(frozen=True)
+class _Fate:
+    """What becomes of what was owned, in partitions of each group.
+
+    Attributes:
+        kept: stays with its claimer.
+        given_back: is withheld from a member that claims it itself; others claim it too.
+        still_there: was owned by anybody, and has an owner now or in the next round.
+    """
+
+    kept: Ints
+    given_back: Ints
+    still_there: Ints
 
 
-def _given_back(batch: Batch, withheld: Runs) -> Ints:
-    """Of each group how many partitions are withheld from a member that claims them itself; others claim them too."""
-    crossing = crossing_topics(batch.claims)
-    waits = withheld.where(np.isin(withheld.topic, crossing)).rows()
-    claims = batch.claims.where(np.isin(batch.claims.topic, crossing)).rows()
-    both = np.append(waits.keys, claims.keys), np.append(waits.member, claims.member)
-    order = np.lexsort((both[1], both[0]))
-    key, member = both[0][order], both[1][order]
-    again = ~first_of_each(key) & ~first_of_each(member)
-    topic = key[again] >> KEY_BITS
-    return np.bincount(batch.groups.topic_group[topic], minlength=batch.groups.number)
+def _fate(batch: Batch, departed: Runs, assigned: Runs, withheld: Runs) -> _Fate:
+    groups, claims = batch.groups, batch.claims
+    owned = claims.joined(departed)
+    astray = np.zeros(groups.number, bool)
+    astray[groups.topic_group[owned.topic[owned.last >= groups.partitions[owned.topic]]]] = True
+    one_by_one = astray[groups.topic_group]
+    one_by_one[crossing_topics(owned)] = True
+
+    def whole(runs: Runs) -> Ints:
+        some = runs.where(~one_by_one[runs.topic])
+        return _by_group(groups, some.topic, some.count)
+
+    def rows(runs: Runs) -> Runs:
+        return runs.where(one_by_one[runs.topic]).rows()
+
+    claimed, has, waits = rows(claims), rows(assigned), rows(withheld)
+    there = np.intersect1d(rows(owned).keys, has.joined(waits).keys) >> KEY_BITS
+    return _Fate(
+        kept=whole(claims) - whole(withheld) + _in_both(groups, claimed, has),
+        given_back=_in_both(groups, claimed, waits),
+        still_there=whole(owned) + _by_group(groups, there, np.ones(len(there), np.int64)),
+    )
+
+
+def _by_group(groups: Groups, topic: Ints, number: Ints) -> Ints:
+    return np.bincount(groups.topic_group[topic], number, groups.number).astype(np.int64)
+
+
+def _in_both(groups: Groups, claimed: Runs, rows: Runs) -> Ints:
+    """Of each group how many partitions have the same member in both."""
+    key, member = np.append(claimed.keys, rows.keys), np.append(claimed.member, rows.member)
+    order = np.lexsort((member, key))
+    again = ~first_of_each(key[order]) & ~first_of_each(member[order])
+    topic = key[order][again] >> KEY_BITS
+    return _by_group(groups, topic, np.ones(len(topic), np.int64))
