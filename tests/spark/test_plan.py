@@ -43,6 +43,7 @@ def _odd_fleet(spark: SparkSession) -> Fleet:
     )
 
 
+@pytest.mark.once
 def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
     """m1 gets t0, t1, u0, u1 and m2 gets t2, t3."""
     planned = plan(_odd_fleet(spark), "range")
@@ -223,6 +224,7 @@ def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.once
 def test_all_tables_have_their_columns(spark: SparkSession) -> None:
     """Names, order and types as the schemas say."""
     planned: Plan = plan(_odd_fleet(spark), "range")
