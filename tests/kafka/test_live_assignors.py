@@ -35,7 +35,7 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
     """Groups of every kind in one Spark call; the seed is printed on failure."""
     seed = random_groups.seed()
     small = 100 if assignor in random_groups.STICKY else 200
-    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=small), kafka_jars)
+    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=small, mid_size=1), kafka_jars)
     planned = plan(tables.fleet_of(spark, rows), assignor)
     rejected = {row["cluster"]: row["code"] for row in planned.rejected.collect()}
     _assert_same(rows, tables.planned_sets(planned.assignments), rejected, seed)
@@ -49,7 +49,7 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
 def test_thousands_of_groups_with_owners(kafka_jars: str, assignor: str) -> None:
     """Claims of members old and new, in conflict or out of date; where Kafka throws, the kernels name the exception."""
     seed = random_groups.seed()
-    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=1_500, mid_size=2), kafka_jars)
+    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=1_500, mid_size=0), kafka_jars)
     answer = sticky_kernel.planned(rows, assignor)
     _assert_same(rows, answer.sets, answer.refused, seed)
     thrown = {row["case"]: row["error"].rpartition(".")[2] for row in rows if row["expect"] is None}
