@@ -94,7 +94,8 @@ def take_census(fleet: Fleet) -> Census:
     topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
-    looked = find_table_faults(fleet, ownership, beside=_to_count(fleet, topics, partial, ownership)).collect()
+    to_count = _to_count(fleet, topics, partial, ownership)
+    looked = find_table_faults(fleet, ownership, beside=to_count).collect()  # a row per kind of fault and per size
     raise_table_faults([row for row in looked if row["problem"] is not None])
     sizes = Counter({row["table"]: row["rows"] or 0 for row in looked})
     if not sizes["all_members"]:

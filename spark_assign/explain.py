@@ -58,7 +58,7 @@ def _cluster_of(plan: Plan, group_id: str, cluster: str | None) -> str:
         return str(found[0])
     if found:
         raise SourceError(f"group {group_id} is in several clusters: {', '.join(found)}. Say which")
-    rejected = plan.rejected.where(asked).limit(1).collect()
+    rejected = plan.rejected.where(asked).limit(1).collect()  # one row
     why = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
     raise SourceError(f"group {group_id} is not planned{why}")
 
@@ -106,10 +106,11 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int)
         wanted.append(_fact("rank", mine, member, upto))
         wanted.append(_fact("claimed by", mine.where(here), member, one))
     numbers: dict[str, dict[str | None, int]] = {}
-    for row in reduce(DataFrame.unionByName, wanted).collect():
+    for row in reduce(DataFrame.unionByName, wanted).collect():  # at most seven rows per member of the one group
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
-    moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id").collect()
-    return _Facts(moves, numbers)
+    moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id")
+    rows = moves.collect()  # a row per claimer of the one partition
+    return _Facts(rows, numbers)
 
 
 def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFrame:

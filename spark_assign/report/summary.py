@@ -24,7 +24,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     totals = metrics.agg(
         F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)
-    ).collect()[0]
+    ).collect()[0]  # one row of sums
     refused = stored.manifest.rows["rejected"]
     waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [

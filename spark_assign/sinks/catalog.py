@@ -85,7 +85,8 @@ class CatalogTarget:
             compare = "<" if older else "="
             self.spark.sql(f"DELETE FROM {name} WHERE run_id = '{run_id}' AND attempt {compare} '{attempt}'")
         except PySparkException:
-            found = self.spark.sql(f"SHOW PARTITIONS {name} PARTITION (run_id = '{run_id}')").collect()
+            of_run = self.spark.sql(f"SHOW PARTITIONS {name} PARTITION (run_id = '{run_id}')")
+            found = of_run.collect()  # a row per attempt at this run that has not been removed yet
             for row in found:
                 other = row[0].rpartition("attempt=")[2]
                 if other < attempt if older else other == attempt:

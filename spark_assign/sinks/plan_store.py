@@ -217,7 +217,7 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> list[An
         return []
     frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
     newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
-    return newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()
+    return newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row
 
 
 def _manifest(row: Any) -> Manifest:
@@ -248,7 +248,7 @@ def _count(tables: Mapping[str, DataFrame]) -> dict[str, int]:
         frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name).alias("name"), "rows")
         for name, frame in tables.items()
     ]
-    return {row["name"]: row["rows"] for row in reduce(DataFrame.union, counts).collect()}
+    return {row["name"]: row["rows"] for row in reduce(DataFrame.union, counts).collect()}  # a row per table
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:
