@@ -47,7 +47,8 @@ class Ownership:
         faults: the same columns, code, and rows, how many have the fault. A fault of `owned` has its partition in
             `first`. Rows without cluster or group_id are among them.
         named: cluster, group_id, member_id of whoever owns anything, faulty rows included; not once each.
-        repeated: pair, the hash of a member's topic (KEY) of which some partition may be owned twice.
+        repeated: pair, the hash of a member's topic (KEY) of which some partition may be owned twice: a row says so, or
+            it has several runs.
         kept: what can be kept over several queries, null if that is nothing.
     """
 
@@ -61,17 +62,20 @@ class Ownership:
     def with_repeated(self, fleet: Fleet) -> Ownership:
         """The same with a fault for every partition that a member owns twice, after another look at `repeated`."""
         if fleet.owned is not None:
-            suspects = self._suspects(fleet.owned)
+            suspects = _of_pairs(fleet.owned, self.repeated)
         else:
-            suspects = expand(self._suspects(self.runs.where(_run_fault().isNull())))
+            several = _of_pairs(self.runs.where(_is_sound()), self.repeated)
+            pairs = several.select(_pair().alias("pair"), *RUN).repartition("pair")  # names stay where they are
+            suspects = expand(_of_pairs(several, pairs.mapInArrow(_pass(crossing), "pair long")))
         twice = suspects.groupBy(*KEY, "partition").count().where(F.col("count") > 1)
         one = F.lit(1)
         numbers = {"first": F.col("partition"), "step": one, "count": one, "rows": one.cast("long")}
         named = (value.alias(name) for name, value in numbers.items())
         return replace(self, faults=self.faults.unionByName(twice.select(*KEY, *named, F.lit(DUPLICATE).alias("code"))))
 
-    def _suspects(self, rows: DataFrame) -> DataFrame:
-        return rows.withColumn("pair", _pair()).join(self.repeated.distinct(), "pair", "left_semi").drop("pair")
+
+def _of_pairs(rows: DataFrame, pairs: DataFrame) -> DataFrame:
+    return rows.withColumn("pair", _pair()).join(pairs, "pair", "left_semi").drop("pair")
 
 
 def read_ownership(fleet: Fleet, keep: Callable[[DataFrame], DataFrame]) -> Ownership | None:
@@ -100,19 +104,22 @@ def _of_rows(judged: DataFrame) -> Ownership:
 
 def _of_runs(given: DataFrame) -> Ownership:
     judged = given.withColumn("rows", F.lit(1).cast("long")).withColumn("code", _run_fault())
-    sound = given.where(_run_fault().isNull() & (F.col("count") > 0))
-    pairs = sound.select(_pair().alias("pair"), *RUN).repartition("pair")  # names stay where they are
+    runs_of_pair = given.where(_is_sound()).groupBy(_pair().alias("pair")).count()
     return Ownership(
         "owned_runs",
         runs=given,
         faults=judged.where(F.col("code").isNotNull()),
         named=given.select(*MEMBER_KEY),
-        repeated=pairs.mapInArrow(_pass(crossing), "pair long"),
+        repeated=runs_of_pair.where(F.col("count") > 1).select("pair"),
     )
 
 
 def _pair() -> Column:
     return F.xxhash64(*KEY)
+
+
+def _is_sound() -> Column:
+    return _run_fault().isNull() & (F.col("count") > 0)
 
 
 def _run_fault() -> Column:

@@ -60,3 +60,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name, rows in lines.items():
         (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
     return str(folder)
+
+
+PLAN = ("plan", "--run-id", "r", "--fail-on", "rejected", "--assign", "pay*=roundrobin", "--tables", "assignments")
+"""What is planned twice, here and on a cluster."""
+
+
+@pytest.fixture(scope="session")
+def planned_here(
+    submit: Submit, fleet: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """The finished process of PLAN, called from a folder that holds `fleet`, and the folder it wrote to."""
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "fleet").symlink_to(fleet)
+    (folder / "out").mkdir()
+    return submit(*PLAN, "--fleet", "fleet", "--output", "out", cwd=str(folder)), folder / "out"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign import Fleet
 from spark_assign.schemas import INPUT_TABLES
+from tests.frames import dataframe
 from tests.golden.vectors import Row, Sets
 
 GROUP_ID = "group"
@@ -57,14 +56,7 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     for row in rows:
         for name, lines in table_rows(row).items():
             tables[name] += lines
-    return Fleet(**{name: _dataframe(spark, name, lines) for name, lines in tables.items()})
-
-
-def _dataframe(spark: SparkSession, name: str, lines: list[tuple[Any, ...]]) -> DataFrame:
-    schema = to_arrow_schema(INPUT_TABLES[name])
-    columns = list(zip(*lines, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), INPUT_TABLES[name])
+    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
 
 
 def planned_sets(assignments: DataFrame) -> Sets:

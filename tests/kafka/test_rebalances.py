@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet, plan
 from spark_assign.schemas import INPUT_TABLES
 from spark_assign.sources.kafka import snapshot
+from tests.frames import dataframe
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
@@ -129,7 +130,7 @@ def _fleet(spark: SparkSession, tables: Tables, owned: list[Row], generation: in
     rows = tables | {"members": members, "owned_runs": owned}
     return Fleet(
         **{
-            name: spark.createDataFrame([tuple(row[field] for field in schema.names) for row in rows[name]], schema)
+            name: dataframe(spark, schema, [tuple(row[field] for field in schema.names) for row in rows[name]])
             for name, schema in INPUT_TABLES.items()
             if name in rows
         }

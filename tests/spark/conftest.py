@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
+from tests.spark.fleets import fleet
 
 
 @pytest.fixture
@@ -19,16 +20,12 @@ def small_fleet(spark: SparkSession) -> Callable[..., Fleet]:
         subscriptions = [(*member, "orders") for member in members]
         if bad_group:
             members += [("c", "twice", "m"), ("c", "twice", "m")]
-        return Fleet(
-            topics=spark.createDataFrame([("c", "orders", orders)], "cluster string, topic string, partitions int"),
-            members=spark.createDataFrame(members, "cluster string, group_id string, member_id string"),
-            subscriptions=spark.createDataFrame(
-                subscriptions, "cluster string, group_id string, member_id string, topic string"
-            ),
-            owned=spark.createDataFrame(
-                [("c", "g", "m2", "orders", 0)],
-                "cluster string, group_id string, member_id string, topic string, partition int",
-            ),
+        return fleet(
+            spark,
+            topics=[("c", "orders", orders)],
+            members=members,
+            subscriptions=subscriptions,
+            owned=[("c", "g", "m2", "orders", 0)],
         )
 
     return make

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign import Fleet
 from spark_assign.schemas import INPUT_TABLES
+from tests.frames import dataframe
 
 Row = Sequence[Any]
 
@@ -19,7 +20,7 @@ def table(spark: SparkSession, name: str, rows: Iterable[Row], *more: StructFiel
     fields = [StructField(field.name, field.dataType) for field in INPUT_TABLES[name].fields]
     width = len(fields)
     padded = [(*row[:width], *[None] * (width - len(row[:width])), *row[width:]) for row in rows]
-    return spark.createDataFrame(padded, StructType([*fields, *more]))
+    return dataframe(spark, StructType([*fields, *more]), padded)
 
 
 def fleet(spark: SparkSession, **rows: Iterable[Row]) -> Fleet:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet, FleetError, Plan, UnknownAssignorError, plan
 from spark_assign.assignors import deal
 from spark_assign.schemas import PLAN_TABLES
+from tests.frames import dataframe
 from tests.golden import tables
 from tests.kafka import random_groups
 from tests.spark.fleets import fleet, group, table, tuples
@@ -180,7 +181,7 @@ def _shuffled(df: DataFrame | None) -> DataFrame | None:
         return None
     rows = df.collect()
     random.shuffle(rows)
-    return df.sparkSession.createDataFrame(rows, df.schema).repartition(7)
+    return dataframe(df.sparkSession, df.schema, rows).repartition(7)
 
 
 @pytest.mark.once

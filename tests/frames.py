@@ -1,0 +1,19 @@
+"""Small DataFrames for the tests, from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+
+def dataframe(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]]) -> DataFrame:
+    """By way of Arrow: rows that a session is given as Python objects go through Python workers in every query."""
+    arrow = to_arrow_schema(schema)
+    columns = list(zip(*rows, strict=True)) or [()] * len(arrow)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), schema)
