@@ -55,7 +55,7 @@ def snapshot(
         progress: told in a line what has been read so far.
 
     Raises:
-        SourceError: no cluster could be read. One among others that cannot is a row of `undescribed`.
+        SourceError: no cluster could be read. One among others that cannot is a row of `unreadable`.
     """
     settings = http or HttpSettings()
 
@@ -65,8 +65,7 @@ def snapshot(
             view = connect_rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
         except SourceError as error:
-            progress(f"{target.name}: {error}")
-            rows.add("undescribed", target.name, error=str(error))
+            rows.add("unreadable", target.name, error=str(error))
             return rows
         _add(rows, target, view, group, protocol, max_delay_ms)
         progress(f"{target.name}: {len(view.connectors)} connectors, {len(rows.rows['workers'])} workers")
@@ -77,7 +76,7 @@ def snapshot(
         for rows in pool.map(one, clusters):
             found.extend(rows)
     if not found.rows["clusters"]:
-        raise SourceError("\n".join(row["error"] for row in found.rows["undescribed"]))
+        raise SourceError("\n".join(row["error"] for row in found.rows["unreadable"]))
     _check_each_once(found)
     source = {
         "kind": "connect",
@@ -239,4 +238,4 @@ def _check_each_once(found: ConnectRows) -> None:
 
 def problems(snapshot: Snapshot) -> Mapping[str, str]:
     """Clusters that could not be read, with the reason."""
-    return {row["connect_cluster"]: row["error"] for row in snapshot.tables["undescribed"].to_pylist()}
+    return {row["connect_cluster"]: row["error"] for row in snapshot.tables["unreadable"].to_pylist()}

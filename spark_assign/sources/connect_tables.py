@@ -54,7 +54,7 @@ TABLES: dict[str, pa.Schema] = {
             ("members", pa.list_(pa.string())),
             ("successive_revoking_rebalances", pa.int32()),
         ],
-        "undescribed": [("error", pa.string())],
+        "unreadable": [("error", pa.string())],
     }.items()
 }
 

@@ -75,6 +75,9 @@ def report(said: WorkerState, told: Assignment | None) -> tuple[tuple[str, ...],
     WorkerCoordinator.onJoinComplete: what it was told, then what it had and was not told to stop. What it had is in
     the metadata of its last join. In an eager group a worker runs what it was told and reports nothing at all; here it
     is what it runs.
+
+    The order is exact where nothing was revoked. A worker's own list is not yet grouped by connector, and revoking the
+    first task of a connector can move the others behind the next connector; its metadata does not show that.
     """
     had = said.running
     connectors = list(told.connectors) if told else []

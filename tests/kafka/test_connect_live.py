@@ -137,7 +137,7 @@ def test_idle_workers_are_there(story: Story) -> None:
     assert len(story.idle["workers"]) == 3
     assert cluster["leader"] in _rest_ids(story.idle)
     assert (cluster["protocol"], cluster["group_id"], cluster["version"]) == ("sessioned", GROUP, "4.1.2")
-    assert story.idle["reported"] == story.idle["connectors"] == story.idle["undescribed"] == []
+    assert story.idle["reported"] == story.idle["connectors"] == story.idle["unreadable"] == []
 
 
 @pytest.mark.parametrize("moment", ["before", "joined", "left"])

@@ -68,7 +68,7 @@ def test_tables() -> None:
     ]
     columns = ("protocol", "generation_id", "last_completed_generation_id", "max_delay_ms", "leader", "version")
     assert _rows(tables, "clusters", *columns) == [("sessioned", 1, 0, 5, None, "4.1.2")]
-    assert tables["state"].num_rows == tables["undescribed"].num_rows == 0
+    assert tables["state"].num_rows == tables["unreadable"].num_rows == 0
 
 
 def test_three_requests_whatever_its_size() -> None:
@@ -269,12 +269,12 @@ def test_targets_that_make_no_sense(urls: list[str], workers: list[str], said: s
 
 
 def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row of `undescribed` and a line; the others are written. With none left, nothing is, and the code is 3."""
+    """A row of `unreadable` and a line; the others are written. With none left, nothing is, and the code is 3."""
     out = tmp_path / "out"
     with serving({"/": (403, b"")}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
         arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--format", "json"]
         assert job.main([*arguments, "--output", str(out)]) == 0
-        assert json.loads((out / "undescribed.json").read_text())["connect_cluster"] == "bad"
+        assert json.loads((out / "unreadable.json").read_text())["connect_cluster"] == "bad"
         assert "not read: GET" in capsys.readouterr().err
         assert job.main([*arguments[:2], "--output", str(tmp_path / "none")]) == 3
     summary = json.loads((out / "snapshot.json").read_text())
