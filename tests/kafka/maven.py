@@ -1,7 +1,7 @@
 """Kafka's own jars from Maven Central: fetched with one mvn call, kept in a cache folder, reused after.
 
 The folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
-that holds the jars already is taken as it is). A folder of an earlier day that lacks one of `NEEDED` is fetched anew.
+that holds the jars already is taken as it is). One that lacks some of `NEEDED` gets them.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def _download(folder: Path) -> None:
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip().splitlines()
             raise KafkaUnavailableError(f"mvn could not fetch Kafka {VERSION}: {said[0] if said else 'no output'}")
-        if _complete(folder):  # another run was faster
+        if not folder.exists():
+            jars.rename(folder)
             return
-        if folder.exists():
-            folder.rename(Path(scratch) / "incomplete")
-        jars.rename(folder)
+        # A folder in use is added to, jar by jar, those that it is judged by last.
+        fresh = [jar for jar in jars.glob("*.jar") if not (folder / jar.name).exists()]
+        for jar in sorted(fresh, key=lambda jar: jar.name.startswith(NEEDED)):
+            jar.replace(folder / jar.name)
