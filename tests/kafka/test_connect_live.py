@@ -4,19 +4,22 @@ from it is what Connect then does when a worker joins and when one leaves."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kafka.admin import NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.connect.schemas import INPUT_TABLES
 
 from jobs import snapshot as snapshot_job
 from spark_assign.kernels import java_hash
+from spark_assign.sources.connect_tables import TABLES
 from tests.kafka import connect_workers
 from tests.kafka.broker import Cluster
 from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement
@@ -28,6 +31,7 @@ SOURCES, SINKS = ("orders", "b-files", "Zulu"), ("to-disk", "a", "connector-with
 ITEMS = 2 * len(SOURCES) + (1 + SINK_TASKS) * len(SINKS)
 FILES = "org.apache.kafka.connect.file.FileStream"
 NEWCOMER = "connect-a-worker-to-come"
+MOST_ROUNDS = 6
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -185,62 +189,50 @@ class Round:
     delay_ms: int
 
 
-def _rounds(spark: SparkSession, tables: Tables, workers: list[str], most: int = 6) -> list[Round]:
-    """Plan the snapshot with these workers, in the order of the leader's HashMap, round after round until rest."""
-    held = {worker: _held(tables).get(worker, set()) for worker in workers}
-    cluster, state = tables["clusters"][0], tables["state"]
-    reported = [row for row in tables["reported"] if row["worker_id"] in held]
-    rounds: list[Round] = []
-    while len(rounds) < most:
-        rows = {
-            "clusters": [cluster],
-            "connectors": tables["connectors"],
-            "tasks": tables["tasks"],
-            "workers": [_row("live", worker_id=id, position=place) for place, id in enumerate(workers)],
-            "reported": reported,
-            "state": state,
-        }
-        plan = plan_connect(ConnectFleet(**{name: _frame(spark, name, table) for name, table in rows.items()}))
-        assert plan.rejected.collect() == []
-        assigned, revoked = (_by_worker(frame.collect()) for frame in (plan.assigned, plan.revoked))
-        [delay] = plan.delays.collect()
-        held = {
-            worker: (items - revoked.get(worker, set())) | assigned.get(worker, set()) for worker, items in held.items()
-        }
-        rounds.append(Round(assigned, revoked, held, delay["delay_ms"]))
-        if not revoked and not delay["delay_ms"]:
-            return rounds
-        state = [row.asDict(recursive=True) for row in plan.state.collect()]
-        cluster = cluster | {
-            "now_ms": cluster["now_ms"] + delay["delay_ms"],
-            "last_completed_generation_id": cluster["generation_id"],
-            "generation_id": cluster["generation_id"] + 1,
-        }
-        reported = [
-            _row("live", worker_id=worker, kind="connector" if task is None else "task", connector=name, task=task)
-            for worker, items in held.items()
+class Forecast:
+    """A snapshot with other workers, planned round after round until nothing is pending."""
+
+    def __init__(self, name: str, tables: Tables, workers: list[str]) -> None:
+        """`workers` in the order in which the leader's HashMap has them."""
+        self.rounds: list[Round] = []
+        self.held = {worker: _held(tables).get(worker, set()) for worker in workers}
+        self._name = name
+        self.rows: Tables = {table: self._renamed(tables[table]) for table in INPUT_TABLES}
+        self.rows["workers"] = self._renamed({"worker_id": id, "position": at} for at, id in enumerate(workers))
+        self.rows["reported"] = [row for row in self.rows["reported"] if row["worker_id"] in self.held]
+
+    def _renamed(self, rows: Iterable[Row]) -> list[Row]:
+        return [row | {"connect_cluster": self._name} for row in rows]
+
+    @property
+    def pending(self) -> bool:
+        """Whether another round follows: something was revoked, or a delay runs."""
+        return not self.rounds or bool(self.rounds[-1].revoked) or self.rounds[-1].delay_ms > 0
+
+    def add(self, assigned: list[Row], revoked: list[Row], state: list[Row]) -> None:
+        """A round of the plan (rows of every forecast): carried out, and the next one prepared."""
+        gets, gives, [memory] = self._by_worker(assigned), self._by_worker(revoked), self._own(state)
+        self.held = {each: (self.held[each] - gives.get(each, set())) | gets.get(each, set()) for each in self.held}
+        self.rounds.append(Round(gets, gives, self.held, memory["delay_ms"]))
+        [cluster] = self.rows["clusters"]
+        cluster["now_ms"] += memory["delay_ms"]
+        cluster["last_completed_generation_id"] = cluster["generation_id"]
+        cluster["generation_id"] += 1
+        self.rows["state"] = [memory]
+        self.rows["reported"] = self._renamed(
+            {"worker_id": worker, "kind": "connector" if task is None else "task", "connector": name, "task": task}
+            for worker, items in self.held.items()
             for name, task in items
-        ]
-    raise AssertionError(f"no rest after {most} rounds: {rounds}")
+        )
 
+    def _own(self, rows: list[Row]) -> list[Row]:
+        return [row for row in rows if row["connect_cluster"] == self._name]
 
-def _row(connect_cluster: str, **values: Any) -> Row:
-    return {"connect_cluster": connect_cluster, **values}
-
-
-def _frame(spark: SparkSession, table: str, rows: list[Row]) -> Any:
-    import pyarrow as pa
-
-    from spark_assign.sources.connect_tables import TABLES
-
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=TABLES[table]))
-
-
-def _by_worker(rows: list[Any]) -> Held:
-    found: Held = {}
-    for row in rows:
-        found.setdefault(row["worker_id"], set()).add((row["connector"], row["task"]))
-    return found
+    def _by_worker(self, rows: list[Row]) -> Held:
+        found: Held = {}
+        for row in self._own(rows):
+            found.setdefault(row["worker_id"], set()).add((row["connector"], row["task"]))
+        return found
 
 
 def _with_newcomer(tables: Tables, member_id: str) -> list[str]:
@@ -249,35 +241,57 @@ def _with_newcomer(tables: Tables, member_id: str) -> list[str]:
     return [ids[each] for each in java_hash.table_order(java_hash.string_hashes(ids)).tolist()]
 
 
-def test_a_worker_joins(spark: SparkSession, story: Story) -> None:
-    """With the newcomer's member id: every connector and task is where the plan says, none differs."""
+@pytest.fixture(scope="module")
+def forecasts(spark: SparkSession, story: Story) -> dict[str, list[Round]]:
+    """The newcomer by its member id; the newcomer before it has one; the worker that leaves. Planned in one call."""
     [newcomer] = set(_rest_ids(story.joined)) - set(_rest_ids(story.before))
-    rounds = _rounds(spark, story.before, _with_newcomer(story.before, newcomer))
+    joined = sorted(story.joined["workers"], key=lambda row: row["position"])
+    staying = [row["worker_id"] for row in joined if row["worker_id"] in _rest_ids(story.left)]
+    found = {
+        "joins": Forecast("joins", story.before, _with_newcomer(story.before, newcomer)),
+        "to come": Forecast("to come", story.before, _with_newcomer(story.before, NEWCOMER)),
+        "leaves": Forecast("leaves", story.joined, staying),
+    }
+    for _ in range(MOST_ROUNDS):
+        pending = [each for each in found.values() if each.pending]
+        if not pending:
+            return {name: forecast.rounds for name, forecast in found.items()}
+        rows = {table: [row for each in pending for row in each.rows[table]] for table in INPUT_TABLES}
+        frames = {
+            table: spark.createDataFrame(pa.Table.from_pylist(rows[table], schema=TABLES[table])) for table in rows
+        }
+        plan = plan_connect(ConnectFleet(**frames))
+        told = [_collected(table) for table in (plan.assigned, plan.revoked, plan.state)]
+        assert len(told[-1]) == len(pending), plan.rejected.collect()
+        for each in pending:
+            each.add(*told)
+    raise AssertionError(f"no rest after {MOST_ROUNDS} rounds")
+
+
+def _collected(table: DataFrame) -> list[Row]:
+    return [row.asDict(recursive=True) for row in table.collect()]
+
+
+def test_a_worker_joins(story: Story, forecasts: dict[str, list[Round]]) -> None:
+    """With the newcomer's member id: every connector and task is where the plan says, none differs."""
+    rounds = forecasts["joins"]
     assert _placement(rounds[-1].held, _rest_ids(story.joined)) == story.joined_placement
-    assert len(rounds[-1].held[newcomer]) >= ITEMS // 4 - 1
+    assert [bool(each.revoked) for each in rounds] == [True, False]
 
 
-def test_who_has_to_give_is_known_before_the_worker_is(spark: SparkSession, story: Story) -> None:
+def test_who_has_to_give_is_known_before_the_worker_is(story: Story, forecasts: dict[str, list[Round]]) -> None:
     """A newcomer has nothing to give: its id, known once it has joined, has no say in what is taken from whom."""
-    rounds = _rounds(spark, story.before, _with_newcomer(story.before, NEWCOMER))
+    [revoking, _] = forecasts["to come"]
     rest_ids = _rest_ids(story.before)
-    moved = {item for item, worker in story.before_placement.items() if story.joined_placement[item] != worker}
-    taken = {(item, rest_ids[worker]) for worker, items in rounds[0].revoked.items() for item in items}
-    assert taken == {(item, story.before_placement[item]) for item in moved}
-    assert moved
+    taken = {item: rest_ids[worker] for worker, items in revoking.revoked.items() for item in items}
+    before, after = story.before_placement, story.joined_placement
+    assert taken == {item: worker for item, worker in before.items() if after[item] != worker}
+    assert len(taken) >= ITEMS // 4
 
 
-def test_a_worker_leaves(spark: SparkSession, story: Story) -> None:
+def test_a_worker_leaves(story: Story, forecasts: dict[str, list[Round]]) -> None:
     """First the delay, with nothing handed out; then what it ran goes where the plan says."""
-    staying = set(_rest_ids(story.left))
-    workers = [
-        row["worker_id"]
-        for row in sorted(story.joined["workers"], key=lambda row: row["position"])
-        if row["worker_id"] in staying
-    ]
-    rounds = _rounds(spark, story.joined, workers)
-    assert [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds] == [
-        (MAX_DELAY_MS, False, False),
-        (0, True, False),
-    ]
+    rounds = forecasts["leaves"]
+    told = [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds]
+    assert told == [(MAX_DELAY_MS, False, False), (0, True, False)]
     assert _placement(rounds[-1].held, _rest_ids(story.left)) == story.left_placement
