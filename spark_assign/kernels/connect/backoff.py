@@ -1,0 +1,22 @@
+"""How long the leader waits when rounds in a row want to revoke for balance (Kafka's `ExponentialBackoff`).
+
+Principle: 1 ms, times 40 with every further round, at most `scheduled.rebalance.max.delay.ms`, without jitter.
+
+Example: with a maximum of 5 minutes 40, 1,600, 64,000, 300,000, 300,000, … ms. The exponent is cut off at
+log(max) / log(40), and the result cut to a whole number: a maximum of 30,000 ms is never reached, it gives 29,999.
+"""
+
+from __future__ import annotations
+
+import math
+
+MULTIPLIER = 40
+
+
+def backoff(attempts: int, max_delay_ms: int) -> int:
+    """Milliseconds to wait after so many rounds in a row."""
+    initial = min(max_delay_ms, 0 if max_delay_ms == 0 else 1)
+    if max_delay_ms <= initial:
+        return initial
+    most = math.log(max_delay_ms) / math.log(MULTIPLIER)
+    return min(int(initial * math.pow(MULTIPLIER, min(attempts, most))), max_delay_ms)
