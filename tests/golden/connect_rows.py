@@ -125,6 +125,7 @@ def round_of(row: Row, numbers: Numbers, memory: Memory) -> Round:
         workers=[numbers.worker(name) for name in row["member_order"]],
         reported=[numbers.items(row["members"][name]) for name in row["member_order"]],
         configured=set().union(*numbers.items(configured)),
+        configured_tasks=len(configured["tasks"]),
         now_ms=row["now_ms"],
         max_delay_ms=row["max_delay_ms"],
         generation_id=row["generation"],
@@ -155,7 +156,7 @@ def _in_words(row: Row, numbers: Numbers, result: Result) -> dict[str, Any]:
         "revoked": {
             name: _sets(numbers.listed(result.revoked.get(numbers.worker(name), ()))) for name in row["member_order"]
         },
-        "delay_ms": result.memory.delay_ms,
+        "delay_ms": result.delay_ms,
     }
     if "state" in expect:
         said["state"] = numbers.state(result.memory, expect["state"])

@@ -14,14 +14,14 @@ The protocols `compatible` and `sessioned` differ on the wire only. Where Java's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from spark_assign.kernels.connect.backoff import backoff
 from spark_assign.kernels.connect.balance import surplus
-from spark_assign.kernels.connect.items import is_task, parted
+from spark_assign.kernels.connect.items import parted
 from spark_assign.kernels.connect.loads import Loads
 from spark_assign.kernels.connect.lost import handle_lost
 from spark_assign.kernels.connect.memory import Memory
@@ -45,10 +45,7 @@ def rebalance(round: Round) -> Result:
         memory.revoked_in_previous = False
     spread_new(found.created, as_new, round, connectors, tasks)
 
-    memory.revocation = set().union(*revoked.values())
-    memory.assignment = set(chain(*connectors.items, *tasks.items)) - memory.revocation
-    memory.assignment.update(found.lost)
-    return close_round(round, connectors, tasks, revoked, memory, len(found.lost))
+    return close_round(found, round, connectors, tasks, revoked, memory)
 
 
 # --- the steps, shared with incremental_2_6 where that takes the same ----------------------------------------
@@ -160,8 +157,8 @@ def _wanted(round: Round, connectors: Loads, tasks: Loads) -> tuple[dict[int, in
     """How many connectors and how many tasks each worker is to give up."""
     if not round.configured or not (any(connectors.items) or any(tasks.items)):
         return {}, {}
-    configured_tasks = sum(map(is_task, round.configured))
-    return surplus(connectors, len(round.configured) - configured_tasks), surplus(tasks, configured_tasks)
+    configured = len(round.configured) - round.configured_tasks
+    return surplus(connectors, configured), surplus(tasks, round.configured_tasks)
 
 
 def spread_new(created: list[int], as_new: list[int], round: Round, connectors: Loads, tasks: Loads) -> None:
@@ -175,10 +172,20 @@ def spread_new(created: list[int], as_new: list[int], round: Round, connectors: 
 
 
 def close_round(
-    round: Round, connectors: Loads, tasks: Loads, revoked: dict[int, set[int]], memory: Memory, lost: int
+    found: Compared,
+    round: Round,
+    connectors: Loads,
+    tasks: Loads,
+    revoked: dict[int, set[int]],
+    memory: Memory,
+    also_revoked: Collection[int] = (),
 ) -> Result:
-    """The result; the memory learns who took part and in which generation."""
+    """The result. The memory learns it: what is lost counts as assigned there, and `also_revoked` as revoked."""
+    memory.revocation = set().union(also_revoked, *revoked.values())
+    memory.assignment = set(chain(*connectors.items, *tasks.items)) - memory.revocation
+    waiting = len(found.lost) - len(memory.assignment.intersection(found.lost))
+    memory.assignment.update(found.lost)
     memory.generation_id = round.generation_id
     memory.members = list(round.workers)
     assigned = [connectors.given(at) + tasks.given(at) for at in range(len(round.workers))]
-    return Result(assigned, revoked, memory, lost)
+    return Result(assigned, revoked, memory, memory.delay_ms, len(found.lost), waiting)

@@ -17,7 +17,6 @@ Where Java's hash order matters: the candidates (`lost`), and which items are at
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 
 from spark_assign.kernels.connect.incremental import (
     close_round,
@@ -52,10 +51,7 @@ def rebalance(round: Round) -> Result:
     spread_new(found.created, as_new, round, connectors, tasks)
 
     # Deleted items that nobody reports count as revoked, too: a lost worker may come back with them.
-    memory.revocation = set().union(found.deleted - found.active, *revoked.values())
-    memory.assignment = set(chain(*connectors.items, *tasks.items)) - memory.revocation
-    memory.assignment.update(found.lost)
-    return close_round(round, connectors, tasks, revoked, memory, len(found.lost))
+    return close_round(found, round, connectors, tasks, revoked, memory, found.deleted - found.active)
 
 
 def _revoke_for_new_workers(round: Round, active: set[int], connectors: Loads, tasks: Loads) -> dict[int, set[int]]:

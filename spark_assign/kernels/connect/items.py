@@ -27,7 +27,9 @@ class Names:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.texts: list[str] = sorted(set(texts), key=java_order)
+        self.texts: list[str] = sorted(set(texts))
+        if not all(map(str.isascii, self.texts)):  # ascii sorts alike by code point and by UTF-16 unit
+            self.texts.sort(key=java_order)
         hashes = string_hashes(self.texts) if self.texts else None
         self.spread: list[int] = [] if hashes is None else ((hashes ^ (hashes >> 16)) & _UNSIGNED).tolist()
 

@@ -23,6 +23,7 @@ class Round:
         workers: their numbers, which sort as their ids do, in the order in which the leader's `HashMap` is walked.
         reported: of each of them the connectors and the tasks that it runs.
         configured: all connectors and tasks that there should be.
+        configured_tasks: how many of these are tasks.
         worker_spread: of every worker number the spread hash of its id.
         memory: of the leader.
         in_order: how a worker lists what it reports, where `reported` does not tell: given a worker's connectors and
@@ -32,6 +33,7 @@ class Round:
     workers: list[int]
     reported: list[Listed]
     configured: set[int]
+    configured_tasks: int
     now_ms: int
     max_delay_ms: int
     generation_id: int
@@ -48,11 +50,15 @@ class Result:
     Attributes:
         assigned: of each worker, as `Round.workers` has them, what it gets, connectors before tasks.
         revoked: of each worker with something to give up, by number, what that is.
-        memory: of the leader after the round. Its `delay_ms` is what the workers are told.
-        lost: how many items ran on workers that are gone, and were not handed out again in an earlier round.
+        memory: of the leader after the round.
+        delay_ms: what the workers are told to wait before they join again; 0 for no waiting.
+        lost: how many items were assigned to a worker and are run by none.
+        waiting: how many of these are not handed out in this round.
     """
 
     assigned: list[list[int]]
     revoked: dict[int, set[int]]
     memory: Memory
+    delay_ms: int = 0
     lost: int = 0
+    waiting: int = 0
