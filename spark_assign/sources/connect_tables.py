@@ -6,56 +6,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
-_ITEMS = pa.list_(pa.struct([("kind", pa.string()), ("connector", pa.string()), ("task", pa.int32())]))
+from spark_assign.connect.schemas import INPUT_TABLES
+
+_MORE: dict[str, list[tuple[str, pa.DataType]]] = {
+    "clusters": [
+        ("group_id", pa.string()),
+        ("group_state", pa.string()),
+        ("delay_ms", pa.int64()),
+        ("kafka_cluster_id", pa.string()),
+        ("version", pa.string()),
+    ],
+    "connectors": [("type", pa.string()), ("state", pa.string())],
+    "tasks": [("state", pa.string())],
+    "workers": [("rest_worker_id", pa.string()), ("url", pa.string()), ("config_offset", pa.int64())],
+    "reported": [("state", pa.string())],
+}
+"""What a snapshot knows beyond the ConnectFleet; docs/connect-snapshot.md says what each column means."""
 
 TABLES: dict[str, pa.Schema] = {
-    name: pa.schema([("connect_cluster", pa.string()), *columns])
-    for name, columns in {
-        "clusters": [
-            ("protocol", pa.string()),
-            ("now_ms", pa.int64()),
-            ("generation_id", pa.int32()),
-            ("last_completed_generation_id", pa.int32()),
-            ("max_delay_ms", pa.int64()),
-            ("leader", pa.string()),
-            ("group_id", pa.string()),
-            ("group_state", pa.string()),
-            ("delay_ms", pa.int64()),
-            ("kafka_cluster_id", pa.string()),
-            ("version", pa.string()),
-        ],
-        "connectors": [("connector", pa.string()), ("type", pa.string()), ("state", pa.string())],
-        "tasks": [("connector", pa.string()), ("task", pa.int32()), ("state", pa.string())],
-        "workers": [
-            ("worker_id", pa.string()),
-            ("position", pa.int32()),
-            ("rest_worker_id", pa.string()),
-            ("url", pa.string()),
-            ("config_offset", pa.int64()),
-        ],
-        "reported": [
-            ("worker_id", pa.string()),
-            ("kind", pa.string()),
-            ("connector", pa.string()),
-            ("task", pa.int32()),
-            ("position", pa.int32()),
-            ("state", pa.string()),
-        ],
-        "state": [
-            ("assignment", _ITEMS),
-            ("revocation", _ITEMS),
-            ("revoked_in_previous", pa.bool_()),
-            ("can_revoke", pa.bool_()),
-            ("candidates", pa.list_(pa.string())),
-            ("scheduled_rebalance_ms", pa.int64()),
-            ("delay_ms", pa.int64()),
-            ("generation_id", pa.int32()),
-            ("members", pa.list_(pa.string())),
-            ("successive_revoking_rebalances", pa.int32()),
-        ],
-        "unreadable": [("error", pa.string())],
-    }.items()
+    **{
+        name: pa.schema([*to_arrow_schema(schema), *(pa.field(*more) for more in _MORE.get(name, []))])
+        for name, schema in INPUT_TABLES.items()
+    },
+    "unreadable": pa.schema([("connect_cluster", pa.string()), ("error", pa.string())]),
 }
 
 

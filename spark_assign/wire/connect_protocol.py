@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels import java_hash
+from spark_assign.kernels.connect.items import Names, connector_item, named, task_item
+from spark_assign.kernels.connect.wire import over_the_wire
 from spark_assign.wire.reader import Reader, WireError
 
 CONNECTOR_TASK = -1
@@ -90,21 +91,16 @@ def report(said: WorkerState, told: Assignment | None) -> tuple[tuple[str, ...],
 
 
 def wire_order(connectors: Sequence[str], tasks: Sequence[Task]) -> tuple[tuple[str, ...], tuple[Task, ...]]:
-    """ConnectProtocol.Assignment.asMap: how a worker's list comes out at the other end, each item once.
-
-    Connectors as a `new HashSet<>(connectors)` gives them; tasks by connector, those of these connectors first, then
-    others in the order in which they first appear.
-    """
-    hashes = java_hash.string_hashes(connectors)
-    capacity = 16
-    while capacity < int(len(connectors) / 0.75) + 1:
-        capacity *= 2
-    buckets = ((hashes ^ (hashes >> 16)) & (capacity - 1)).tolist()
-    walked = dict.fromkeys(connectors[each] for each in sorted(range(len(connectors)), key=buckets.__getitem__))
-    by_connector: dict[str, dict[Task, None]] = {name: {} for name in walked}
-    for task in tasks:
-        by_connector.setdefault(task[0], {})[task] = None
-    return tuple(walked), tuple(task for group in by_connector.values() for task in group)
+    """ConnectProtocol.Assignment.asMap: how a worker's list comes out at the other end, each item once."""
+    names = Names([*connectors, *(connector for connector, _ in tasks)])
+    number = names.numbers()
+    arrived = over_the_wire(
+        [connector_item(number[connector]) for connector in connectors],
+        [task_item(number[connector], task) for connector, task in tasks],
+        names.spread,
+    )
+    walked, grouped = ([named(item, names.texts) for item in dict.fromkeys(items)] for items in arrived)
+    return tuple(connector for connector, _ in walked), tuple((connector, task or 0) for connector, task in grouped)
 
 
 def _items(reader: Reader) -> tuple[tuple[str, ...], tuple[Task, ...]]:

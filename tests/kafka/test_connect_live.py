@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
-from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.schemas import INPUT_TABLES
 
 from jobs import snapshot as snapshot_job
+from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.connect.schemas import INPUT_TABLES
 from spark_assign.kernels import java_hash
 from spark_assign.sources.connect_tables import TABLES
 from tests.kafka import connect_workers
