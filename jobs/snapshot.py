@@ -1,5 +1,7 @@
-"""Read a running Kafka cluster into the tables of a fleet: topics, groups, members, ownership, offsets; or Connect
-clusters (--connect-url) into those of a Connect fleet: connectors, tasks, workers, who runs what."""
+"""Read a running Kafka cluster, or Connect clusters (--connect-url), into the tables of a fleet.
+
+Kafka: topics, groups, members, ownership, offsets. Connect: connectors, tasks, workers, who runs what.
+"""
 
 from __future__ import annotations
 
@@ -92,8 +94,10 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("give --bootstrap-server (a Kafka cluster) or --connect-url (Connect clusters)")
     if options.connect_timeout_s <= 0 or options.connect_attempts < 1 or (options.max_delay_ms or 0) < 0:
         parser.error("--connect-timeout-s, --connect-attempts and --max-delay-ms: expected positive numbers")
-    if options.command_config and not options.bootstrap_server:
-        parser.error("--command-config needs --bootstrap-server")
+    if not options.bootstrap_server and (options.command_config or options.connect_group):
+        parser.error("--command-config and --connect-group need --bootstrap-server")
+    if options.bootstrap_server and options.connect_workers:
+        parser.error("--connect-workers: with --bootstrap-server the group names every worker; give one of the two")
 
 
 def _of_kafka(options: argparse.Namespace) -> Snapshot:
@@ -115,6 +119,8 @@ def _of_connect(options: argparse.Namespace) -> Snapshot:
         connect_http.credentials(options.connect_auth),
         options.connect_ca,
     )
+    if http.credentials and any(url.startswith("http:") for target in targets for url in target.urls):
+        log.warning("the password goes over http:// in the clear; use https://")
     groups = None
     if options.bootstrap_server:
         settings = client_properties.settings(_properties(options))

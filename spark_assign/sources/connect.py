@@ -154,10 +154,9 @@ def _add_by_status(rows: ConnectRows, target: ConnectTarget, view: RestView) -> 
     """Who runs what by the last states written; FAILED and PAUSED ones are their worker's, UNASSIGNED ones nobody's."""
     running = {item: status for item, status in view.statuses().items() if status.state != UNASSIGNED}
     for worker_id in sorted({status.worker_id for status in running.values()} | set(target.idle_workers)):
-        rows.add("workers", name := target.name, worker_id=worker_id, rest_worker_id=worker_id)
-        for (connector, task), status in running.items():
-            if status.worker_id == worker_id:
-                rows.add("reported", name, **_item(connector, task), worker_id=worker_id, state=status.state)
+        rows.add("workers", target.name, worker_id=worker_id, rest_worker_id=worker_id)
+    for (connector, task), status in running.items():
+        rows.add("reported", target.name, **_item(connector, task), worker_id=status.worker_id, state=status.state)
 
 
 def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGroup) -> None:

@@ -303,6 +303,8 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
         ["--connect-url", "http://a:1", "--protocol", "lazy"],
         ["--connect-url", "http://a:1", "--connect-attempts", "0"],
         ["--connect-url", "http://a:1", "--command-config", "f"],
+        ["--connect-url", "http://a:1", "--connect-group", "g"],
+        ["--connect-url", "http://a:1", "--connect-workers", "w:1", "--bootstrap-server", "b:1"],
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
