@@ -135,11 +135,11 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
     fits = (F.col("kind") == "connector") & F.col("task").isNull()
     fits |= (F.col("kind") == "task") & (F.col("task") >= 0)
     facts = [
-        _fact(fleet.clusters, kinds.CLUSTER, names=F.array("protocol", "leader"), numbers=clock),
-        _fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
-        _fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
-        _fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
-        _fact(
+        fact(fleet.clusters, kinds.CLUSTER, names=F.array("protocol", "leader"), numbers=clock),
+        fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
+        fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
+        fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
+        fact(
             fleet.reported,
             F.when(fits, kinds.REPORTED).otherwise(kinds.FAULTY),
             name=F.col("worker_id"),
@@ -179,7 +179,7 @@ def _facts_of_state(state: DataFrame) -> DataFrame:
         *(F.struct(F.lit(kind).alias("kind"), a.alias("names"), b.alias("numbers")) for kind, a, b in each)
     )
     facts = state.select("connect_cluster", F.explode(folded).alias("fact"))
-    return _fact(facts, F.col("fact.kind"), names=F.col("fact.names"), numbers=F.col("fact.numbers"))
+    return fact(facts, F.col("fact.kind"), names=F.col("fact.names"), numbers=F.col("fact.numbers"))
 
 
 def _task_number(item: Column) -> Column:
@@ -189,7 +189,8 @@ def _task_number(item: Column) -> Column:
     return F.when(is_connector, F.lit(-1)).when(is_task, item["task"]).cast("long")
 
 
-def _fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+    """Rows as facts of a kind, with these columns; the others are null."""
     kind = F.lit(kind) if isinstance(kind, int) else kind
     every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
     return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)

@@ -121,7 +121,7 @@ METRICS = StructType(
         ),
     ]
 )
-"""A row per planned Connect cluster. `connectors` and `tasks` are configured; both are counted by `assigned`, `revoked`,
+"""A row per planned Connect cluster. `connectors` and `tasks` are configured. Of both together: `assigned`, `revoked`,
 `lost` (they were assigned, and no worker runs them) and `waiting` (of the lost: not handed out in this round).
 `min_connectors_before` … `max_tasks_after`: of a worker, what it reports, and what it runs after the round."""
 
@@ -158,3 +158,84 @@ DECIDED = StructType(
     ]
 )
 """What the kernel answers (`kernels.connect.answers.DECIDED`)."""
+
+# --- the ConnectSimulation --------------------------------------------------------------------------------
+
+EVENTS = StructType(
+    [
+        _CLUSTER,
+        StructField("at_ms", _LONG, nullable=False),
+        StructField("event", _STRING, nullable=False),
+        StructField("subject", _STRING, nullable=False),
+        StructField("tasks", _INT),
+    ]
+)
+"""What happens to a Connect cluster; `connect.simulate.simulate_connect` lists the events."""
+
+_PROTOCOL = StructField("protocol", _STRING, nullable=False)
+
+ROUNDS = StructType(
+    [
+        _CLUSTER,
+        _PROTOCOL,
+        StructField("round", _INT, nullable=False),
+        StructField("at_ms", _LONG, nullable=False),
+        StructField("event", _STRING, nullable=False),
+        StructField("generation_id", _INT, nullable=False),
+        *(
+            StructField(name, _LONG, nullable=False)
+            for name in (
+                "workers",
+                "assigned",
+                "revoked",
+                "gone",
+                "stopped",
+                "started",
+                "running",
+                "not_running",
+                "delay_ms",
+            )
+        ),
+    ]
+)
+"""A row per rebalance, numbered from 0; `at_ms` is its begin, `event` what it follows from: events, `rejoin` (a worker
+had to give something up) or `delay-over`. Of connectors and tasks together: `assigned` and `revoked` by the leader;
+`gone` with workers since the round before; `stopped` and `started` by workers; `running` afterwards. `not_running`:
+configured tasks that no worker has afterwards. `delay_ms`: after this time all join again; 0: no delay."""
+
+COSTS = StructType(
+    [
+        _CLUSTER,
+        _PROTOCOL,
+        *(
+            StructField(name, _LONG, nullable=False)
+            for name in (
+                "rounds",
+                "connector_starts",
+                "connector_stops",
+                "task_starts",
+                "task_stops",
+                "gone",
+                "task_ms_not_running",
+                "ended_ms",
+            )
+        ),
+    ]
+)
+"""A row per Connect cluster and protocol. `gone`: connectors and tasks that went with their worker, which is no stop.
+`task_ms_not_running`: milliseconds added up over all tasks, see `kernels.connect.costs`. `ended_ms`: when the last
+round was over."""
+
+SIMULATION_TABLES: dict[str, StructType] = {"rounds": ROUNDS, "costs": COSTS, "rejected": REJECTED}
+
+PLAYED = StructType(
+    [
+        StructField("connect_cluster", _STRING),
+        StructField("protocol", _STRING),
+        StructField("rounds", ArrayType(StructType(ROUNDS.fields[2:]))),
+        StructField("costs", StructType(COSTS.fields[2:])),
+        StructField("code", _STRING),
+        StructField("detail", _STRING),
+    ]
+)
+"""What the kernel answers (`kernels.connect.plays.PLAYED`)."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.connect.schemas import PLAN_TABLES
-from spark_assign.errors import FleetError
+from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
+from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.schemas import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
+from spark_assign.errors import FleetError, UnknownAssignorError
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import MISMATCH, Row
+from tests.golden.connect_scripts import totals
 from tests.golden.connect_tables import Tables
 
 
@@ -179,3 +182,59 @@ def test_tables_are_checked_at_once(spark: SparkSession) -> None:
     ]
     with pytest.raises(FleetError, match=r"state\.members: the type is string, expected array<string>"):
         ConnectFleet(**frames, state=spark.createDataFrame([], "connect_cluster string, members string"))
+
+
+PUBLISHED = {
+    "eager": {"rounds": 185, "stopped": 92_565, "started": 93_060},
+    "sessioned": {"rounds": 278, "stopped": 1_451, "started": 1_946},
+    "compatible-2.6": {"rounds": 278, "stopped": 1_236, "started": 1_732},
+}
+
+
+@pytest.mark.spark
+def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
+    """The published totals of all three systems in one call; beside it clusters whose events cannot happen."""
+    fleet, events = ninety_by_ten().tables(spark)
+    clocks = [
+        ("early", "sessioned", 1_000, 1, 0, 1),
+        ("odd", "sessioned", 0, 1, 0, 1),
+        ("calm", "sessioned", 0, 1, 0, 1),
+    ]
+    clusters = spark.createDataFrame(clocks, ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in CLUSTERS[:-1]))
+    fleet = replace(fleet, clusters=fleet.clusters.unionByName(clusters, allowMissingColumns=True))
+    more = [("early", 5, "worker-joined", "w"), ("odd", 5, "worker-gone", "w"), ("stray", 5, "worker-left", "w")]
+    more_events = spark.createDataFrame(more, "connect_cluster string, at_ms bigint, event string, subject string")
+    events = events.unionByName(more_events, allowMissingColumns=True)
+    played = simulate_connect(
+        fleet, events, start_ms=2_000, stop_ms=1_000, rebalance_ms=500, protocols=tuple(PUBLISHED)
+    )
+    rounds = [row.asDict() for row in played.rounds.collect()]
+    costs = {(row["connect_cluster"], row["protocol"]): row.asDict() for row in played.costs.collect()}
+    for protocol, total in PUBLISHED.items():
+        sums = totals(row for row in rounds if row["protocol"] == protocol)
+        cost = costs["90x10", protocol]
+        assert {name: sums[name] for name in total} == total, protocol
+        assert cost["connector_stops"] + cost["task_stops"] == total["stopped"]
+        assert costs["calm", protocol]["rounds"] == 0
+    waited = {protocol: costs["90x10", protocol]["task_ms_not_running"] for protocol in PUBLISHED}
+    assert waited["eager"] > waited["sessioned"] > 2 * 225 * 300_000
+    assert {row["connect_cluster"]: row["code"] for row in played.rejected.collect()} == {
+        "early": "bad-event",
+        "odd": "bad-event",
+        "stray": "unknown-cluster",
+    }
+    assert (played.rounds.columns, played.costs.columns) == (ROUNDS.names, COSTS.names)
+    played.release()
+
+
+@pytest.mark.spark
+def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
+    """Each is named before anything runs."""
+    fleet, events = ninety_by_ten(1, 1).tables(spark)
+    times = {"start_ms": 0, "stop_ms": 0, "rebalance_ms": 0}
+    with pytest.raises(UnknownAssignorError, match="no protocol is called sticky; there are eager, compatible"):
+        simulate_connect(fleet, events, **times, protocols=["sticky"])
+    with pytest.raises(ValueError, match="stop_ms is -1"):
+        simulate_connect(fleet, events, **times | {"stop_ms": -1})
+    with pytest.raises(FleetError, match=r"events\.subject: the column is missing"):
+        simulate_connect(fleet, events.drop("subject"), **times)

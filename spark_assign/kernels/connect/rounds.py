@@ -82,9 +82,9 @@ class Clusters:
         faults: what is wrong; more may be found while the rounds are made.
     """
 
-    def __init__(self, sheet: Sheet) -> None:
+    def __init__(self, sheet: Sheet, *, simulated: bool = False) -> None:
         self._sheet = sheet
-        self.faults: Faults = find_faults(sheet)
+        self.faults: Faults = find_faults(sheet, simulated=simulated)
         number = len(sheet.clusters)
         workers = sheet.ordered_workers()
         cluster = sheet.cluster[workers]

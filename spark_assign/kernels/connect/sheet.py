@@ -14,6 +14,7 @@ A fact is a row; its `kind` says which columns it uses:
     candidates  names, of the state, in order
     assignment  names (connectors), numbers (tasks, -1 for the connector itself), of the state
     revocation  likewise
+    event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only to be simulated
 
 Whatever the order of the rows, the numbers are the same: names are numbered as they sort.
 """
@@ -43,10 +44,13 @@ KINDS = (
     "candidates",
     "assignment",
     "revocation",
+    "event",
 )
-CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION = range(11)
+CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION, EVENT = range(
+    12
+)
 
-TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5)
+TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
 """From which table a fact of each kind is."""
 
 NO_POSITION = np.iinfo(np.int32).max
@@ -79,10 +83,13 @@ class Sheet:
         self.position = _numbers(facts["position"], NO_POSITION)
         names = facts["names"].combine_chunks()
         self._lists = {
-            kind: _Lists(names, self.rows[kind]) for kind in (CLUSTER, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION)
+            kind: _Lists(names, self.rows[kind])
+            for kind in (CLUSTER, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION, EVENT)
         }
         numbers = facts["numbers"].combine_chunks()
-        self._numbers = {kind: _Lists(numbers, self.rows[kind]) for kind in (CLUSTER, STATE, ASSIGNMENT, REVOCATION)}
+        self._numbers = {
+            kind: _Lists(numbers, self.rows[kind]) for kind in (CLUSTER, STATE, ASSIGNMENT, REVOCATION, EVENT)
+        }
         self.workers, (self.name, *of_state) = _numbered(
             facts["name"], self._lists[MEMBERS].values, self._lists[CANDIDATES].values
         )
@@ -108,7 +115,7 @@ class Sheet:
     # --- rows of one cluster -------------------------------------------------------------------------------
 
     def texts(self, kind: int, at: int) -> list[str | None]:
-        """The names of one list: the at-th fact of its kind (only `cluster`)."""
+        """The names of one list: the at-th fact of its kind (`cluster` or `event`)."""
         found: list[str | None] = self._lists[kind].of(at).to_pylist()
         return found
 
