@@ -23,6 +23,7 @@ from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from spark_assign.wire.reader import WireError
 
 Progress = Callable[[str], None]
 
@@ -223,7 +224,7 @@ def _classic(group: Any) -> _Group | Exception:
         return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
     try:
         members = [_classic_member(member, group.protocol_data) for member in group.members]
-    except consumer_protocol.WireError as error:
+    except WireError as error:
         return error
     return _Group(group.group_state, group.protocol_data, members)
 
@@ -233,8 +234,8 @@ def _classic_member(member: Any, assignor: str) -> _Member:
         said = consumer_protocol.subscription(bytes(member.member_metadata))
         given = bytes(member.member_assignment or b"")
         owned = consumer_protocol.assignment(given).partitions if given else ()
-    except consumer_protocol.WireError as error:
-        raise consumer_protocol.WireError(f"member {member.member_id}: {error}") from None
+    except WireError as error:
+        raise WireError(f"member {member.member_id}: {error}") from None
     return _Member(
         {
             "member_id": member.member_id,

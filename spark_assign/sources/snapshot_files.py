@@ -29,7 +29,8 @@ SUMMARY = "snapshot.json"
 
 
 def write_folder(snapshot: Snapshot, folder: str | Path, format: str = "parquet") -> None:
-    """Write `<table>.<format>` for each table and the summary; json: a row a line, csv: lists as `1,2,3`.
+    """Write `<table>.<format>` for each table and the summary; json: a row a line, csv: lists as `1,2,3`, of structs
+    as JSON.
 
     Raises ConfigError where the folder holds something that is no snapshot, SourceError where it cannot be
     written.
@@ -91,9 +92,16 @@ def _write(table: pa.Table, file: Path, format: str) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Lists as text, `1,2,3`: csv has no lists."""
+    """Lists as text, `1,2,3`, and lists of structs as JSON: csv has neither."""
     for position, column in enumerate(table.schema):
-        if pa.types.is_list(column.type):
-            items = table[column.name].cast(pa.list_(pa.string()))
-            table = table.set_column(position, column.name, pc.binary_join(items, ","))
+        if not pa.types.is_list(column.type):
+            continue
+        if pa.types.is_struct(column.type.value_type):
+            rows = table[column.name].to_pylist()
+            texts = pa.array(
+                [None if row is None else json.dumps(row, ensure_ascii=False) for row in rows], pa.string()
+            )
+        else:
+            texts = pc.binary_join(table[column.name].cast(pa.list_(pa.string())), ",")
+        table = table.set_column(position, column.name, texts)
     return table

@@ -1,7 +1,7 @@
 """Kafka's own jars from Maven Central: fetched with one mvn call, kept in a cache folder, reused after.
 
 The folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
-that holds jars already is taken as it is).
+that holds the jars already is taken as it is). One that lacks some of `NEEDED` gets them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from pathlib import Path
 VERSION = "4.1.2"
 JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
 
-# kafka_2.13 is the broker (with kafka-clients and jackson), kafka-tools the console and verifiable consumers.
+# kafka_2.13 is the broker (with kafka-clients and jackson), kafka-tools the console and verifiable consumers,
+# connect-runtime a Connect worker, connect-file and connect-json its file connectors and their converter.
+NEEDED = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-file", "connect-json")
+
+
+def _dependency(artifact: str) -> str:
+    return f"""
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{VERSION}</version>
+    </dependency>"""
+
+
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>spark_assign</groupId><artifactId>kafka-jars</artifactId><version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version>
-    </dependency>
+  <dependencies>{"".join(map(_dependency, NEEDED))}
   </dependencies>
 </project>
 """
@@ -45,22 +50,27 @@ def jars_folder() -> Path:
 
 
 def kafka_classpath() -> str:
-    """A Java class path with broker, clients and tools; downloads them at the first call.
+    """A Java class path with broker, clients, tools and Connect; downloads them at the first call.
 
     Raises KafkaUnavailableError where java or mvn is missing, or where mvn fails.
     """
     if shutil.which("java") is None:
         raise KafkaUnavailableError("java is not on PATH")
     folder = jars_folder()
-    if not any(folder.glob("kafka-clients-*.jar")):
+    if not _complete(folder):
         _download(folder)
     return str(folder / "*")
+
+
+def _complete(folder: Path) -> bool:
+    return all(any(folder.glob(f"{artifact}-*.jar")) for artifact in NEEDED)
 
 
 def _download(folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} holds no Kafka jars")
+        missing = [artifact for artifact in NEEDED if not any(folder.glob(f"{artifact}-*.jar"))]
+        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} lacks {', '.join(missing)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, then renamed: an interrupted download never looks like a complete folder.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
@@ -74,3 +84,8 @@ def _download(folder: Path) -> None:
             raise KafkaUnavailableError(f"mvn could not fetch Kafka {VERSION}: {said[0] if said else 'no output'}")
         if not folder.exists():
             jars.rename(folder)
+            return
+        # A folder in use is added to, jar by jar, those that it is judged by last.
+        fresh = [jar for jar in jars.glob("*.jar") if not (folder / jar.name).exists()]
+        for jar in sorted(fresh, key=lambda jar: jar.name.startswith(NEEDED)):
+            jar.replace(folder / jar.name)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from spark_assign.wire import consumer_protocol
+from spark_assign.wire.reader import WireError
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
 
@@ -37,7 +38,7 @@ def test_subscriptions() -> None:
     for row, data in _rows("subscription"):
         seen += 1
         if not row["valid"]:
-            with pytest.raises(consumer_protocol.WireError):
+            with pytest.raises(WireError):
                 consumer_protocol.subscription(data)
             continue
         got = consumer_protocol.subscription(data)
@@ -57,7 +58,7 @@ def test_assignments() -> None:
     for row, data in _rows("assignment"):
         seen += 1
         if not row["valid"]:
-            with pytest.raises(consumer_protocol.WireError):
+            with pytest.raises(WireError):
                 consumer_protocol.assignment(data)
             continue
         got = consumer_protocol.assignment(data)

@@ -1,0 +1,196 @@
+"""Plan one rebalance of every Connect cluster of a fleet, exactly as Kafka Connect's own assignors would.
+
+The decision is a kernel over whole clusters (`kernels.connect`). Here its facts are gathered, all of a cluster in one
+task; it answers with one row per cluster, from which the tables of the plan are unfolded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
+
+from spark_assign.connect.fleet import ConnectFleet
+from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
+from spark_assign.kernels.connect import sheet as kinds
+from spark_assign.kernels.connect.rounds import plan_facts
+
+
+@dataclass(frozen=True)
+class ConnectPlan:
+    """What one rebalance would do, as lazy DataFrames (columns: `connect.schemas.PLAN_TABLES`).
+
+    Every Connect cluster that any table names is in `metrics` or in `rejected`.
+
+    Attributes:
+        fleet: what was planned.
+        decided: a row per Connect cluster with everything (`connect.schemas.DECIDED`); cached where the session can.
+    """
+
+    fleet: ConnectFleet
+    decided: DataFrame
+
+    @property
+    def assigned(self) -> DataFrame:
+        """What each worker starts: connect_cluster, worker_id, kind, connector, task (eager: all that it gets)."""
+        return self._unfolded("assigned")
+
+    @property
+    def revoked(self) -> DataFrame:
+        """What each worker has to stop: connect_cluster, worker_id, kind, connector, task.
+
+        As in Kafka it may name an item that the worker does not run; it then does nothing. Eager revokes nothing: its
+        workers stop everything before they join.
+        """
+        return self._unfolded("revoked")
+
+    @property
+    def delays(self) -> DataFrame:
+        """When the workers join again: connect_cluster, delay_ms, scheduled_rebalance_ms."""
+        return self._planned.select("connect_cluster", "delay_ms", "scheduled_rebalance_ms")
+
+    @property
+    def state(self) -> DataFrame:
+        """What the leader remembers afterwards: the `state` of the fleet of the next round."""
+        return self._planned.select("connect_cluster", "state.*")
+
+    @property
+    def metrics(self) -> DataFrame:
+        """A row per planned Connect cluster; see `connect.schemas.METRICS`."""
+        return self._planned.select("connect_cluster", "metrics.*")
+
+    @property
+    def rejected(self) -> DataFrame:
+        """Connect clusters that could not be planned: connect_cluster, code, detail."""
+        return self.decided.where(F.col("code").isNotNull()).select("connect_cluster", "code", "detail")
+
+    def tables(self) -> dict[str, DataFrame]:
+        """All tables of the plan by name."""
+        return {name: getattr(self, name) for name in PLAN_TABLES}
+
+    def release(self) -> None:
+        """Give back what is cached in the executors (a row per Connect cluster); it is computed anew if needed."""
+        self.decided.unpersist()
+
+    @property
+    def _planned(self) -> DataFrame:
+        return self.decided.where(F.col("code").isNull())
+
+    def _unfolded(self, name: str) -> DataFrame:
+        rows = self._planned.select("connect_cluster", F.explode(name).alias("share"))
+        return rows.select("connect_cluster", "share.*")
+
+
+def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
+    """Plan the next rebalance of every Connect cluster.
+
+    `eager` is Kafka's `EagerAssignor`; `compatible` and `sessioned` are `IncrementalCooperativeAssignor` (KIP-415) of
+    Kafka 4.x; `compatible-2.6` is the same class as it was from 2.6.2 to 3.2.
+
+    Returns:
+        the plan. Its tables are lazy, and all come from one pass over the fleet.
+    """
+    facts = gather_facts(fleet).repartition("connect_cluster")
+    return ConnectPlan(fleet, keep(facts.mapInArrow(_decide, DECIDED)))
+
+
+def keep(table: DataFrame) -> DataFrame:
+    """Cache a table where the session can; elsewhere it is computed anew each time."""
+    try:
+        return table.persist()
+    except PySparkException:  # Databricks serverless has no cache
+        return table
+
+
+def _decide(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """The work of one task."""
+    received = list(batches)
+    if received:
+        facts = pa.Table.from_batches(received)
+        received.clear()
+        yield from plan_facts(facts).to_batches(max_chunksize=1_000)
+
+
+# --- the facts; their columns are described in kernels.connect.sheet --------------------------------------------
+
+_COLUMNS = {
+    "name": StringType(),
+    "connector": StringType(),
+    "task": IntegerType(),
+    "position": IntegerType(),
+    "names": ArrayType(StringType()),
+    "numbers": ArrayType(LongType()),
+}
+
+
+def gather_facts(fleet: ConnectFleet) -> DataFrame:
+    """All that the kernel is told, a row per fact."""
+    clock = F.array("now_ms", *(F.col(name).cast("long") for name in _GENERATIONS), "max_delay_ms")
+    fits = (F.col("kind") == "connector") & F.col("task").isNull()
+    fits |= (F.col("kind") == "task") & (F.col("task") >= 0)
+    facts = [
+        fact(fleet.clusters, kinds.CLUSTER, names=F.array("protocol", "leader"), numbers=clock),
+        fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
+        fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
+        fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
+        fact(
+            fleet.reported,
+            F.when(fits, kinds.REPORTED).otherwise(kinds.FAULTY),
+            name=F.col("worker_id"),
+            connector=F.col("connector"),
+            task=F.col("task"),
+            position=F.col("position"),
+        ),
+    ]
+    if fleet.state is not None:
+        facts.append(_facts_of_state(fleet.state))
+    return reduce(DataFrame.unionByName, facts)
+
+
+_GENERATIONS = ("generation_id", "last_completed_generation_id")
+_FIGURES = (
+    "revoked_in_previous",
+    "can_revoke",
+    "scheduled_rebalance_ms",
+    "delay_ms",
+    "generation_id",
+    "successive_revoking_rebalances",
+)
+
+
+def _facts_of_state(state: DataFrame) -> DataFrame:
+    """Five facts for each row of the state, in one go over it."""
+    no_names, no_numbers = F.lit(None).cast("array<string>"), F.lit(None).cast("array<bigint>")
+    tasks = {name: F.transform(name, _task_number) for name in ("assignment", "revocation")}
+    each = [
+        (kinds.STATE, no_names, F.array(*(F.col(name).cast("long") for name in _FIGURES))),
+        (kinds.MEMBERS, F.col("members"), no_numbers),
+        (kinds.CANDIDATES, F.col("candidates"), no_numbers),
+        (kinds.ASSIGNMENT, F.col("assignment.connector"), tasks["assignment"]),
+        (kinds.REVOCATION, F.col("revocation.connector"), tasks["revocation"]),
+    ]
+    folded = F.array(
+        *(F.struct(F.lit(kind).alias("kind"), a.alias("names"), b.alias("numbers")) for kind, a, b in each)
+    )
+    facts = state.select("connect_cluster", F.explode(folded).alias("fact"))
+    return fact(facts, F.col("fact.kind"), names=F.col("fact.names"), numbers=F.col("fact.numbers"))
+
+
+def _task_number(item: Column) -> Column:
+    """The task of an item, -1 for a connector, null for what is neither."""
+    is_connector = (item["kind"] == "connector") & item["task"].isNull()
+    is_task = (item["kind"] == "task") & (item["task"] >= 0)
+    return F.when(is_connector, F.lit(-1)).when(is_task, item["task"]).cast("long")
+
+
+def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+    """Rows as facts of a kind, with these columns; the others are null."""
+    kind = F.lit(kind) if isinstance(kind, int) else kind
+    every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)

@@ -1,0 +1,132 @@
+"""Play events through Connect clusters: the rebalances that follow, and what they cost, eager against incremental."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.connect.fleet import ConnectFleet
+from spark_assign.connect.plan import fact, gather_facts, keep
+from spark_assign.connect.schemas import EVENTS, PLAYED
+from spark_assign.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.kernels.connect import sheet as kinds
+from spark_assign.kernels.connect.faults import PROTOCOLS
+from spark_assign.kernels.connect.plays import play_facts
+from spark_assign.kernels.connect.simulation import Timing
+from spark_assign.schemas import conform
+
+
+@dataclass(frozen=True)
+class ConnectSimulation:
+    """What happened, as lazy DataFrames (columns: `connect.schemas.SIMULATION_TABLES`).
+
+    Attributes:
+        played: a row per Connect cluster and protocol with everything; cached where the session can.
+    """
+
+    played: DataFrame
+
+    @property
+    def rounds(self) -> DataFrame:
+        """A row per rebalance; see `connect.schemas.ROUNDS`."""
+        rows = self._fine.select("connect_cluster", "protocol", F.explode("rounds").alias("played"))
+        return rows.select("connect_cluster", "protocol", "played.*")
+
+    @property
+    def costs(self) -> DataFrame:
+        """A row per Connect cluster and protocol; see `connect.schemas.COSTS`."""
+        return self._fine.select("connect_cluster", "protocol", "costs.*")
+
+    @property
+    def rejected(self) -> DataFrame:
+        """Connect clusters that could not be played: connect_cluster, code, detail."""
+        return self.played.where(F.col("code").isNotNull()).select("connect_cluster", "code", "detail")
+
+    def release(self) -> None:
+        """Give back what is cached in the executors; it is computed anew if needed."""
+        self.played.unpersist()
+
+    @property
+    def _fine(self) -> DataFrame:
+        return self.played.where(F.col("code").isNull())
+
+
+def simulate_connect(
+    fleet: ConnectFleet,
+    events: DataFrame,
+    *,
+    start_ms: int,
+    stop_ms: int,
+    rebalance_ms: int,
+    protocols: Sequence[str] | None = None,
+) -> ConnectSimulation:
+    """Let things happen to Connect clusters, and play every rebalance that follows.
+
+    Each cluster begins as the fleet has it, at its `now_ms`; it may begin without workers. Events of one instant happen
+    together; then the workers rebalance until nobody has to join again and no delay runs. `kernels.connect.simulation`
+    says what comes when, `kernels.connect.costs` what counts as not running.
+
+    Args:
+        fleet: Connect clusters. The leader is `clusters.leader`, else the worker with the lowest id; when it leaves,
+            the next one begins with an empty memory.
+        events: connect_cluster, at_ms bigint, event, subject, tasks int?. The events:
+            worker-joined, worker-left     subject is the worker; it joins with nothing to report. One that bounces
+                                           leaves and joins, also at one time.
+            connector-added                subject is the connector, with so many tasks (null: none as yet)
+            connector-removed              subject is the connector; its tasks go with it
+            tasks-changed                  subject is the connector, which has so many tasks from now on
+        start_ms: how long a task takes to start.
+        stop_ms: how long a worker takes to stop what it has to; connectors and tasks stop side by side.
+        rebalance_ms: how long a rebalance takes, from joining to the result.
+        protocols: play every cluster with each of these; null: each with its own (`clusters.protocol`).
+
+    Returns:
+        the rounds and the costs, from one pass over the fleet.
+
+    Raises:
+        FleetError: a missing column or a wrong type in events.
+        UnknownAssignorError: no such protocol.
+        ValueError: a negative time.
+    """
+    if strange := sorted(set(protocols or ()) - set(PROTOCOLS)):
+        raise UnknownAssignorError(f"no protocol is called {', '.join(strange)}; there are {', '.join(PROTOCOLS)}")
+    for name, value in (("start_ms", start_ms), ("stop_ms", stop_ms), ("rebalance_ms", rebalance_ms)):
+        if value < 0:
+            raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
+    shaped, faults = conform("events", events, EVENTS)
+    if faults:
+        raise FleetError(faults)
+    if protocols is not None and not protocols:
+        raise FleetError([Fault("protocols", "*", "no protocol is given", "Name at least one, or leave it out")])
+    facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition("connect_cluster")
+    timing = Timing(start_ms, stop_ms, rebalance_ms)
+    return ConnectSimulation(keep(facts.mapInArrow(_player(tuple(protocols or ()), timing), PLAYED)))
+
+
+def _player(
+    protocols: tuple[str, ...], timing: Timing
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """The work of one task; a closure of plain values, as it is sent to the executors."""
+
+    def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        received = list(batches)
+        if received:
+            yield from play_facts(pa.Table.from_batches(received), protocols or None, timing).to_batches(100)
+
+    return play
+
+
+def _facts_of_events(events: DataFrame) -> DataFrame:
+    of_worker = F.col("event").startswith("worker-")
+    return fact(
+        events,
+        kinds.EVENT,
+        name=F.when(of_worker, F.col("subject")),
+        connector=F.when(~of_worker, F.col("subject")),
+        names=F.array("event"),
+        numbers=F.array("at_ms", F.col("tasks").cast("long")),
+    )

@@ -1,0 +1,60 @@
+"""In which order Java walks over a `HashSet` of a few names.
+
+Principle: a table has a power of two of buckets; a name stands in the bucket of its spread hash modulo that number.
+The walk goes from bucket to bucket, and inside a bucket in the order in which the names were put in.
+
+Example: the hashes 17, 1 and 2 in 16 buckets: 17 and 1 share bucket 1, so the walk is 17, 1, 2.
+
+Two kinds of tables: one that is filled name by name starts with 16 buckets and doubles once more than three quarters
+of them are taken; a copy (`new HashSet<>(collection)`) is made large enough at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spark_assign.kernels.java_hash import HashTable
+
+_SMALLEST = 16
+_LONGEST_CHAIN = 8
+_NEVER_REHASHED_FOR_CHAINS = 64
+
+
+def walk(numbers: Sequence[int], spread: Sequence[int]) -> list[int]:
+    """A `HashSet` that was filled one by one.
+
+    Args:
+        numbers: of the names, in the order in which they were put in.
+        spread: of every name its spread hash (`Names.spread`).
+    """
+    capacity = _SMALLEST
+    while len(numbers) * 4 > capacity * 3:
+        capacity *= 2
+    return _walk(numbers, spread, _SMALLEST, capacity)
+
+
+def walk_of_copy(numbers: Sequence[int], spread: Sequence[int]) -> list[int]:
+    """A `HashSet` that was made from a list; arguments as `walk` has them."""
+    capacity = _SMALLEST
+    while capacity < int(len(numbers) / 0.75) + 1:
+        capacity *= 2
+    return _walk(numbers, spread, capacity, capacity)
+
+
+def _walk(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> list[int]:
+    """The walk over a table that grew from `begin` to `end` buckets."""
+    if end < _NEVER_REHASHED_FOR_CHAINS and len(numbers) > _LONGEST_CHAIN:
+        chains = Counter(spread[each] & (begin - 1) for each in numbers)
+        if max(chains.values()) > _LONGEST_CHAIN:
+            end = _grown_for_chains(numbers, spread, begin)
+    return sorted(numbers, key=lambda number: spread[number] & (end - 1))
+
+
+def _grown_for_chains(numbers: Sequence[int], spread: Sequence[int], begin: int) -> int:
+    """The buckets of a small table that also grows where too many names share one."""
+    table: HashTable[int] = HashTable()
+    table.capacity = begin
+    for each in numbers:
+        table.put(each, spread[each])
+    return table.capacity

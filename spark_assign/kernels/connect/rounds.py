@@ -1,0 +1,207 @@
+"""From the facts of many Connect clusters to their rounds, to results, and to one row of answers per cluster.
+
+Example: a cluster with the facts connector c, task c-0, workers w1 and w2 becomes Round(workers=[0, 1], configured={c,
+c-0}, …); its result becomes a row with assigned = [(w1, connector, c, null), (w2, task, c, 0)].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.kernels.connect import eager, incremental, incremental_2_6
+from spark_assign.kernels.connect import sheet as facts
+from spark_assign.kernels.connect.answers import Answers
+from spark_assign.kernels.connect.faults import Faults, describe, find_faults, repeated
+from spark_assign.kernels.connect.memory import Memory
+from spark_assign.kernels.connect.round import Listed, Result, Round
+from spark_assign.kernels.connect.sheet import Sheet
+from spark_assign.kernels.connect.wire import over_the_wire
+
+Ints = NDArray[np.int64]
+
+ASSIGNORS: dict[str, Callable[[Round], Result]] = {
+    "eager": eager.rebalance,
+    "compatible": incremental.rebalance,
+    "sessioned": incremental.rebalance,
+    "compatible-2.6": incremental_2_6.rebalance,
+}
+
+
+def plan_facts(table: pa.Table) -> pa.Table:
+    """Plan one round of every Connect cluster of a table of facts (`sheet`).
+
+    Returns:
+        a row per cluster (`answers.DECIDED`).
+    """
+    sheet = Sheet(table)
+    clusters = Clusters(sheet)
+    answers = Answers(sheet, clusters.slots)
+    for cluster, protocol, round in clusters.rounds():
+        answers.add(cluster, protocol, round, ASSIGNORS[protocol](round))
+    return answers.table(clusters.reported, clusters.faults.told())
+
+
+@dataclass(frozen=True)
+class Slots:
+    """All workers of all clusters, cluster after cluster, each in the order in which its leader walks.
+
+    Attributes:
+        cluster: of each worker.
+        worker: its number.
+        begin: of each cluster the first of its workers; one more entry for the end.
+    """
+
+    cluster: Ints
+    worker: Ints
+    begin: list[int]
+
+
+class _Grouped:
+    """Numbers of many groups as one list, and where each group begins."""
+
+    def __init__(self, values: Ints, group: Ints, groups: int) -> None:
+        order = np.argsort(group, kind="stable")
+        self.values: list[int] = values[order].tolist()
+        self.begin: list[int] = [0, *np.cumsum(np.bincount(group, minlength=groups)).tolist()]
+
+    def of(self, group: int) -> list[int]:
+        """The numbers of one group."""
+        return self.values[self.begin[group] : self.begin[group + 1]]
+
+
+class Clusters:
+    """The facts, cluster by cluster.
+
+    Attributes:
+        slots: all workers.
+        faults: what is wrong; more may be found while the rounds are made.
+    """
+
+    def __init__(self, sheet: Sheet, *, simulated: bool = False) -> None:
+        self._sheet = sheet
+        self.faults: Faults = find_faults(sheet, simulated=simulated)
+        number = len(sheet.clusters)
+        workers = sheet.ordered_workers()
+        cluster = sheet.cluster[workers]
+        begin = [0, *np.cumsum(np.bincount(cluster, minlength=number)).tolist()]
+        self.slots = Slots(cluster, sheet.name[workers], begin)
+        rows = np.concatenate([sheet.rows[facts.CONNECTOR], sheet.rows[facts.TASK]])
+        self._configured = _Grouped(sheet.items[rows], sheet.cluster[rows], number)
+        self._tasks = np.bincount(sheet.cluster[sheet.rows[facts.TASK]], minlength=number).tolist()
+        self._in_order = sheet.positioned_reports().tolist()
+        self._connectors, self._reported_tasks = self._reports()
+
+    @property
+    def reported(self) -> list[Ints]:
+        """How many connectors, and how many tasks, each worker slot reports."""
+        begins = [np.array(each.begin, np.int64) for each in (self._connectors, self._reported_tasks)]
+        return [begin[1:] - begin[:-1] for begin in begins]
+
+    def _reports(self) -> tuple[_Grouped, _Grouped]:
+        """What each worker reports: connectors and tasks, by position where positions are known."""
+        sheet, slots = self._sheet, self.slots
+        rows = sheet.rows[facts.REPORTED]
+        if any(self._in_order):
+            rows = rows[np.lexsort((sheet.items[rows], sheet.position[rows]))]
+        size = len(sheet.workers.texts) + 1
+        keys = slots.cluster * size + slots.worker
+        order = np.argsort(keys, kind="stable")
+        wanted = sheet.cluster[rows] * size + sheet.name[rows]
+        at = np.searchsorted(keys[order], wanted)
+        fits = at < len(keys)
+        fits[fits] = keys[order][at[fits]] == wanted[fits]
+        rows, slot = rows[fits], order[at[fits]]
+        is_task = sheet.task[rows] >= 0
+        connectors, tasks = (_Grouped(sheet.items[rows[kind]], slot[kind], len(keys)) for kind in (~is_task, is_task))
+        return connectors, tasks
+
+    def rounds(self) -> Iterator[tuple[int, str, Round]]:
+        """Every cluster without a fault: its number, its protocol, its round."""
+        sheet = self._sheet
+        memories = self._memories()
+        spread = sheet.connectors.spread
+
+        def by_wire(connectors: list[int], tasks: list[int]) -> Listed:
+            return over_the_wire(sorted(connectors), sorted(tasks), spread)
+
+        for at, cluster in enumerate(sheet.cluster[sheet.rows[facts.CLUSTER]].tolist()):
+            if cluster in self.faults:
+                continue
+            listed = self._configured.of(cluster)
+            configured = set(listed)
+            begin, end = self.slots.begin[cluster], self.slots.begin[cluster + 1]
+            reported = [(self._connectors.of(slot), self._reported_tasks.of(slot)) for slot in range(begin, end)]
+            if len(configured) < len(listed):
+                self._task_twice(cluster)
+                continue
+            if self._reported_twice(cluster, reported, begin, end):
+                continue
+            now, generation, completed, max_delay = (figure or 0 for figure in sheet.figures(facts.CLUSTER, at))
+            protocol = sheet.texts(facts.CLUSTER, at)[0] or ""
+            yield (
+                cluster,
+                protocol,
+                Round(
+                    workers=self.slots.worker[begin:end].tolist(),
+                    reported=reported,
+                    configured=configured,
+                    configured_tasks=self._tasks[cluster],
+                    now_ms=now,
+                    max_delay_ms=max_delay,
+                    generation_id=generation,
+                    last_completed_generation_id=completed,
+                    worker_spread=sheet.workers.spread,
+                    memory=memories.get(cluster) or Memory(),
+                    in_order=None if self._in_order[cluster] else by_wire,
+                ),
+            )
+
+    def _task_twice(self, cluster: int) -> None:
+        sheet = self._sheet
+        rows = sheet.rows[facts.TASK]
+        for row in repeated(rows[sheet.cluster[rows] == cluster].tolist(), sheet.items):
+            self.faults.add(cluster, "duplicate-task", describe(sheet, "tasks", row))
+
+    def _reported_twice(self, cluster: int, reported: list[Listed], begin: int, end: int) -> bool:
+        """Whether a worker reports an item twice; looked at closely only where any item comes twice."""
+        number = self._connectors.begin[end] - self._connectors.begin[begin]
+        number += self._reported_tasks.begin[end] - self._reported_tasks.begin[begin]
+        distinct: set[int] = set()
+        for report in reported:
+            distinct.update(*report)
+        if len(distinct) == number:
+            return False
+        sheet = self._sheet
+        rows = sheet.rows[facts.REPORTED]
+        rows = rows[sheet.cluster[rows] == cluster]
+        for worker in np.unique(sheet.name[rows]).tolist():
+            for row in repeated(rows[sheet.name[rows] == worker].tolist(), sheet.items):
+                self.faults.add(cluster, "duplicate-reported", describe(sheet, "reported", row))
+        return cluster in self.faults
+
+    def _memories(self) -> dict[int, Memory]:
+        """Of each cluster that has one its leader's memory; what is null is as in the beginning."""
+        sheet = self._sheet
+        memories: dict[int, Memory] = {}
+        for at, cluster in enumerate(sheet.cluster[sheet.rows[facts.STATE]].tolist()):
+            revoked, can_revoke, schedule, delay, generation, successive = sheet.figures(facts.STATE, at)
+            memories[cluster] = Memory(
+                revoked_in_previous=bool(revoked),
+                can_revoke=can_revoke is None or bool(can_revoke),
+                scheduled_rebalance_ms=schedule or 0,
+                delay_ms=delay or 0,
+                generation_id=-1 if generation is None else generation,
+                successive_revoking_rebalances=successive or 0,
+            )
+        for kind, name in ((facts.MEMBERS, "members"), (facts.CANDIDATES, "candidates")):
+            for at, cluster in enumerate(sheet.cluster[sheet.rows[kind]].tolist()):
+                setattr(memories[cluster], name, sheet.listed_workers(kind, at))
+        for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
+            for at, cluster in enumerate(sheet.cluster[sheet.rows[kind]].tolist()):
+                setattr(memories[cluster], name, sheet.listed_items(kind, at))
+        return memories

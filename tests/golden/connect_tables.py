@@ -1,0 +1,121 @@
+"""Recorded rounds of Kafka Connect as one ConnectFleet, every round a Connect cluster: one Spark call plans all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from spark_assign.connect import ConnectFleet, ConnectPlan
+from spark_assign.connect.schemas import INPUT_TABLES
+from tests.golden.connect_rows import Listed, Row
+
+PROTOCOLS = {"connect-eager": "eager", "connect-cooperative-2.6": "compatible-2.6"}
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def name_of(row: Row) -> str:
+    """The Connect cluster that a round becomes."""
+    return f"{row['system']}/{row['sequence']}/{row['round']}"
+
+
+def items(listed: Listed) -> list[dict[str, Any]]:
+    """Connectors and tasks as kind, connector and task."""
+    tasks = [each.rpartition("-") for each in listed["tasks"]]
+    return [
+        *({"kind": "connector", "connector": name, "task": None} for name in listed["connectors"]),
+        *({"kind": "task", "connector": name, "task": int(number)} for name, _, number in tasks),
+    ]
+
+
+def table_rows(row: Row) -> Tables:
+    """One round as rows of the fleet's tables, orders included."""
+    key = {"connect_cluster": name_of(row)}
+    sessioned = "sessioned" if row["protocol_version"] == 2 else "compatible"
+    clock = {
+        "protocol": PROTOCOLS.get(row["system"], sessioned),
+        "now_ms": row["now_ms"],
+        "generation_id": row["generation"],
+        "last_completed_generation_id": row["last_completed_generation"],
+        "max_delay_ms": row["max_delay_ms"],
+        "leader": row["leader"],
+    }
+    tables: Tables = {
+        "clusters": [key | clock],
+        "connectors": [key | {"connector": name} for name in row["configured"]],
+        "tasks": [
+            key | {"connector": each["connector"], "task": each["task"]}
+            for tasks in row["configured"].values()
+            for each in items({"connectors": [], "tasks": tasks})
+        ],
+        "workers": [key | {"worker_id": worker, "position": at} for at, worker in enumerate(row["member_order"])],
+        "reported": [
+            key | {"worker_id": worker, "position": at} | item
+            for worker, listed in row["members"].items()
+            for at, item in enumerate(items(listed))
+        ],
+        "state": [],
+    }
+    if "previous" in row:
+        before = row["previous"]
+        state = {name: items(before[name]) for name in ("assignment", "revocation")}
+        state |= {"generation_id": before["generation"]}
+        state |= {name: value for name, value in before.items() if name not in (*state, "generation")}
+        tables["state"] = [key | state]
+    return tables
+
+
+def tables_of(rows: Iterable[Row]) -> Tables:
+    """Many rounds as rows of the tables."""
+    tables: Tables = defaultdict(list)
+    for row in rows:
+        for name, lines in table_rows(row).items():
+            tables[name] += lines
+    return tables
+
+
+def fleet_of(spark: SparkSession, tables: Tables) -> ConnectFleet:
+    """Rows of tables as a fleet."""
+    return ConnectFleet(**{name: dataframe(spark, name, lines) for name, lines in tables.items()})
+
+
+def dataframe(spark: SparkSession, name: str, lines: list[dict[str, Any]]) -> DataFrame:
+    """Rows of one table; columns that they lack are null."""
+    schema = StructType([StructField(field.name, field.dataType) for field in INPUT_TABLES[name].fields])
+    return spark.createDataFrame(pa.Table.from_pylist(lines, schema=to_arrow_schema(schema)), schema)
+
+
+def planned(plan: ConnectPlan) -> dict[str, dict[str, Any]]:
+    """What was planned for each round, as `connect_rows.expected` has it; workers without a share are left out."""
+    answers: dict[str, dict[str, Any]] = {}
+    for row in plan.delays.toArrow().to_pylist():
+        answers[row["connect_cluster"]] = {"assigned": {}, "revoked": {}, "delay_ms": row["delay_ms"]}
+    for name in ("assigned", "revoked"):
+        for row in getattr(plan, name).toArrow().to_pylist():
+            kinds = answers[row["connect_cluster"]][name].setdefault(
+                row["worker_id"], {"connectors": set(), "tasks": set()}
+            )
+            _add(kinds, row)
+    for row in plan.state.toArrow().to_pylist():
+        state = {name: value for name, value in row.items() if name not in ("connect_cluster", "generation_id")}
+        for name in ("assignment", "revocation"):
+            state[name] = {"connectors": set(), "tasks": set()}
+            for item in row[name]:
+                _add(state[name], item)
+        answers[row["connect_cluster"]]["state"] = state | {
+            "generation": row["generation_id"],
+            "members": set(row["members"]),
+        }
+    return answers
+
+
+def _add(kinds: dict[str, set[str]], item: dict[str, Any]) -> None:
+    kind = kinds["connectors" if item["kind"] == "connector" else "tasks"]
+    name = item["connector"] if item["kind"] == "connector" else f"{item['connector']}-{item['task']}"
+    assert name not in kind, f"{name} comes twice"
+    kind.add(name)

@@ -1,0 +1,180 @@
+"""A real Connect cluster on loopback: distributed workers, a JVM each, in one group on the test broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import NewTopic
+
+from tests.kafka.broker import Cluster, free_ports
+
+TIMEOUT_S = 60
+GROUP = "connect-live"
+MAX_DELAY_MS = 4000
+_JVM = ["-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
+_STORES = {"config": 1, "offset": 1, "status": 1}
+_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+
+Placement = dict[tuple[str, int | None], str]
+"""Connector and task (None: the connector itself) to the worker that runs it, by REST's `host:port`."""
+
+
+@dataclass
+class Worker:
+    """One process."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def host_and_port(self) -> str:
+        """What REST calls it."""
+        return self.url.removeprefix("http://")
+
+
+@dataclass
+class ConnectCluster:
+    """Workers of one group. `start` more, `stop` one; ask any of them."""
+
+    broker: Cluster
+    folder: Path
+    workers: list[Worker] = field(default_factory=list)
+
+    def start(self, count: int = 1) -> list[Worker]:
+        """Start workers at the same time; they answer when this returns."""
+        fresh = [self._started(port) for port in free_ports(count)]
+        self.workers += fresh
+        for worker in fresh:
+            self._wait(worker, lambda worker=worker: self.get("/", worker) is not None, "answers")
+        return fresh
+
+    def stop(self, worker: Worker) -> None:
+        """SIGTERM: it leaves the group and gives up what it runs."""
+        self.workers.remove(worker)
+        worker.process.send_signal(signal.SIGTERM)
+        worker.process.wait(TIMEOUT_S)
+
+    def get(self, path: str, worker: Worker | None = None) -> Any:
+        """The JSON that a worker answers; None where it does not (yet)."""
+        return self._ask(path, worker, None)
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Create a connector; asked again while the cluster rebalances."""
+        self._wait(
+            self.workers[0],
+            lambda: self._ask(f"/connectors/{name}/config", None, config) is not None,
+            f"creates {name}",
+        )
+
+    def placement(self) -> Placement:
+        """What runs where, by the statuses; UNASSIGNED is nowhere."""
+        found: Placement = {}
+        for name, entry in (self.get("/connectors?expand=status") or {}).items():
+            for status in [entry["status"]["connector"], *entry["status"]["tasks"]]:
+                if status["state"] != "UNASSIGNED":
+                    found[name, status.get("id")] = status["worker_id"]
+        return found
+
+    def wait_until_running(self, items: int, quiet_s: float = 1.5) -> Placement:
+        """Until so many connectors and tasks RUN on living workers and nothing has moved for a while."""
+        deadline, since, before = time.monotonic() + TIMEOUT_S, time.monotonic(), None
+        alive = {worker.host_and_port for worker in self.workers}
+        while time.monotonic() < deadline:
+            listing = self.get("/connectors?expand=status") or {}
+            states = [
+                status["state"]
+                for entry in listing.values()
+                for status in [entry["status"]["connector"], *entry["status"]["tasks"]]
+            ]
+            now = self.placement()
+            if now != before or states != ["RUNNING"] * items or not set(now.values()) <= alive:
+                since, before = time.monotonic(), now
+            elif time.monotonic() - since > quiet_s:
+                return now
+            time.sleep(0.1)
+        raise AssertionError(f"{items} items do not run after {TIMEOUT_S} s: {states}, {now}{self._log_ends()}")
+
+    def _ask(self, path: str, worker: Worker | None, body: Mapping[str, str] | None) -> Any:
+        url = f"{(worker or self.workers[0]).url}{path}"
+        data = None if body is None else json.dumps(body).encode()
+        method = "GET" if body is None else "PUT"
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):  # not there yet, or in a rebalance (409)
+            return None
+
+    def _started(self, port: int) -> Worker:
+        url = f"http://127.0.0.1:{port}"
+        file = self.folder / f"worker-{port}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._properties(url).items()))
+        log = file.with_suffix(".log")
+        command = ["java", *_JVM, "-cp", self.broker.class_path, "org.apache.kafka.connect.cli.ConnectDistributed"]
+        with log.open("wb") as said:
+            process = subprocess.Popen([*command, str(file)], stdout=said, stderr=subprocess.STDOUT)
+        return Worker(url, process, log)
+
+    def _properties(self, url: str) -> dict[str, str]:
+        stores = {f"{store}.storage.topic": f"{GROUP}-{store}" for store in _STORES}
+        factors = {f"{store}.storage.replication.factor": "1" for store in _STORES}
+        return (
+            stores
+            | factors
+            | {
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "group.id": GROUP,
+                "listeners": url,
+                "key.converter": _CONVERTER,
+                "value.converter": _CONVERTER,
+                "offset.storage.partitions": "1",
+                "status.storage.partitions": "1",
+                "scheduled.rebalance.max.delay.ms": str(MAX_DELAY_MS),
+                "heartbeat.interval.ms": "500",
+                # The connectors are on the class path; nothing has to be searched for.
+                "plugin.discovery": "service_load",
+            }
+        )
+
+    def _wait(self, worker: Worker, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not done():
+            assert worker.process.poll() is None, f"{worker.url} ended{self._log_ends()}"
+            assert time.monotonic() < deadline, f"{what}: not within {TIMEOUT_S} s{self._log_ends()}"
+            time.sleep(0.1)
+
+    def _log_ends(self) -> str:
+        logs = [worker.log for worker in self.workers]
+        return "".join(f"\n--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+
+
+@contextlib.contextmanager
+def running(broker: Cluster, folder: Path, workers: int) -> Iterator[ConnectCluster]:
+    """A Connect cluster of so many workers while the block runs."""
+    admin = broker.admin()
+    topics = [f"{GROUP}-{store}" for store in _STORES]
+    compacted = {"cleanup.policy": "compact"}
+    admin.create_topics([NewTopic(topic, 1, 1, topic_configs=compacted) for topic in topics])
+    admin.wait_for_topics(topics)
+    admin.close()
+    cluster = ConnectCluster(broker, folder)
+    try:
+        cluster.start(workers)
+        yield cluster
+    finally:
+        # Nothing is kept, so there is nothing to shut down in order.
+        for worker in cluster.workers:
+            worker.process.kill()
+        for worker in cluster.workers:
+            worker.process.wait()

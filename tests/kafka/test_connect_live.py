@@ -1,0 +1,297 @@
+"""A real Connect cluster: the snapshot shows what its REST interface and its group show, and what plan_connect predicts
+from it is what Connect then does when a worker joins and when one leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs import snapshot as snapshot_job
+from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.connect.schemas import INPUT_TABLES
+from spark_assign.kernels import java_hash
+from spark_assign.sources.connect_tables import TABLES
+from tests.kafka import connect_workers
+from tests.kafka.broker import Cluster
+from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SINK_TASKS = 3
+SOURCES, SINKS = ("orders", "b-files", "Zulu"), ("to-disk", "a", "connector-with-dashes")
+ITEMS = 2 * len(SOURCES) + (1 + SINK_TASKS) * len(SINKS)
+FILES = "org.apache.kafka.connect.file.FileStream"
+NEWCOMER = "connect-a-worker-to-come"
+MOST_ROUNDS = 6
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+Item = tuple[str, int | None]
+Held = dict[str, set[Item]]
+"""Worker to connectors and tasks."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was seen, in this order; placements are REST's own."""
+
+    idle: Tables
+    by_rest_alone: Tables
+    before: Tables
+    before_placement: Placement
+    joined: Tables
+    joined_placement: Placement
+    delayed: Tables
+    left: Tables
+    left_placement: Placement
+
+
+# --- the cluster and its snapshots ------------------------------------------------------------------------------
+
+
+def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) -> Tables:
+    """What the snapshot job writes of the cluster now."""
+    urls = ",".join(worker.url for worker in connect.workers[:2])
+    arguments = ["--connect-url", f"live={urls}", "--max-delay-ms", str(MAX_DELAY_MS), "--output", str(folder)]
+    if with_group:
+        arguments += ["--bootstrap-server", connect.broker.bootstrap_servers]
+    assert snapshot_job.main(arguments) == 0
+    return {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
+
+
+def _wait_for(connect: ConnectCluster, folder: Path, workers: int, *, delayed: bool = False) -> Tables:
+    """A snapshot of the group with so many workers, at rest, or while a delay runs."""
+    deadline = time.monotonic() + connect_workers.TIMEOUT_S
+    while time.monotonic() < deadline:
+        tables = _taken(connect, folder)
+        [cluster] = tables["clusters"]
+        if len(tables["workers"]) == workers and (cluster["delay_ms"] > 0 if delayed else tables["state"]):
+            return tables
+        time.sleep(0.2)
+    raise AssertionError(f"not within {connect_workers.TIMEOUT_S} s: {workers} workers; {tables}")
+
+
+@pytest.fixture(scope="module")
+def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Three workers get six connectors; a fourth worker joins; a worker that is not the leader leaves."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic("live-data", 3, 1)])
+    admin.wait_for_topics(["live-data"])
+    admin.close()
+    folder = tmp_path_factory.mktemp("connect")
+    out = folder / "snapshot"
+    with connect_workers.running(broker, folder, 3) as connect:
+        idle = _wait_for(connect, out, 3)
+        for name in SOURCES:
+            none = {"connector.class": f"{FILES}SourceConnector", "file": str(folder / "none"), "topic": "live-data"}
+            connect.create(name, none)
+        for name in SINKS:
+            sink = {"connector.class": f"{FILES}SinkConnector", "file": str(folder / "sink"), "topics": "live-data"}
+            connect.create(name, sink | {"tasks.max": str(SINK_TASKS)})
+        before_placement = connect.wait_until_running(ITEMS)
+        before = _wait_for(connect, out, 3)
+        by_rest_alone = _taken(connect, folder / "rest-alone", with_group=False)
+
+        connect.start()
+        _wait_for(connect, out, 4)
+        joined_placement = connect.wait_until_running(ITEMS)
+        joined = _wait_for(connect, out, 4)
+
+        leader = _rest_ids(joined)[joined["clusters"][0]["leader"]]
+        leaving = next(worker for worker in connect.workers if worker.host_and_port != leader)
+        connect.stop(leaving)
+        delayed = _wait_for(connect, out, 3, delayed=True)
+        left = _wait_for(connect, out, 3)
+        left_placement = connect.wait_until_running(ITEMS)
+        yield Story(
+            idle, by_rest_alone, before, before_placement, joined, joined_placement, delayed, left, left_placement
+        )
+
+
+def _rest_ids(tables: Tables) -> dict[str, str]:
+    return {row["worker_id"]: row["rest_worker_id"] for row in tables["workers"]}
+
+
+def _held(tables: Tables) -> Held:
+    held: Held = {row["worker_id"]: set() for row in tables["workers"]}
+    for row in tables["reported"]:
+        held[row["worker_id"]].add((row["connector"], row["task"]))
+    return held
+
+
+def _placement(held: Held, rest_ids: dict[str, str]) -> Placement:
+    return {item: rest_ids[worker] for worker, items in held.items() for item in items}
+
+
+# --- the snapshot -----------------------------------------------------------------------------------------------
+
+
+def test_idle_workers_are_there(story: Story) -> None:
+    """REST does not list them; the group does, with the leader among them and nothing that runs."""
+    [cluster] = story.idle["clusters"]
+    assert len(story.idle["workers"]) == 3
+    assert cluster["leader"] in _rest_ids(story.idle)
+    assert (cluster["protocol"], cluster["group_id"], cluster["version"]) == ("sessioned", GROUP, "4.1.2")
+    assert story.idle["reported"] == story.idle["connectors"] == story.idle["unreadable"] == []
+
+
+@pytest.mark.parametrize("moment", ["before", "joined", "left"])
+def test_the_snapshot_is_what_rest_shows(story: Story, moment: str) -> None:
+    """Each connector and task on the worker that REST names, each RUNNING; ids map by host and port of the URL."""
+    tables: Tables = getattr(story, moment)
+    assert _placement(_held(tables), _rest_ids(tables)) == getattr(story, f"{moment}_placement")
+    assert {row["connector"] for row in tables["connectors"]} == {*SOURCES, *SINKS}
+    assert len(tables["tasks"]) == len(SOURCES) + SINK_TASKS * len(SINKS)
+    assert {row["state"] for table in ("connectors", "tasks", "reported") for row in tables[table]} == {"RUNNING"}
+    assert len({row["config_offset"] for row in tables["workers"]}) == 1
+
+
+def test_by_rest_alone(story: Story) -> None:
+    """The same, by REST's own names of the workers; orders, leader and memory are not known."""
+    tables = story.by_rest_alone
+    assert _placement(_held(tables), _rest_ids(tables)) == story.before_placement
+    assert {row["worker_id"] for row in tables["workers"]} == set(_rest_ids(story.before).values())
+    assert {row["position"] for table in ("workers", "reported") for row in tables[table]} == {None}
+    assert tables["clusters"][0]["leader"] is None
+    assert tables["state"] == []
+
+
+def test_while_a_delay_runs_nothing_is_lost(story: Story) -> None:
+    """What the worker that left has given up is configured, UNASSIGNED and nobody's; the memory is not known."""
+    tables = story.delayed
+    gone = set(_rest_ids(story.joined)) - set(_rest_ids(tables))
+    [lost] = [items for worker, items in _held(story.joined).items() if worker in gone]
+    assert {item for items in _held(tables).values() for item in items} == set(story.joined_placement) - lost
+    configured = {(row["connector"], row["task"]) for row in tables["tasks"]}
+    assert configured | {(row["connector"], None) for row in tables["connectors"]} == set(story.joined_placement)
+    assert (tables["clusters"][0]["delay_ms"], tables["state"]) == (MAX_DELAY_MS, [])
+
+
+# --- predicted = actual -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the plan: what each worker gets and gives up, and what it holds afterwards."""
+
+    assigned: Held
+    revoked: Held
+    held: Held
+    delay_ms: int
+
+
+class Forecast:
+    """A snapshot with other workers, planned round after round until nothing is pending."""
+
+    def __init__(self, name: str, tables: Tables, workers: list[str]) -> None:
+        """`workers` in the order in which the leader's HashMap has them."""
+        self.rounds: list[Round] = []
+        self.held = {worker: _held(tables).get(worker, set()) for worker in workers}
+        self._name = name
+        self.rows: Tables = {table: self._renamed(tables[table]) for table in INPUT_TABLES}
+        self.rows["workers"] = self._renamed({"worker_id": id, "position": at} for at, id in enumerate(workers))
+        self.rows["reported"] = [row for row in self.rows["reported"] if row["worker_id"] in self.held]
+
+    def _renamed(self, rows: Iterable[Row]) -> list[Row]:
+        return [row | {"connect_cluster": self._name} for row in rows]
+
+    @property
+    def pending(self) -> bool:
+        """Whether another round follows: something was revoked, or a delay runs."""
+        return not self.rounds or bool(self.rounds[-1].revoked) or self.rounds[-1].delay_ms > 0
+
+    def add(self, assigned: list[Row], revoked: list[Row], state: list[Row]) -> None:
+        """A round of the plan (rows of every forecast): carried out, and the next one prepared."""
+        gets, gives, [memory] = self._by_worker(assigned), self._by_worker(revoked), self._own(state)
+        self.held = {each: (self.held[each] - gives.get(each, set())) | gets.get(each, set()) for each in self.held}
+        self.rounds.append(Round(gets, gives, self.held, memory["delay_ms"]))
+        [cluster] = self.rows["clusters"]
+        cluster["now_ms"] += memory["delay_ms"]
+        cluster["last_completed_generation_id"] = cluster["generation_id"]
+        cluster["generation_id"] += 1
+        self.rows["state"] = [memory]
+        self.rows["reported"] = self._renamed(
+            {"worker_id": worker, "kind": "connector" if task is None else "task", "connector": name, "task": task}
+            for worker, items in self.held.items()
+            for name, task in items
+        )
+
+    def _own(self, rows: list[Row]) -> list[Row]:
+        return [row for row in rows if row["connect_cluster"] == self._name]
+
+    def _by_worker(self, rows: list[Row]) -> Held:
+        found: Held = {}
+        for row in self._own(rows):
+            found.setdefault(row["worker_id"], set()).add((row["connector"], row["task"]))
+        return found
+
+
+def _with_newcomer(tables: Tables, member_id: str) -> list[str]:
+    """Worker ids in the order of a HashMap into which the newcomer is put last."""
+    ids = [row["worker_id"] for row in sorted(tables["workers"], key=lambda row: row["position"])] + [member_id]
+    return [ids[each] for each in java_hash.table_order(java_hash.string_hashes(ids)).tolist()]
+
+
+@pytest.fixture(scope="module")
+def forecasts(spark: SparkSession, story: Story) -> dict[str, list[Round]]:
+    """The newcomer by its member id; the newcomer before it has one; the worker that leaves. Planned in one call."""
+    [newcomer] = set(_rest_ids(story.joined)) - set(_rest_ids(story.before))
+    joined = sorted(story.joined["workers"], key=lambda row: row["position"])
+    staying = [row["worker_id"] for row in joined if row["worker_id"] in _rest_ids(story.left)]
+    found = {
+        "joins": Forecast("joins", story.before, _with_newcomer(story.before, newcomer)),
+        "to come": Forecast("to come", story.before, _with_newcomer(story.before, NEWCOMER)),
+        "leaves": Forecast("leaves", story.joined, staying),
+    }
+    for _ in range(MOST_ROUNDS):
+        pending = [each for each in found.values() if each.pending]
+        if not pending:
+            return {name: forecast.rounds for name, forecast in found.items()}
+        rows = {table: [row for each in pending for row in each.rows[table]] for table in INPUT_TABLES}
+        frames = {
+            table: spark.createDataFrame(pa.Table.from_pylist(rows[table], schema=TABLES[table])) for table in rows
+        }
+        plan = plan_connect(ConnectFleet(**frames))
+        told = [_collected(table) for table in (plan.assigned, plan.revoked, plan.state)]
+        assert len(told[-1]) == len(pending), plan.rejected.collect()
+        for each in pending:
+            each.add(*told)
+    raise AssertionError(f"no rest after {MOST_ROUNDS} rounds")
+
+
+def _collected(table: DataFrame) -> list[Row]:
+    return [row.asDict(recursive=True) for row in table.collect()]
+
+
+def test_a_worker_joins(story: Story, forecasts: dict[str, list[Round]]) -> None:
+    """With the newcomer's member id: every connector and task is where the plan says, none differs."""
+    rounds = forecasts["joins"]
+    assert _placement(rounds[-1].held, _rest_ids(story.joined)) == story.joined_placement
+    assert [bool(each.revoked) for each in rounds] == [True, False]
+
+
+def test_who_has_to_give_is_known_before_the_worker_is(story: Story, forecasts: dict[str, list[Round]]) -> None:
+    """A newcomer has nothing to give: its id, known once it has joined, has no say in what is taken from whom."""
+    [revoking, _] = forecasts["to come"]
+    rest_ids = _rest_ids(story.before)
+    taken = {item: rest_ids[worker] for worker, items in revoking.revoked.items() for item in items}
+    before, after = story.before_placement, story.joined_placement
+    assert taken == {item: worker for item, worker in before.items() if after[item] != worker}
+    assert len(taken) >= ITEMS // 4
+
+
+def test_a_worker_leaves(story: Story, forecasts: dict[str, list[Round]]) -> None:
+    """First the delay, with nothing handed out; then what it ran goes where the plan says."""
+    rounds = forecasts["leaves"]
+    told = [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds]
+    assert told == [(MAX_DELAY_MS, False, False), (0, True, False)]
+    assert _placement(rounds[-1].held, _rest_ids(story.left)) == story.left_placement

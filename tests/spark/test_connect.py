@@ -1,0 +1,240 @@
+"""Connect clusters through Spark: every recorded round in one call, faulty clusters, and the order of rows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
+from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.schemas import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
+from spark_assign.errors import FleetError, UnknownAssignorError
+from tests.golden import connect_rows, connect_tables
+from tests.golden.connect_rows import MISMATCH, Row
+from tests.golden.connect_scripts import totals
+from tests.golden.connect_tables import Tables
+
+
+def expected(row: Row) -> dict[str, Any]:
+    """What was recorded; workers without a share are left out."""
+    want = connect_rows.expected(row)
+    for name in ("assigned", "revoked"):
+        want[name] = {worker: kinds for worker, kinds in want[name].items() if any(kinds.values())}
+    return want
+
+
+@pytest.mark.spark
+def test_every_recorded_round_in_one_call(spark: SparkSession) -> None:
+    """Zero differences in assigned, revoked, delay and state; the rows shuffled; beside them faulty clusters."""
+    every = connect_rows.rounds("connect", "connect-2.6")
+    rows = [row for row in every if row["outcome"] != MISMATCH]
+    tables = connect_tables.tables_of(rows)
+    broken = faulty_clusters()
+    for name, lines in broken.items():
+        tables[name] += lines
+    for lines in tables.values():
+        random.Random(7).shuffle(lines)
+    plan = plan_connect(connect_tables.fleet_of(spark, tables))
+    answers = connect_tables.planned(plan)
+    wrong = []
+    for row in rows:
+        want, got = expected(row), answers.pop(connect_tables.name_of(row))
+        state = got.pop("state")
+        if "state" in want:
+            got["state"] = {name: state[name] for name in want["state"]}
+        if got != want:
+            wrong.append(connect_tables.name_of(row))
+    print(f"{len(rows)} rounds planned, left out {len(every) - len(rows)} {MISMATCH}")
+    assert not wrong, f"{len(wrong)} rounds differ, e.g. {wrong[:5]}"
+    assert set(answers) == {"fine"}
+    assert len(rows) > 7000
+
+    rejected = {row["connect_cluster"]: row for row in plan.rejected.collect()}
+    assert {name: row["code"] for name, row in rejected.items()} == CODES
+    assert rejected["duplicate-task"]["detail"] == "tasks: connector=c, task=0. Keep one row per connector and task"
+    assert rejected["several"]["detail"].startswith("workers: worker_id=w1. Keep one row per worker; reported: ")
+    assert rejected[None]["detail"].startswith("connectors: connect_cluster=null and 1 more")
+    metrics = {row["connect_cluster"]: row.asDict() for row in plan.metrics.collect()}
+    assert metrics.keys() == {*map(connect_tables.name_of, rows), "fine"}
+    assert metrics["fine"] == FIGURES
+    for name, schema in PLAN_TABLES.items():
+        assert getattr(plan, name).columns == schema.names, name
+    plan.release()
+
+
+FIGURES = {
+    "connect_cluster": "fine",
+    "protocol": "sessioned",
+    "workers": 2,
+    "connectors": 1,
+    "tasks": 4,
+    "assigned": 0,
+    "revoked": 2,
+    "lost": 0,
+    "waiting": 0,
+    "min_connectors_before": 0,
+    "max_connectors_before": 1,
+    "min_tasks_before": 0,
+    "max_tasks_before": 4,
+    "min_connectors_after": 0,
+    "max_connectors_after": 1,
+    "min_tasks_after": 0,
+    "max_tasks_after": 2,
+}
+
+CODES = {
+    None: "null-key",
+    "bad-clock": "bad-clock",
+    "bad-item": "bad-item",
+    "bad-state": "bad-state",
+    "bad-task": "bad-task",
+    "duplicate-cluster": "duplicate-cluster",
+    "duplicate-connector": "duplicate-connector",
+    "duplicate-reported": "duplicate-reported",
+    "duplicate-state": "duplicate-state",
+    "duplicate-task": "duplicate-task",
+    "duplicate-worker": "duplicate-worker",
+    "no-workers": "no-workers",
+    "null-protocol": "null-key",
+    "null-task": "null-key",
+    "several": "duplicate-worker",
+    "unknown-cluster": "unknown-cluster",
+    "unknown-connector": "unknown-connector",
+    "unknown-leader": "unknown-leader",
+    "unknown-protocol": "unknown-protocol",
+    "unknown-worker": "unknown-worker",
+}
+
+
+def cluster(name: str | None, **more: Any) -> Tables:
+    """A Connect cluster w1, w2 with connector c and its tasks 0 to 3, which all run on w1."""
+    key = {"connect_cluster": name}
+    clock = {"protocol": "sessioned", "now_ms": 1, "generation_id": 2, "last_completed_generation_id": 1}
+    tables: Tables = {
+        "clusters": [key | clock | {"max_delay_ms": 300_000} | more],
+        "connectors": [key | {"connector": "c"}],
+        "tasks": [key | {"connector": "c", "task": task} for task in range(4)],
+        "workers": [key | {"worker_id": worker} for worker in ("w1", "w2")],
+        "reported": [key | {"worker_id": "w1", "kind": "connector", "connector": "c"}],
+        "state": [key | {"generation_id": 1}],
+    }
+    tables["reported"] += [
+        key | {"worker_id": "w1", "kind": "task", "connector": "c", "task": task} for task in range(4)
+    ]
+    return tables
+
+
+def faulty_clusters() -> Tables:
+    """One sound cluster, `fine`, and many with something wrong, named by what it is."""
+    made: dict[str, Tables] = {name: cluster(name) for name in (*filter(None, CODES), "fine")}
+    made["bad-clock"] = cluster("bad-clock", now_ms=-1)
+    made["unknown-protocol"] = cluster("unknown-protocol", protocol="range")
+    made["null-protocol"] = cluster("null-protocol", protocol=None)
+    made["unknown-leader"] = cluster("unknown-leader", leader="w3")
+    made["unknown-cluster"]["clusters"] = []
+    made["no-workers"] |= {"workers": [], "reported": []}
+    for name, table, row in (
+        ("bad-item", "reported", {"worker_id": "w1", "kind": "tasks", "connector": "c"}),
+        ("bad-task", "tasks", {"connector": "c", "task": -2}),
+        ("duplicate-connector", "connectors", {"connector": "c"}),
+        ("duplicate-reported", "reported", {"worker_id": "w1", "kind": "connector", "connector": "c"}),
+        ("duplicate-state", "state", {}),
+        ("duplicate-task", "tasks", {"connector": "c", "task": 0}),
+        ("duplicate-worker", "workers", {"worker_id": "w1"}),
+        ("null-task", "tasks", {"connector": "c", "task": None}),
+        ("several", "workers", {"worker_id": "w1"}),
+        ("several", "reported", {"worker_id": "w9", "kind": "task", "connector": "c", "task": 0}),
+        ("unknown-connector", "tasks", {"connector": "d", "task": 0}),
+        ("unknown-worker", "reported", {"worker_id": "w9", "kind": "task", "connector": "c", "task": 0}),
+    ):
+        made[name][table].append({"connect_cluster": name} | row)
+    made["duplicate-cluster"]["clusters"] *= 2
+    made["bad-state"]["state"][0]["assignment"] = [{"kind": "task", "connector": "c", "task": None}]
+    tables: Tables = {name: [line for each in made.values() for line in each[name]] for name in made["fine"]}
+    for table in ("connectors", "workers"):
+        tables[table].append({"connect_cluster": None, "connector": "c", "worker_id": "w1"})
+    return tables
+
+
+@pytest.mark.spark
+def test_tables_are_checked_at_once(spark: SparkSession) -> None:
+    """A missing column and a wrong type are named; optional columns and tables may be left out."""
+    tables = {
+        "clusters": "connect_cluster string, protocol string, now_ms bigint, generation_id int, "
+        "last_completed_generation_id int, max_delay_ms int",
+        "connectors": "connect_cluster string, connector string",
+        "tasks": "connect_cluster string, connector string, task bigint",
+        "workers": "connect_cluster string, worker_id string",
+        "reported": "connect_cluster string, worker_id string, kind string, connector string, task int",
+    }
+    frames = {name: spark.createDataFrame([], schema) for name, schema in tables.items()}
+    fleet = ConnectFleet(**frames)
+    assert fleet.workers.columns == ["connect_cluster", "worker_id", "position"]
+    with pytest.raises(FleetError) as error:
+        ConnectFleet(**frames | {"tasks": frames["connectors"], "state": spark.range(1)})
+    assert [(fault.table, fault.column) for fault in error.value.faults] == [
+        ("tasks", "task"),
+        ("state", "connect_cluster"),
+    ]
+    with pytest.raises(FleetError, match=r"state\.members: the type is string, expected array<string>"):
+        ConnectFleet(**frames, state=spark.createDataFrame([], "connect_cluster string, members string"))
+
+
+PUBLISHED = {
+    "eager": {"rounds": 185, "stopped": 92_565, "started": 93_060},
+    "sessioned": {"rounds": 278, "stopped": 1_451, "started": 1_946},
+    "compatible-2.6": {"rounds": 278, "stopped": 1_236, "started": 1_732},
+}
+
+
+@pytest.mark.spark
+def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
+    """The published totals of all three systems in one call; beside it clusters whose events cannot happen."""
+    fleet, events = ninety_by_ten().tables(spark)
+    clocks = [
+        ("early", "sessioned", 1_000, 1, 0, 1),
+        ("odd", "sessioned", 0, 1, 0, 1),
+        ("calm", "sessioned", 0, 1, 0, 1),
+    ]
+    clusters = spark.createDataFrame(clocks, ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in CLUSTERS[:-1]))
+    fleet = replace(fleet, clusters=fleet.clusters.unionByName(clusters, allowMissingColumns=True))
+    more = [("early", 5, "worker-joined", "w"), ("odd", 5, "worker-gone", "w"), ("stray", 5, "worker-left", "w")]
+    more_events = spark.createDataFrame(more, "connect_cluster string, at_ms bigint, event string, subject string")
+    events = events.unionByName(more_events, allowMissingColumns=True)
+    played = simulate_connect(
+        fleet, events, start_ms=2_000, stop_ms=1_000, rebalance_ms=500, protocols=tuple(PUBLISHED)
+    )
+    rounds = [row.asDict() for row in played.rounds.collect()]
+    costs = {(row["connect_cluster"], row["protocol"]): row.asDict() for row in played.costs.collect()}
+    for protocol, total in PUBLISHED.items():
+        sums = totals(row for row in rounds if row["protocol"] == protocol)
+        cost = costs["90x10", protocol]
+        assert {name: sums[name] for name in total} == total, protocol
+        assert cost["connector_stops"] + cost["task_stops"] == total["stopped"]
+        assert costs["calm", protocol]["rounds"] == 0
+    waited = {protocol: costs["90x10", protocol]["task_ms_not_running"] for protocol in PUBLISHED}
+    assert waited["eager"] > waited["sessioned"] > 2 * 225 * 300_000
+    assert {row["connect_cluster"]: row["code"] for row in played.rejected.collect()} == {
+        "early": "bad-event",
+        "odd": "bad-event",
+        "stray": "unknown-cluster",
+    }
+    assert (played.rounds.columns, played.costs.columns) == (ROUNDS.names, COSTS.names)
+    played.release()
+
+
+@pytest.mark.spark
+def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
+    """Each is named before anything runs."""
+    fleet, events = ninety_by_ten(1, 1).tables(spark)
+    times = {"start_ms": 0, "stop_ms": 0, "rebalance_ms": 0}
+    with pytest.raises(UnknownAssignorError, match="no protocol is called sticky; there are eager, compatible"):
+        simulate_connect(fleet, events, **times, protocols=["sticky"])
+    with pytest.raises(ValueError, match="stop_ms is -1"):
+        simulate_connect(fleet, events, **times | {"stop_ms": -1})
+    with pytest.raises(FleetError, match=r"events\.subject: the column is missing"):
+        simulate_connect(fleet, events.drop("subject"), **times)

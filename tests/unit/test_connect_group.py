@@ -1,0 +1,182 @@
+"""The workers of a Connect cluster through their Kafka group: ids, idle ones, orders, leader, the leader's memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import GroupAuthorizationFailedError
+
+from spark_assign.errors import SourceError
+from spark_assign.sources import connect, connect_group, connect_http, snapshot_files
+from spark_assign.sources.connect_group import ConnectGroup, ConnectGroups
+from spark_assign.sources.connect_targets import targets
+from spark_assign.sources.kafka_groups import UnsettledError
+from spark_assign.wire.reader import WireError
+from tests.unit import connect_stub
+from tests.unit.connect_stub import serving
+from tests.unit.test_connect_wire import Items, assignment, metadata
+
+A, B, C = "connect-w1:8083-a", "connect-w2:8083-b", "connect-w3:8083-c"
+LISTING = {
+    "files": connect_stub.connector("files", {None: "w1:8083", 0: "w2:8083", 1: "w1:8083 FAILED", 2: "w9:8083"}),
+    "sink": connect_stub.connector("sink", {None: "w2:8083"}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(connect_http, "wait", lambda _: None)
+
+
+def _member(member_id: str, told: bytes, running: bytes | None = None, url: str | None = None) -> Any:
+    url = url or f"http://{member_id.split('-')[1]}/"
+    return SimpleNamespace(member_id=member_id, member_metadata=metadata(url, running), member_assignment=told)
+
+
+def _group(*members: Any, state: str = "Stable", protocol: str = "sessioned", error: int = 0) -> Any:
+    return SimpleNamespace(
+        group_id="connect", error_code=error, group_state=state, protocol_data=protocol, members=list(members)
+    )
+
+
+def _settled(delay_ms: int = 0, revoked: Items | None = None) -> Any:
+    return _group(
+        _member(C, assignment([], delay_ms=delay_ms, leader=B)),
+        _member(B, assignment([("files", [0])], delay_ms=delay_ms, leader=B), assignment([("sink", [-1])])),
+        _member(A, assignment([("files", [-1, 1, 2])], revoked or [], delay_ms=delay_ms, leader=B)),
+    )
+
+
+def _described(group: Any) -> ConnectGroup:
+    found = connect_group.described(group)
+    assert isinstance(found, ConnectGroup)
+    return found
+
+
+def _groups(*groups: Any, faults: dict[str, str] | None = None) -> ConnectGroups:
+    described = [_described(group) for group in groups]
+    return ConnectGroups("kafka-1", {group.group_id: group for group in described}, faults or {})
+
+
+def _taken(groups: ConnectGroups, *options: Any) -> dict[str, Any]:
+    with serving(connect_stub.cluster(LISTING)) as stub:
+        return connect.snapshot(targets([f"prod={stub.url}"], *options), groups=groups).tables
+
+
+def test_workers_by_member_id_with_idle_ones() -> None:
+    """In the order in which the leader's HashMap has them, not in that of the coordinator."""
+    tables = _taken(_groups(_settled()))
+    workers = tables["workers"].to_pylist()
+    assert [(row["worker_id"], row["position"], row["rest_worker_id"]) for row in workers] == [
+        (each.member_id, position, each.rest_worker_id) for position, each in enumerate(_described(_settled()).workers)
+    ]
+    assert {row["worker_id"]: row["rest_worker_id"] for row in workers} == {A: "w1:8083", B: "w2:8083", C: "w3:8083"}
+    [cluster] = tables["clusters"].to_pylist()
+    assert (cluster["leader"], cluster["group_id"], cluster["group_state"]) == (B, "connect", "Stable")
+    assert (cluster["protocol"], cluster["delay_ms"]) == ("sessioned", 0)
+
+
+def test_who_reports_what_is_what_the_group_says() -> None:
+    """The state is REST's where it names the same worker; a last word of a worker that is gone is no state."""
+    rows = _taken(_groups(_settled()))["reported"].to_pylist()
+    assert {(r["worker_id"], r["kind"], r["connector"], r["task"], r["position"], r["state"]) for r in rows} == {
+        (A, "connector", "files", None, 0, "RUNNING"),
+        (A, "task", "files", 1, 0, "FAILED"),
+        (A, "task", "files", 2, 1, None),
+        (B, "connector", "sink", None, 0, "RUNNING"),
+        (B, "task", "files", 0, 0, "RUNNING"),
+    }
+
+
+def test_the_leaders_memory_at_rest() -> None:
+    """Everything that runs, everybody who is there, nothing pending."""
+    [row] = _taken(_groups(_settled()))["state"].to_pylist()
+    assert {(item["kind"], item["connector"], item["task"]) for item in row["assignment"]} == {
+        ("connector", "files", None),
+        ("connector", "sink", None),
+        *(("task", "files", number) for number in range(3)),
+    }
+    assert row["members"] == sorted([A, B, C])
+    assert (row["revocation"], row["candidates"], row["scheduled_rebalance_ms"], row["delay_ms"]) == ([], [], 0, 0)
+    assert row["generation_id"] == connect.LAST_GENERATION
+
+
+@pytest.mark.parametrize("group", [_settled(delay_ms=3000), _settled(revoked=[("sink", [-1])]), _group()])
+def test_a_memory_that_cannot_be_known(group: Any) -> None:
+    """A delay that runs, a revocation that is not yet through, nobody there: no row, rather than a guess."""
+    tables = _taken(_groups(group), [], ["connect"])
+    assert tables["state"].num_rows == 0
+    assert tables["clusters"]["delay_ms"].to_pylist() == [_described(group).delay_ms]
+
+
+def test_a_group_in_a_rebalance_is_asked_again_and_a_damaged_one_is_not() -> None:
+    """Both are exceptions in the place of the group."""
+    assert isinstance(connect_group.described(_group(state="PreparingRebalance")), UnsettledError)
+    damaged = connect_group.described(
+        _group(SimpleNamespace(member_id="m", member_metadata=b"x", member_assignment=b""))
+    )
+    assert isinstance(damaged, WireError)
+    assert "member m: " in str(damaged)
+    assert isinstance(connect_group.described(_group(error=30)), GroupAuthorizationFailedError)
+
+
+def test_eager_groups() -> None:
+    """The protocol's name on the wire is `default`; a worker runs what it was told."""
+    member = SimpleNamespace(
+        member_id=A, member_metadata=metadata("http://w1:8083/", version=0), member_assignment=assignment([("x", [-1])])
+    )
+    found = _described(_group(member, protocol="default"))
+    assert (found.protocol, found.workers[0].connectors) == ("eager", ("x",))
+
+
+def test_the_group_is_found_by_its_workers() -> None:
+    """By those REST names or by the URL that was given; where none or two fit, the caller says."""
+    other = _group(_member("connect-x:1-d", assignment([])))
+    other.group_id = "other"
+    twin = _group(_member("connect-w1:8083-e", assignment([])))
+    twin.group_id = "twin"
+    tables = _taken(_groups(_settled(), other))
+    assert tables["clusters"]["group_id"].to_pylist() == ["connect"]
+    with pytest.raises(SourceError, match=r"groups connect, twin have workers .*w1:8083.*--connect-group"):
+        _taken(_groups(_settled(), twin))
+    assert _taken(_groups(_settled(), twin), [], ["twin"])["clusters"]["group_id"].to_pylist() == ["twin"]
+    with pytest.raises(SourceError, match=r"no Connect group .* has workers .* hidden: GroupAuth"):
+        _taken(_groups(other, faults={"hidden": "GroupAuthorizationFailedError"}))
+    with pytest.raises(SourceError, match=r"group none cannot be read .*no Connect group of this name"):
+        _taken(_groups(other), [], ["none"])
+
+
+def test_a_new_cluster_is_found_by_its_url() -> None:
+    """REST names no worker where nothing runs."""
+    with serving(connect_stub.cluster({})) as stub:
+        group = _group(_member(A, assignment([]), url=f"{stub.url}/"), _member(B, assignment([])))
+        tables = connect.snapshot(targets([stub.url]), groups=_groups(group)).tables
+    assert tables["workers"]["worker_id"].to_pylist() == [worker.member_id for worker in _described(group).workers]
+    assert (tables["reported"].num_rows, tables["state"].num_rows) == (0, 1)
+
+
+def test_another_kafka_cluster() -> None:
+    """Group names repeat; the id of the Kafka cluster does not."""
+    with pytest.raises(SourceError, match="meet in Kafka cluster kafka-1, --bootstrap-server leads to kafka-2"):
+        _taken(ConnectGroups("kafka-2", {}, {}))
+
+
+@pytest.mark.parametrize("format", snapshot_files.FORMATS)
+def test_as_files(format: str, tmp_path: Path) -> None:
+    """A file for every table in every format; lists of structs are JSON in csv."""
+    with serving(connect_stub.cluster(LISTING)) as stub:
+        taken = connect.snapshot(targets([f"prod={stub.url}"]), groups=_groups(_settled()))
+    snapshot_files.write_folder(taken, tmp_path / "out", format)
+    assert {file.stem for file in (tmp_path / "out").iterdir()} == {*taken.tables, "snapshot"}
+    if format == "csv":
+        with (tmp_path / "out" / "state.csv").open(newline="") as file:
+            [row] = csv.DictReader(file)
+        assert len(json.loads(row["assignment"])) == 5
+        assert json.loads(row["revocation"]) == []
+        assert row["members"] == ",".join(sorted([A, B, C]))

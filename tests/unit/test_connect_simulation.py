@@ -1,0 +1,164 @@
+"""Plays of one Connect cluster: the recorded 90x10 script, and small stories with the costs worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.connect import simulation
+from spark_assign.kernels.connect.costs import Costs
+from spark_assign.kernels.connect.items import Names, connector_item, task_item
+from spark_assign.kernels.connect.memory import Memory
+from spark_assign.kernels.connect.rounds import ASSIGNORS
+from spark_assign.kernels.connect.simulation import EVENTS, BadEvent, Event, Stage, Timing
+from tests.golden import connect_rows
+from tests.golden.connect_scripts import Happened, events_of, totals
+
+PROTOCOLS = {
+    "connect-eager": "eager",
+    "connect-cooperative": "sessioned",
+    "connect-cooperative-2.6": "compatible-2.6",
+}
+AT_ONCE = Timing(0, 0, 0)
+
+
+def play(
+    protocol: str, happened: list[Happened], timing: Timing = AT_ONCE, *, max_delay_ms: int = 300_000, **more: Any
+) -> tuple[list[dict[str, Any]], Costs, int]:
+    """Play events from an empty cluster on."""
+    of_workers = [what.startswith("worker") for _, what, _, _ in happened]
+    workers = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if mine)
+    connectors = Names(subject for mine, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not mine)
+    numbers = {True: workers.numbers(), False: connectors.numbers()}
+    events = [
+        Event(at, EVENTS.index(what), numbers[mine][subject], -1 if tasks is None else tasks)
+        for mine, (at, what, subject, tasks) in zip(of_workers, happened, strict=True)
+    ]
+    stage = Stage(
+        lists={},
+        configured=set(),
+        generation_id=1,
+        last_completed_generation_id=-1,
+        max_delay_ms=max_delay_ms,
+        leader=None,
+        memory=Memory(),
+        workers=workers,
+        connectors=connectors,
+        **more,
+    )
+    rounds, costs, ended = simulation.play(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    return [asdict(each) for each in rounds], costs, ended
+
+
+@pytest.mark.parametrize("system", PROTOCOLS)
+def test_the_90x10_script_goes_as_recorded(system: str) -> None:
+    """Simulated from its events alone: every round's stops, starts and what runs then; and so each phase's totals."""
+    rows = [row for row in connect_rows.recorded("connect-90x10") if row["system"] == system]
+    rounds, costs, _ = play(PROTOCOLS[system], events_of(rows))
+    assert len(rounds) == len(rows)
+    for row, played in zip(rows, rounds, strict=True):
+        got = (played["stopped"], played["started"], played["running"], played["gone"], played["delay_ms"])
+        want = (row["stopped"], row["started"], row["running"], row["gone_with_worker"], row["expect"]["delay_ms"])
+        assert got == want, row["round"]
+    for phase in dict.fromkeys(row["phase"] for row in rows):
+        recorded = [row for row in rows if row["phase"] == phase]
+        same = [played for row, played in zip(rows, rounds, strict=True) if row["phase"] == phase]
+        print(f"{system} {phase}: {totals(same)}")
+        assert totals(same) == totals(recorded)
+    assert sum(costs.starts) == sum(row["started"] for row in rows)
+    assert sum(costs.stops) == sum(row["stopped"] for row in rows)
+
+
+TWO: list[Happened] = [(0, "worker-joined", "w1", None), (0, "worker-joined", "w2", None)]
+ADDED: Happened = (0, "connector-added", "c", 4)
+
+
+def test_a_bounce_within_the_delay() -> None:
+    """The worker's tasks wait for it, and run again 300 s after it left."""
+    story = [*TWO, ADDED, (10_000, "worker-left", "w2", None), (70_000, "worker-joined", "w2", None)]
+    rounds, costs, ended = play("sessioned", story, Timing(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
+    assert [(each["at_ms"], each["event"]) for each in rounds] == [
+        (0, "worker-joined w1, worker-joined w2, connector-added c"),
+        (10_000, "worker-left w2"),
+        (70_000, "worker-joined w2"),
+        (310_500, "delay-over"),
+    ]
+    assert [each["delay_ms"] for each in rounds] == [0, 300_000, 240_000, 0]
+    assert [each["not_running"] for each in rounds] == [0, 2, 2, 0]
+    # 4 tasks: a rebalance, a start; 2 of them: 300 s, two rebalances (w2 left, the delay was over), a start.
+    assert costs.task_ms_not_running == 4 * 2_500 + 2 * (300_500 + 500 + 2_000)
+    assert (costs.starts, costs.stops, costs.gone) == ([1, 6], [0, 0], 2)
+    assert ended == 311_000
+
+
+def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
+    """A worker joins: incremental moves two of four tasks, eager restarts all."""
+    story: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
+    timing = Timing(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
+    rounds, costs, _ = play("sessioned", story, timing)
+    assert [(each["event"], each["stopped"], each["started"]) for each in rounds[1:]] == [
+        ("worker-joined w2", 2, 0),
+        ("rejoin", 0, 2),
+    ]
+    assert rounds[2]["at_ms"] == 11_500  # a rebalance, then the stop
+    assert costs.task_ms_not_running == 4 * 2_500 + 2 * (1_000 + 500 + 2_000)
+    rounds, costs, _ = play("eager", story, timing)
+    assert len(rounds) == 2
+    assert costs.task_ms_not_running == 4 * 2_500 + 4 * (1_000 + 500 + 2_000)
+    assert (costs.starts, costs.stops) == ([2, 8], [1, 4])
+
+
+def test_events_while_a_round_runs_wait_for_the_next() -> None:
+    """Two connectors come while the workers rebalance: one round takes both."""
+    story: list[Happened] = [
+        TWO[0],
+        (100, "connector-added", "a", 1),
+        (200, "connector-added", "b", 1),
+        (250, "tasks-changed", "a", 0),
+        (300, "connector-removed", "b", None),
+    ]
+    rounds, costs, ended = play("sessioned", story, Timing(0, 0, 1_000))
+    assert [each["at_ms"] for each in rounds] == [0, 1_000]
+    assert rounds[1]["running"] == 1
+    assert costs.task_ms_not_running == 150 + 100
+    assert ended == 2_000
+
+
+def test_a_cluster_without_workers() -> None:
+    """Nothing is decided until a worker comes; its leader then knows nothing of before."""
+    story: list[Happened] = [TWO[0], ADDED, (1_000, "worker-left", "w1", None), (9_000, "worker-joined", "w1", None)]
+    rounds, costs, _ = play("sessioned", story)
+    assert [each["delay_ms"] for each in rounds] == [0, 0]
+    assert costs.task_ms_not_running == 4 * 8_000
+    _, costs, ended = play("sessioned", [*story, (10_000, "worker-left", "w1", None)])
+    assert (costs.gone, ended) == (10, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ((5, "worker-joined", "w1", None), "worker w1 is there already"),
+        ((5, "worker-left", "w9", None), "worker w9 is not there"),
+        ((5, "connector-added", "c", 1), "connector c is there already"),
+        ((5, "connector-removed", "d", None), "there is no connector d"),
+        ((5, "tasks-changed", "c", None), "does not tell how many tasks"),
+        ((-1, "worker-left", "w1", None), "before the now_ms"),
+    ],
+)
+def test_events_that_cannot_happen(event: Happened, why: str) -> None:
+    """Each is named with its time and the reason."""
+    with pytest.raises(BadEvent, match=f"at_ms={event[0]}, event={event[1]}: .*{why}"):
+        play("sessioned", [*TWO, ADDED, event])
+
+
+def test_what_is_stopped_before_it_is_up_is_charged_once() -> None:
+    """A start takes longer than it takes to lose the worker."""
+    task = task_item(0, 0)
+    costs = Costs(start_ms=1_000)
+    costs.configured([connector_item(0), task], 0)
+    costs.started([task], 100)
+    costs.lost([task], 300, {task})
+    costs.started([task], 2_000)
+    assert costs.task_ms_not_running == 1_100 + (3_000 - 1_100)
