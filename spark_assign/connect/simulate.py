@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.plan import fact, gather_facts, keep
+from spark_assign.connect.plan import fact, gather_facts, keep, listed
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.kernels.connect import sheet as kinds
@@ -127,6 +127,6 @@ def _facts_of_events(events: DataFrame) -> DataFrame:
         kinds.EVENT,
         name=F.when(of_worker, F.col("subject")),
         connector=F.when(~of_worker, F.col("subject")),
-        names=F.array("event"),
-        numbers=F.array("at_ms", F.col("tasks").cast("long")),
+        names=F.col("event"),
+        numbers=listed("at_ms", "tasks"),
     )
