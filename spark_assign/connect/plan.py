@@ -21,6 +21,9 @@ from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
+ROWS_PER_TASK = 250_000
+"""About so many rows are handed to the kernel at once, which bounds what a worker holds."""
+
 
 @dataclass(frozen=True)
 class ConnectPlan:
@@ -94,10 +97,17 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
     Kafka 4.x; `compatible-2.6` is the same class as it was from 2.6.2 to 3.2.
 
     Returns:
-        the plan. Its tables are lazy, and all come from one pass over the fleet.
+        the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted at once.
     """
-    facts = gather_facts(fleet).repartition("connect_cluster")
+    facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
     return ConnectPlan(fleet, keep(facts.mapInArrow(_decide, DECIDED)))
+
+
+def tasks_for(fleet: ConnectFleet) -> int:
+    """In how many tasks the kernel does its work; whole Connect clusters are in one."""
+    tables = [fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported]
+    rows = reduce(DataFrame.unionByName, [table.select("connect_cluster") for table in tables]).count()
+    return max(1, -(-rows // ROWS_PER_TASK))
 
 
 def keep(table: DataFrame) -> DataFrame:
