@@ -72,9 +72,8 @@ def simulate_connect(
     """Let things happen to Connect clusters, and play every rebalance that follows.
 
     Each cluster begins as the fleet has it, at its `now_ms`, and rests until its first event; it may begin without
-    workers. Events of one instant happen
-    together; then the workers rebalance until nobody has to join again and no delay runs. `kernels.connect.simulation`
-    says what comes when, `kernels.connect.costs` what counts as not running.
+    workers. Events of one instant happen together; then the workers rebalance until nobody has to join again and no
+    delay runs. `kernels.connect.simulation` says what comes when, `kernels.connect.costs` what counts as not running.
 
     Args:
         fleet: Connect clusters. The leader is `clusters.leader`, else the worker with the lowest id; when it leaves,
