@@ -179,7 +179,9 @@ if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
   fail "there is no environment '$environment'. Known: $(list_environments) (conf/spark/*.conf)" 2
 fi
 
-set_up spark,kafka
+extras=spark,kafka
+[[ "$job" == connect ]] && extras+=,report # it draws
+set_up "$extras"
 
 # Reading from Kafka needs no Spark, unless the tables go to a catalog: plain Python, without a JVM.
 without_spark() { [[ "$job" =~ ^(snapshot|ingest)$ && " $* " != *" --table-prefix"* ]]; }

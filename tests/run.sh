@@ -40,7 +40,7 @@ RESULTS="$(mktemp -d)"
 trap 'rm -rf "$RESULTS"' EXIT
 summary=() failed_parts=0
 
-./spark-submit.sh --set-up spark,kafka,test || exit 3
+./spark-submit.sh --set-up spark,kafka,report,test || exit 3
 PYTHON="$PWD/.venv/bin/python"
 export PATH="$PWD/.venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 unset SPARK_HOME SPARK_REMOTE
@@ -78,7 +78,7 @@ for part in "${wanted[@]}"; do
     other-spark)
       (
         export SPARK_ASSIGN_VENV="$PWD/.venv-spark-$SPARK" SPARK_ASSIGN_PINS="pyspark==$SPARK.*"
-        ./spark-submit.sh --set-up spark,kafka,test
+        ./spark-submit.sh --set-up spark,kafka,report,test
       ) || { failed_parts=$((failed_parts + 1)); summary+=("other-spark  FAILED (set-up)"); continue; }
       SPARK_ASSIGN_TEST_EVERY=16 MARKED="not once" PYTHON="$PWD/.venv-spark-$SPARK/bin/python" tests "spark-$SPARK" "${OTHER[@]}"
       ;;

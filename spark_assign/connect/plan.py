@@ -14,12 +14,15 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
+from pyspark.sql.types import IntegerType, StringType
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
+
+ROWS_PER_TASK = 250_000
+"""About so many rows are handed to the kernel at once, which bounds what a worker holds."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,17 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
     Kafka 4.x; `compatible-2.6` is the same class as it was from 2.6.2 to 3.2.
 
     Returns:
-        the plan. Its tables are lazy, and all come from one pass over the fleet.
+        the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted at once.
     """
-    facts = gather_facts(fleet).repartition("connect_cluster")
+    facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
     return ConnectPlan(fleet, keep(facts.mapInArrow(_decide, DECIDED)))
+
+
+def tasks_for(fleet: ConnectFleet) -> int:
+    """In how many tasks the kernel does its work; whole Connect clusters are in one."""
+    tables = [fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported]
+    rows = reduce(DataFrame.unionByName, [table.select("connect_cluster") for table in tables]).count()
+    return max(1, -(-rows // ROWS_PER_TASK))
 
 
 def keep(table: DataFrame) -> DataFrame:
@@ -124,24 +134,27 @@ _COLUMNS = {
     "connector": StringType(),
     "task": IntegerType(),
     "position": IntegerType(),
-    "names": ArrayType(StringType()),
-    "numbers": ArrayType(LongType()),
+    "names": StringType(),
+    "numbers": StringType(),
 }
 
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
     """All that the kernel is told, a row per fact."""
-    clock = F.array("now_ms", *(F.col(name).cast("long") for name in _GENERATIONS), "max_delay_ms")
-    fits = (F.col("kind") == "connector") & F.col("task").isNull()
-    fits |= (F.col("kind") == "task") & (F.col("task") >= 0)
     facts = [
-        fact(fleet.clusters, kinds.CLUSTER, names=F.array("protocol", "leader"), numbers=clock),
+        fact(
+            fleet.clusters,
+            kinds.CLUSTER,
+            name=F.col("leader"),
+            names=F.col("protocol"),
+            numbers=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
+        ),
         fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
         fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
         fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
         fact(
             fleet.reported,
-            F.when(fits, kinds.REPORTED).otherwise(kinds.FAULTY),
+            F.when(_fits(F.col("kind"), F.col("task")), kinds.REPORTED).otherwise(kinds.FAULTY),
             name=F.col("worker_id"),
             connector=F.col("connector"),
             task=F.col("task"),
@@ -149,11 +162,27 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
         ),
     ]
     if fleet.state is not None:
-        facts.append(_facts_of_state(fleet.state))
+        facts += _facts_of_state(fleet.state)
     return reduce(DataFrame.unionByName, facts)
 
 
-_GENERATIONS = ("generation_id", "last_completed_generation_id")
+def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+    """Rows as facts of a kind, with these columns; the others are null."""
+    kind = F.lit(kind) if isinstance(kind, int) else kind
+    every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
+
+
+def listed(*columns: str) -> Column:
+    """Numbers (or flags, as 0 and 1) as one text, empty where null."""
+    return F.concat_ws(",", *(F.coalesce(F.col(name).cast("long").cast("string"), F.lit("")) for name in columns))
+
+
+def _fits(kind: Column, task: Column) -> Column:
+    """Whether an item is a connector without task or a task with its number."""
+    return F.coalesce(((kind == "connector") & task.isNull()) | ((kind == "task") & (task >= 0)), F.lit(False))
+
+
 _FIGURES = (
     "revoked_in_previous",
     "can_revoke",
@@ -164,33 +193,34 @@ _FIGURES = (
 )
 
 
-def _facts_of_state(state: DataFrame) -> DataFrame:
-    """Five facts for each row of the state, in one go over it."""
-    no_names, no_numbers = F.lit(None).cast("array<string>"), F.lit(None).cast("array<bigint>")
-    tasks = {name: F.transform(name, _task_number) for name in ("assignment", "revocation")}
-    each = [
-        (kinds.STATE, no_names, F.array(*(F.col(name).cast("long") for name in _FIGURES))),
-        (kinds.MEMBERS, F.col("members"), no_numbers),
-        (kinds.CANDIDATES, F.col("candidates"), no_numbers),
-        (kinds.ASSIGNMENT, F.col("assignment.connector"), tasks["assignment"]),
-        (kinds.REVOCATION, F.col("revocation.connector"), tasks["revocation"]),
-    ]
-    folded = F.array(
-        *(F.struct(F.lit(kind).alias("kind"), a.alias("names"), b.alias("numbers")) for kind, a, b in each)
-    )
-    facts = state.select("connect_cluster", F.explode(folded).alias("fact"))
-    return fact(facts, F.col("fact.kind"), names=F.col("fact.names"), numbers=F.col("fact.numbers"))
+def _facts_of_state(state: DataFrame) -> list[DataFrame]:
+    facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
+    for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
+        complete = F.coalesce(F.forall(name, _complete), F.lit(True))
+        connectors = F.array_join(F.col(f"{name}.connector"), kinds.SEPARATOR)
+        tasks = F.array_join(F.transform(name, lambda item: F.coalesce(item["task"], F.lit(-1))), ",")
+        facts.append(
+            fact(
+                state.where(F.size(name) > 0),
+                F.when(complete, kind).otherwise(kinds.FAULTY),
+                names=F.when(complete, connectors).otherwise(name),
+                numbers=F.when(complete, tasks),
+            )
+        )
+    for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
+        workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
+        there = F.col("worker_id").isNotNull()
+        facts.append(
+            fact(
+                workers,
+                F.when(there, kind).otherwise(kinds.FAULTY),
+                name=F.col("worker_id"),
+                position=F.col("place"),
+                names=F.when(~there, name),
+            )
+        )
+    return facts
 
 
-def _task_number(item: Column) -> Column:
-    """The task of an item, -1 for a connector, null for what is neither."""
-    is_connector = (item["kind"] == "connector") & item["task"].isNull()
-    is_task = (item["kind"] == "task") & (item["task"] >= 0)
-    return F.when(is_connector, F.lit(-1)).when(is_task, item["task"]).cast("long")
-
-
-def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
-    """Rows as facts of a kind, with these columns; the others are null."""
-    kind = F.lit(kind) if isinstance(kind, int) else kind
-    every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
-    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
+def _complete(item: Column) -> Column:
+    return item["connector"].isNotNull() & _fits(item["kind"], item["task"])

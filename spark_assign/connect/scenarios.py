@@ -1,7 +1,7 @@
 """Stories that come with the package, to be simulated: as rows of a ConnectFleet's tables and of events.
 
-`90x10` is the comparison that Confluent published with KIP-415 (Incremental Cooperative Rebalancing in Kafka Connect): 3
-workers, 90 connectors with 10 tasks each, added one at a time; a worker joins, one bounces within the delay, one
+`90x10` is the comparison that was published with KIP-415 (incremental cooperative rebalancing in Kafka Connect): 3
+workers; 90 connectors with 10 tasks each, added one at a time; a worker joins, one bounces within the delay, one
 leaves for good; all connectors are removed one at a time.
 """
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.plan import fact, gather_facts, keep
+from spark_assign.connect.plan import fact, gather_facts, keep, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.kernels.connect import sheet as kinds
@@ -18,6 +18,11 @@ from spark_assign.kernels.connect.faults import PROTOCOLS
 from spark_assign.kernels.connect.plays import play_facts
 from spark_assign.kernels.connect.simulation import Timing
 from spark_assign.schemas import conform
+
+EVENTS_PER_TASK = 500
+"""Plays of so many events take a task some seconds."""
+
+MOST_TASKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,9 @@ def simulate_connect(
 ) -> ConnectSimulation:
     """Let things happen to Connect clusters, and play every rebalance that follows.
 
-    Each cluster begins as the fleet has it, at its `now_ms`; it may begin without workers. Events of one instant happen
-    together; then the workers rebalance until nobody has to join again and no delay runs. `kernels.connect.simulation`
-    says what comes when, `kernels.connect.costs` what counts as not running.
+    Each cluster begins as the fleet has it, at its `now_ms`, and rests until its first event; it may begin without
+    workers. Events of one instant happen together; then the workers rebalance until nobody has to join again and no
+    delay runs. `kernels.connect.simulation` says what comes when, `kernels.connect.costs` what counts as not running.
 
     Args:
         fleet: Connect clusters. The leader is `clusters.leader`, else the worker with the lowest id; when it leaves,
@@ -102,7 +107,8 @@ def simulate_connect(
         raise FleetError(faults)
     if protocols is not None and not protocols:
         raise FleetError([Fault("protocols", "*", "no protocol is given", "Name at least one, or leave it out")])
-    facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition("connect_cluster")
+    tasks = tasks_for(fleet) + min(shaped.count() // EVENTS_PER_TASK, MOST_TASKS)
+    facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition(tasks, "connect_cluster")
     timing = Timing(start_ms, stop_ms, rebalance_ms)
     return ConnectSimulation(keep(facts.mapInArrow(_player(tuple(protocols or ()), timing), PLAYED)))
 
@@ -127,6 +133,6 @@ def _facts_of_events(events: DataFrame) -> DataFrame:
         kinds.EVENT,
         name=F.when(of_worker, F.col("subject")),
         connector=F.when(~of_worker, F.col("subject")),
-        names=F.array("event"),
-        numbers=F.array("at_ms", F.col("tasks").cast("long")),
+        names=F.col("event"),
+        numbers=listed("at_ms", "tasks"),
     )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,14 @@ ASSIGNORS = {
     "connect-cooperative-2.6": incremental_2_6.rebalance,
 }
 MISMATCH = "config-mismatch"
+_FOUND = "numbers"
 
 
-def recorded(file: str) -> Iterator[Row]:
-    """All rows of one file, the single steps of 2.6 (`…/lost`, `…/spread`) included."""
+@cache
+def recorded(file: str) -> tuple[Row, ...]:
+    """All rows of one file, the single steps of 2.6 (`…/lost`, `…/spread`) included; to be read only."""
     with gzip.open(FOLDER / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        return tuple(map(json.loads, lines))
 
 
 def rounds(*files: str) -> list[Row]:
@@ -49,7 +52,14 @@ class Numbers:
 
     @classmethod
     def of(cls, row: Row) -> Numbers:
-        """All names that stand in a round."""
+        """All names that stand in a round; found once for each."""
+        if _FOUND not in row:
+            row[_FOUND] = cls._of(row)
+        found: Numbers = row[_FOUND]
+        return found
+
+    @classmethod
+    def _of(cls, row: Row) -> Numbers:
         listed = [*row["members"].values()]
         before = row.get("previous")
         if before:

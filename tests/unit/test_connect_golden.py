@@ -52,7 +52,6 @@ def test_sequences_with_their_own_memory(file: str) -> None:
             }
             for worker, reported in _reports(row, lists).items():
                 assert row["members"][worker] == reported, f"{where}: what {worker} reports"
-                row["members"][worker] = reported
                 counted["reports derived"] += 1
             counted["reports"] += len(row["members"])
             if row["outcome"] == MISMATCH:
@@ -114,7 +113,7 @@ def _after(row: Row, lists: dict[str, Listed | None]) -> dict[str, Listed | None
 @pytest.mark.parametrize("file", FILES)
 def test_results_are_handed_out_in_the_recorded_order(file: str) -> None:
     """Item by item as Kafka's class hands it out; of eager the trip over the wire was recorded, too."""
-    for row in connect_rows.rounds(file)[::4]:
+    for row in connect_rows.rounds(file)[::8]:
         if row["outcome"] == MISMATCH:
             continue
         numbers = Numbers.of(row)

@@ -15,4 +15,7 @@ c0-0 from A, and gives it to B in the round after, once A has stopped it.
     eager            Kafka's `EagerAssignor`
     incremental      Kafka's `IncrementalCooperativeAssignor` of Kafka 4.x, with lost, balance and backoff
     incremental_2_6  the same of Kafka 2.6.2 to 3.2
+    sheet, faults    the facts of many clusters, and what can be wrong with them
+    rounds, answers  from facts to rounds, and from results to one row per cluster
+    simulation       one cluster played through time, with costs; plays: many of them
 """

@@ -114,8 +114,8 @@ class Answers:
                 held = set(chain(*round.reported[at[worker]]))
                 self._revoked_from += [begin + at[worker]] * len(gone)
                 self._held += [item in held for item in gone]  # not what it would have got in this very round
-        columns["assignment"].add(memory.assignment)
-        columns["revocation"].add(memory.revocation)
+        columns["assignment"].add(sorted(memory.assignment))  # the same array whatever the order of the rows
+        columns["revocation"].add(sorted(memory.revocation))
         columns["candidates"].add(memory.candidates)
         columns["members"].add(memory.members)
         self._planned.append(cluster)

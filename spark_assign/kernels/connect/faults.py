@@ -88,13 +88,14 @@ def find_faults(sheet: Sheet, *, simulated: bool = False) -> Faults:
         sheet.rows[kind] for kind in (facts.CONNECTOR, facts.TASK, facts.WORKER, facts.REPORTED)
     )
     known = ~sheet.no_task
+    faulty = sheet.rows[facts.FAULTY].tolist()
     for code, table, rows in (
         ("null-key", "connectors", connector[sheet.connector[connector] < 0]),
         ("null-key", "tasks", task[(sheet.connector[task] < 0) | ~known[task]]),
         ("null-key", "workers", worker[sheet.name[worker] < 0]),
         ("null-key", "reported", reported[(sheet.connector[reported] < 0) | (sheet.name[reported] < 0)]),
         ("bad-task", "tasks", task[known[task] & (sheet.task[task] < 0)]),
-        ("bad-item", "reported", sheet.rows[facts.FAULTY]),
+        ("bad-item", "reported", np.array([row for row in faulty if sheet.text(row) is None], np.int64)),
         ("duplicate-worker", "workers", _twice(sheet.cluster, sheet.name, worker)),
         ("duplicate-connector", "connectors", _twice(sheet.cluster, sheet.connector, connector)),
         ("unknown-connector", "tasks", _strange(sheet.cluster, sheet.connector, task, connector)),
@@ -102,6 +103,11 @@ def find_faults(sheet: Sheet, *, simulated: bool = False) -> Faults:
     ):
         for row in rows.tolist():
             faults.add(int(sheet.cluster[row]), code, describe(sheet, table, row))
+    for row in (row for row in faulty if sheet.text(row) is not None):
+        faults.add(int(sheet.cluster[row]), "bad-state", f"state: {sheet.text(row)}")
+    for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
+        for row in sheet.broken_lists[kind].tolist():
+            faults.add(int(sheet.cluster[row]), "bad-state", f"state: {name}")
     return faults
 
 
@@ -123,22 +129,17 @@ def _of_clusters(sheet: Sheet, faults: Faults, simulated: bool) -> None:
             faults.add(cluster, "no-workers", f"workers: connect_cluster={name}")
         if states[cluster] > 1:
             faults.add(cluster, "duplicate-state", f"state: connect_cluster={name}")
-    for kind in (facts.MEMBERS, facts.CANDIDATES, facts.ASSIGNMENT, facts.REVOCATION):
-        for cluster in sheet.incomplete(kind).tolist():
-            faults.add(cluster, "bad-state", f"state: {facts.KINDS[kind]}")
     _of_values(sheet, faults, simulated)
 
 
 def _of_values(sheet: Sheet, faults: Faults, simulated: bool) -> None:
     """Protocols, clocks and leaders."""
-    rows = sheet.rows[facts.CLUSTER]
     workers = sheet.rows[facts.WORKER]
     known = set(zip(sheet.cluster[workers].tolist(), sheet.name[workers].tolist(), strict=True))
-    for at, cluster in enumerate(sheet.cluster[rows].tolist()):
-        (protocol, leader), figures = sheet.texts(facts.CLUSTER, at), sheet.figures(facts.CLUSTER, at)
-        columns = dict(
-            zip(("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"), figures, strict=True)
-        )
+    for row in sheet.rows[facts.CLUSTER].tolist():
+        cluster, leader = int(sheet.cluster[row]), int(sheet.name[row])
+        protocol, figures = sheet.text(row), sheet.figures(row)
+        columns = dict(zip(_CLOCK, figures, strict=True))
         for name, value in {"protocol": protocol, **columns}.items():
             if value is None:
                 faults.add(cluster, "null-key", f"clusters: {name}=null")
@@ -147,8 +148,11 @@ def _of_values(sheet: Sheet, faults: Faults, simulated: bool) -> None:
             faults.add(cluster, "unknown-protocol", f"clusters: protocol={protocol}")
         if (now is not None and now < 0) or (delay is not None and not 0 <= delay <= _LONGEST_DELAY):
             faults.add(cluster, "bad-clock", f"clusters: now_ms={now}, max_delay_ms={delay}")
-        if leader is not None and not simulated and (cluster, sheet.worker_number(leader)) not in known:
-            faults.add(cluster, "unknown-leader", f"clusters: leader={leader}")
+        if leader >= 0 and not simulated and (cluster, leader) not in known:
+            faults.add(cluster, "unknown-leader", f"clusters: leader={sheet.workers.texts[leader]}")
+
+
+_CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
 
 
 def describe(sheet: Sheet, table: str, row: int) -> str:

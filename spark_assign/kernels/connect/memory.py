@@ -38,7 +38,7 @@ class Memory:
     scheduled_rebalance_ms: int = 0
     delay_ms: int = 0
     generation_id: int = -1
-    members: Collection[int] = field(default_factory=list)
+    members: list[int] = field(default_factory=list)
     successive_revoking_rebalances: int = 0
 
     def end_delay(self) -> None:

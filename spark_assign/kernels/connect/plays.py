@@ -129,10 +129,9 @@ class _Events:
 
     def __init__(self, sheet: Sheet, clusters: Clusters) -> None:
         self.of, self.leader = defaultdict(list), {}
-        for at, cluster in enumerate(sheet.cluster[sheet.rows[facts.CLUSTER]].tolist()):
-            leader = sheet.texts(facts.CLUSTER, at)[1]
-            if leader is not None:
-                self.leader[cluster] = sheet.worker_number(leader)
+        for row in sheet.rows[facts.CLUSTER].tolist():
+            if sheet.name[row] >= 0:
+                self.leader[int(sheet.cluster[row])] = int(sheet.name[row])
         for cluster, fault, event in _read(sheet):
             if fault is not None:
                 clusters.faults.add(cluster, *fault)
@@ -142,8 +141,8 @@ class _Events:
 
 def _read(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str] | None, Event | None]]:
     """Each event with its cluster; or what is wrong with it."""
-    for at, row in enumerate(sheet.rows[facts.EVENT].tolist()):
-        (what,), (at_ms, tasks) = sheet.texts(facts.EVENT, at), sheet.figures(facts.EVENT, at)
+    for row in sheet.rows[facts.EVENT].tolist():
+        what, (at_ms, tasks) = sheet.text(row), sheet.figures(row)
         cluster = int(sheet.cluster[row])
         shown = f"events: at_ms={at_ms}, event={what}"
         if what is None or at_ms is None:

@@ -129,7 +129,8 @@ class Clusters:
         def by_wire(connectors: list[int], tasks: list[int]) -> Listed:
             return over_the_wire(sorted(connectors), sorted(tasks), spread)
 
-        for at, cluster in enumerate(sheet.cluster[sheet.rows[facts.CLUSTER]].tolist()):
+        for row in sheet.rows[facts.CLUSTER].tolist():
+            cluster = int(sheet.cluster[row])
             if cluster in self.faults:
                 continue
             listed = self._configured.of(cluster)
@@ -141,11 +142,10 @@ class Clusters:
                 continue
             if self._reported_twice(cluster, reported, begin, end):
                 continue
-            now, generation, completed, max_delay = (figure or 0 for figure in sheet.figures(facts.CLUSTER, at))
-            protocol = sheet.texts(facts.CLUSTER, at)[0] or ""
+            now, generation, completed, max_delay = (figure or 0 for figure in sheet.figures(row))
             yield (
                 cluster,
-                protocol,
+                sheet.text(row) or "",
                 Round(
                     workers=self.slots.worker[begin:end].tolist(),
                     reported=reported,
@@ -188,20 +188,27 @@ class Clusters:
         """Of each cluster that has one its leader's memory; what is null is as in the beginning."""
         sheet = self._sheet
         memories: dict[int, Memory] = {}
-        for at, cluster in enumerate(sheet.cluster[sheet.rows[facts.STATE]].tolist()):
-            revoked, can_revoke, schedule, delay, generation, successive = sheet.figures(facts.STATE, at)
-            memories[cluster] = Memory(
+        for row in sheet.rows[facts.STATE].tolist():
+            revoked, can_revoke, schedule, delay, generation, successive = sheet.figures(row)
+            memories[int(sheet.cluster[row])] = Memory(
                 revoked_in_previous=bool(revoked),
                 can_revoke=can_revoke is None or bool(can_revoke),
                 scheduled_rebalance_ms=schedule or 0,
                 delay_ms=delay or 0,
                 generation_id=-1 if generation is None else generation,
+                members=[],
                 successive_revoking_rebalances=successive or 0,
             )
-        for kind, name in ((facts.MEMBERS, "members"), (facts.CANDIDATES, "candidates")):
-            for at, cluster in enumerate(sheet.cluster[sheet.rows[kind]].tolist()):
-                setattr(memories[cluster], name, sheet.listed_workers(kind, at))
-        for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
-            for at, cluster in enumerate(sheet.cluster[sheet.rows[kind]].tolist()):
-                setattr(memories[cluster], name, sheet.listed_items(kind, at))
+        for kind in (facts.ASSIGNMENT, facts.REVOCATION):
+            for cluster, items in zip(sheet.cluster[sheet.rows[kind]].tolist(), sheet.state_items[kind], strict=True):
+                if kind == facts.ASSIGNMENT:
+                    memories[cluster].assignment = items
+                else:
+                    memories[cluster].revocation = items
+        for kind in (facts.MEMBER, facts.CANDIDATE):
+            rows = sheet.rows[kind]
+            rows = rows[np.lexsort((sheet.position[rows], sheet.cluster[rows]))]
+            for cluster, worker in zip(sheet.cluster[rows].tolist(), sheet.name[rows].tolist(), strict=True):
+                memory = memories[cluster]
+                (memory.candidates if kind == facts.CANDIDATE else memory.members).append(worker)
         return memories

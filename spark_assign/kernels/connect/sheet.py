@@ -2,19 +2,24 @@
 
 A fact is a row; its `kind` says which columns it uses:
 
-    cluster     names [protocol, leader], numbers [now_ms, generation_id, last_completed_generation_id, max_delay_ms]
+    cluster     name (leader), names [protocol], numbers [now_ms, generation_id, last_completed_generation_id,
+                max_delay_ms]
     connector   connector
     task        connector, task
     worker      name (worker_id), position
     reported    name (worker_id), connector, task (null: the connector itself), position
-    faulty      name, connector, task: a reported row whose `kind` is neither connector nor task, or does not fit
+    faulty      a row of reported whose `kind` is neither connector nor task, or does not fit: name, connector, task; or
+                something in a row of state: names [its column]
     state       numbers [revoked_in_previous, can_revoke, scheduled_rebalance_ms, delay_ms, generation_id,
-                successive_revoking_rebalances], each null where not known
-    members     names, of the state
-    candidates  names, of the state, in order
+                successive_revoking_rebalances], each empty where not known
+    member      name (worker_id), of the state
+    candidate   name (worker_id), of the state, position
     assignment  names (connectors), numbers (tasks, -1 for the connector itself), of the state
     revocation  likewise
     event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only to be simulated
+
+Lists are text, joined by `SEPARATOR` (which no connector's name may contain, as Connect forbids control characters)
+and by commas: Spark hands over columns of lists at a tenth of the speed.
 
 Whatever the order of the rows, the numbers are the same: names are numbered as they sort.
 """
@@ -32,27 +37,13 @@ from spark_assign.kernels.java_hash import table_order
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-KINDS = (
-    "cluster",
-    "connector",
-    "task",
-    "worker",
-    "reported",
-    "faulty",
-    "state",
-    "members",
-    "candidates",
-    "assignment",
-    "revocation",
-    "event",
-)
-CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION, EVENT = range(
-    12
-)
+CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
+"""Kinds of facts."""
 
 TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
-"""From which table a fact of each kind is."""
+"""From which table a fact of each kind is (`faulty`: of reported or of state)."""
 
+SEPARATOR = "\x1f"
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
 
@@ -72,7 +63,7 @@ class Sheet:
 
     def __init__(self, facts: pa.Table) -> None:
         self.kind = facts["kind"].to_numpy()
-        self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(KINDS))]
+        self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
         coded = facts["connect_cluster"].combine_chunks().dictionary_encode()
         self.cluster: Ints = (
             coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -81,66 +72,28 @@ class Sheet:
         self.task = _numbers(facts["task"], NOTHING)
         self.no_task: Flags = facts["task"].is_null().to_numpy()
         self.position = _numbers(facts["position"], NO_POSITION)
-        names = facts["names"].combine_chunks()
-        self._lists = {
-            kind: _Lists(names, self.rows[kind])
-            for kind in (CLUSTER, MEMBERS, CANDIDATES, ASSIGNMENT, REVOCATION, EVENT)
-        }
-        numbers = facts["numbers"].combine_chunks()
-        self._numbers = {
-            kind: _Lists(numbers, self.rows[kind]) for kind in (CLUSTER, STATE, ASSIGNMENT, REVOCATION, EVENT)
-        }
-        self.workers, (self.name, *of_state) = _numbered(
-            facts["name"], self._lists[MEMBERS].values, self._lists[CANDIDATES].values
-        )
-        self._worker_numbers = self.workers.numbers()
-        self._lists[MEMBERS].values, self._lists[CANDIDATES].values = of_state
-        self.connectors, (self.connector, *of_state) = _numbered(
-            facts["connector"], self._lists[ASSIGNMENT].values, self._lists[REVOCATION].values
-        )
+        self._texts = facts["names"].combine_chunks()
+        self._figures = facts["numbers"].combine_chunks()
+        listed = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
+        self.workers, (self.name,) = _numbered(facts["name"])
+        self.connectors, (self.connector, *numbers) = _numbered(facts["connector"], *(each.names for each in listed))
         self.items: Ints = (self.connector << TASK_BITS) + self.task + 1
-        self._items_of_state = {
-            kind: (connector << TASK_BITS) + _numbers(self._numbers[kind].values, NOTHING) + 1
-            for kind, connector in zip((ASSIGNMENT, REVOCATION), of_state, strict=True)
+        self.state_items: dict[int, list[list[int]]] = {
+            kind: each.items(connectors)
+            for kind, each, connectors in zip((ASSIGNMENT, REVOCATION), listed, numbers, strict=True)
         }
-        self._incomplete_items = {
-            kind: (connector < 0) | ~self._numbers[kind].values.is_valid().to_numpy(zero_copy_only=False)
-            for kind, connector in zip((ASSIGNMENT, REVOCATION), of_state, strict=True)
+        self.broken_lists: dict[int, Ints] = {
+            kind: self.rows[kind][each.uneven] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
         }
 
-    def worker_number(self, worker_id: str) -> int:
-        """The number of a worker; -1 if no fact names it."""
-        return self._worker_numbers.get(worker_id, NOTHING)
-
-    # --- rows of one cluster -------------------------------------------------------------------------------
-
-    def texts(self, kind: int, at: int) -> list[str | None]:
-        """The names of one list: the at-th fact of its kind (`cluster` or `event`)."""
-        found: list[str | None] = self._lists[kind].of(at).to_pylist()
+    def text(self, row: int) -> str | None:
+        """The one name that a fact lists: a protocol, an event, or a column at fault."""
+        found: str | None = self._texts[row].as_py()
         return found
 
-    def figures(self, kind: int, at: int) -> list[int | None]:
-        """The numbers of one list: the at-th fact of its kind."""
-        found: list[int | None] = self._numbers[kind].of(at).to_pylist()
-        return found
-
-    def listed_workers(self, kind: int, at: int) -> list[int]:
-        """The workers of one list of the state, as numbers."""
-        found: list[int] = self._lists[kind].of(at).tolist()
-        return found
-
-    def listed_items(self, kind: int, at: int) -> list[int]:
-        """The items of one list of the state."""
-        begin, end = self._lists[kind].bounds(at)
-        found: list[int] = self._items_of_state[kind][begin:end].tolist()
-        return found
-
-    def incomplete(self, kind: int) -> Ints:
-        """The clusters (one entry per faulty item) whose state lists an item without connector, or a faulty one."""
-        owners: Ints = np.repeat(self.cluster[self.rows[kind]], self._lists[kind].lengths)
-        faulty = self._incomplete_items[kind] if kind in self._incomplete_items else self._lists[kind].values < 0
-        found: Ints = owners[faulty]
-        return found
+    def figures(self, row: int) -> list[int | None]:
+        """The numbers that a fact lists."""
+        return [int(each) if each else None for each in self._figures[row].as_py().split(",")]
 
     # --- orders ---------------------------------------------------------------------------------------------
 
@@ -167,24 +120,27 @@ class Sheet:
         return told
 
 
-class _Lists:
-    """The lists of some rows, one after the other; a null list is an empty one."""
+class _Items:
+    """The lists of items of some rows, one after the other; a null list is an empty one."""
 
-    def __init__(self, column: pa.ListArray, rows: Ints) -> None:
-        lists = column.take(pa.array(rows))
-        self.lengths: Ints = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        self.ends: Ints = np.cumsum(self.lengths)
-        self.values = lists.flatten()
+    def __init__(self, facts: pa.Table, rows: Ints) -> None:
+        at = pa.array(rows)
+        names = pc.split_pattern(facts["names"].combine_chunks().take(at), SEPARATOR)
+        tasks = pc.split_pattern(facts["numbers"].combine_chunks().take(at), ",")
+        self._lengths, self.names = _lengths(names), names.flatten()
+        self._tasks: Ints = tasks.flatten().cast(pa.int64()).to_numpy(zero_copy_only=False)
+        self.uneven: Flags = self._lengths != _lengths(tasks)
 
-    def bounds(self, at: int) -> tuple[int, int]:
-        """Where a list begins and ends among `values`."""
-        end = int(self.ends[at])
-        return end - int(self.lengths[at]), end
+    def items(self, connectors: Ints) -> list[list[int]]:
+        """The items of each row, given the number of each of `names`."""
+        if self.uneven.any():
+            return [[] for _ in self._lengths]
+        items = (connectors << TASK_BITS) + self._tasks + 1
+        return [each.tolist() for each in np.split(items, np.cumsum(self._lengths)[:-1])] if len(self._lengths) else []
 
-    def of(self, at: int) -> pa.Array:
-        """One list."""
-        begin, end = self.bounds(at)
-        return self.values[begin:end]
+
+def _lengths(lists: pa.ListArray) -> Ints:
+    return np.asarray(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> Ints:

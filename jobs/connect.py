@@ -1,0 +1,106 @@
+"""Plan Kafka Connect clusters, or play a scenario through them: eager against incremental."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_assign import FleetError, UnknownAssignorError
+from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
+from spark_assign.connect.scenarios import SCENARIOS
+from spark_assign.connect.schemas import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.places import for_spark, join
+from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
+from spark_assign.sources.tables import Shape, read_tables
+
+FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)
+EXIT_CODES = """exit codes: 0 done; 1 clusters were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+log = logging.getLogger("spark_assign.connect")
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="connect", description=__doc__, epilog=EXIT_CODES)
+    add = parser.add_argument
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--scenario", choices=sorted(SCENARIOS), help="play a story that comes with the package")
+    what.add_argument("--fleet", metavar="PLACE", help=f"folder, URI or catalog prefix of {', '.join(INPUT_TABLES)}")
+    add("--format", metavar="NAME", help="of the fleet's files: parquet, json, csv, or any that Spark knows")
+    add("--output", metavar="DIR", help="plan: folder for its tables. Scenario: folder for the picture (default: here)")
+    add("--output-format", metavar="NAME", default="parquet", help="of the plan's tables: parquet (default), json, …")
+    add("--run-id", metavar="ID", help="folder of this plan inside --output (default: the time)")
+    add("--fail-on", choices=["rejected"], help="exit code 1 for rejected clusters")
+    add("--top", metavar="N", type=int, default=10, help="clusters in the summary (default: 10)")
+    add("--picture", choices=["svg", "png", "pdf"], default="svg", help="format of the picture (default: svg)")
+    for name, default, meaning in (
+        ("start", 2_000, "a task takes to start"),
+        ("stop", 1_000, "a worker takes to stop what it has to"),
+        ("rebalance", 3_000, "a rebalance takes"),
+    ):
+        add(f"--{name}-ms", metavar="MS", type=int, default=default, help=f"scenario: so long {meaning} ({default})")
+    add("--verbose", action="store_true", help="Spark's warnings, and tracebacks")
+    return parser.parse_args(argv)
+
+
+def play(options: argparse.Namespace, spark: SparkSession) -> int:
+    """A scenario: a table and a picture."""
+    scenario = SCENARIOS[options.scenario]()
+    fleet, events = scenario.tables(spark)
+    times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
+    played = simulate_connect(fleet, events, **times, protocols=scenario.protocols)
+    rounds = [row.asDict() for row in played.rounds.collect()]  # the rebalances of one story
+    costs = [row.asDict() for row in played.costs.collect()]  # a row per protocol
+    print(f"Scenario {scenario.name}\n" + compare_protocols(scenario, rounds, costs))
+    folder = Path(options.output or ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = folder / f"{scenario.name}.{options.picture}"
+    draw_comparison(scenario, rounds, str(picture))
+    print(f"Drawn to {picture.resolve()}", flush=True)
+    return 0
+
+
+def plan(options: argparse.Namespace, spark: SparkSession) -> int:
+    """One rebalance of every Connect cluster of a folder."""
+    planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, format=options.format)))
+    text, refused = summarize_plan(planned, options.top)
+    print(text)
+    if options.output:
+        run_id = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        place = join(for_spark(options.output), run_id)
+        for name, table in planned.tables().items():
+            table.write.format(options.output_format).save(join(place, name))
+        print(f"Written to {join(options.output, run_id)}", flush=True)
+    planned.release()
+    return 1 if options.fail_on == "rejected" and refused else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit code; see --help."""
+    options = parse(argv)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        spark = SparkSession.builder.appName("spark_assign connect").getOrCreate()
+        if options.verbose and hasattr(spark, "sparkContext"):
+            spark.sparkContext.setLogLevel("WARN")
+        return play(options, spark) if options.scenario else plan(options, spark)
+    except (ConfigError, SourceError, FleetError, UnknownAssignorError, ValueError) as error:
+        log.error("connect: %s", error, exc_info=options.verbose)
+        return 2
+    except Exception as error:
+        first = str(error).strip().splitlines() or [""]
+        log.error(
+            "connect failed: %s: %s (more with --verbose)", type(error).__name__, first[0], exc_info=options.verbose
+        )
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Java's orders in Connect, and the closed forms against plain loops."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_assign.kernels.connect.backoff import backoff
+from spark_assign.kernels.connect.items import Names, connector_item, named, parted, task_item
+from spark_assign.kernels.connect.loads import Loads
+from spark_assign.kernels.connect.orders import walk, walk_of_copy
+from spark_assign.kernels.connect.wire import list_after, over_the_wire
+from tests.golden import connect_rows
+
+
+def test_items_sort_as_kafka_sorts_them() -> None:
+    """By UTF-16 code units of the connector, the connector before its tasks, tasks by number and not by text."""
+    names = Names(["b", "\U0001f600", "\uff5e", "a-1", "a"])
+    assert names.texts == ["a", "a-1", "b", "\U0001f600", "\uff5e"]
+    items = [task_item(0, 10), task_item(0, 9), connector_item(1), connector_item(0), task_item(0, 2**31 - 1)]
+    assert [named(item, names.texts) for item in sorted(items)] == [
+        ("a", None),
+        ("a", 9),
+        ("a", 10),
+        ("a", 2**31 - 1),
+        ("a-1", None),
+    ]
+    assert parted(items) == ([items[2], items[3]], [items[0], items[1], items[4]])
+
+
+def test_workers_are_walked_as_recorded() -> None:
+    """The recorded walks are those of a HashMap; only inside a bucket it matters in which order workers were put in."""
+    orders = {tuple(row["member_order"]) for row in connect_rows.rounds("connect", "connect-2.6")}
+    by_id = 0
+    for recorded in orders:
+        names = Names(recorded)
+        numbers = names.numbers()
+        assert walk([numbers[each] for each in recorded], names.spread) == [numbers[each] for each in recorded]
+        by_id += walk(range(len(recorded)), names.spread) == [numbers[each] for each in recorded]
+    print(f"{by_id} of {len(orders)} orders follow from putting workers in sorted by id, the rule without positions")
+    assert by_id > 0.7 * len(orders)
+
+
+def test_a_copy_is_made_large_enough_at_once() -> None:
+    """`new HashSet<>(collection)` of 12 has 32 buckets, where a table filled one by one has 16."""
+    spread = [17, *range(2, 13)]
+    assert walk(range(12), spread)[0] == 0  # 17 is in bucket 1 of 16
+    assert walk_of_copy(range(12), spread)[-1] == 0  # and in bucket 17 of 32
+    assert walk_of_copy(range(11), spread)[0] == 0
+
+
+def test_a_long_chain_makes_a_small_table_grow() -> None:
+    """The ninth name of a bucket doubles a table of less than 64 buckets."""
+    spread = [1, *(16 * each for each in range(9))]
+    assert walk(range(10), spread) == [1, 3, 5, 7, 9, 0, 2, 4, 6, 8]
+
+
+def test_the_wire_groups_by_connector() -> None:
+    """The example of the module: a HashSet that walks b before a."""
+    spread = [2, 1, 3]  # of a, b, c
+    tasks = [task_item(2, 0), task_item(1, 0), task_item(0, 1), task_item(1, 1)]
+    connectors, sent = over_the_wire([connector_item(0), connector_item(1)], tasks, spread)
+    assert connectors == [connector_item(1), connector_item(0)]
+    assert sent == [task_item(1, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)]
+    again = over_the_wire(connectors, sent, spread)
+    assert again == (connectors, sent)
+    kept = list_after((connectors, sent), ([], [task_item(0, 0)]), {task_item(1, 0), connector_item(1)}, spread)
+    assert kept == ([connector_item(0)], [task_item(0, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)])
+
+
+@pytest.mark.parametrize(
+    ("max_delay_ms", "delays"),
+    [
+        (300_000, [40, 1_600, 64_000, 300_000, 300_000]),
+        (30_000, [40, 1_600, 29_999, 29_999]),
+        (180_000, [40, 1_600, 64_000, 179_999]),
+        (60_000, [40, 1_600, 60_000]),
+        (1, [1, 1]),
+        (0, [0, 0]),
+    ],
+)
+def test_backoff(max_delay_ms: int, delays: list[int]) -> None:
+    """As Java's `ExponentialBackoff` gives it; the truncation matters."""
+    assert [backoff(attempt, max_delay_ms) for attempt in range(1, len(delays) + 1)] == delays
+
+
+def test_spreading_against_the_plain_loop() -> None:
+    """Who has least, then the lowest id, in passes over the prefix that stands no higher than the first."""
+    draw = random.Random(5)
+    for _ in range(300):
+        sizes = [draw.randrange(5) for _ in range(draw.randrange(1, 7))]
+        new = list(range(100, 100 + draw.randrange(12)))
+        by_id = list(range(len(sizes)))
+        draw.shuffle(by_id)
+        loads = Loads([list(range(size)) for size in sizes])
+        loads.spread(new, by_id)
+        assert [loads.given(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
+
+
+def _spread_plainly(sizes: list[int], new: list[int], by_id: list[int]) -> list[list[int]]:
+    """`assignConnectors` as it is written in Java."""
+    row = sorted(by_id, key=lambda worker: sizes[worker])
+    now, given, left = list(sizes), [[] for _ in sizes], list(new)
+    while left:
+        level = now[row[0]]
+        up_to = next((at for at, worker in enumerate(row) if now[worker] > level), len(row))
+        for worker in row[:up_to]:
+            if left:
+                given[worker].append(left.pop(0))
+                now[worker] += 1
+    return given
