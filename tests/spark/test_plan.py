@@ -187,7 +187,7 @@ def _shuffled(df: DataFrame | None) -> DataFrame | None:
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("assignor", "tables"),
-    [("range", ["runs", "rejected"]), ("roundrobin", ["runs"]), ("cooperative-sticky", ["runs"])],
+    [("range", ["runs", "rejected"]), ("cooperative-sticky", ["runs"])],
 )
 def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, assignor: str, tables: list[str]) -> None:
     """Rows in any order, in any number of Spark partitions: the same plan, row for row."""

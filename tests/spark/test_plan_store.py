@@ -105,6 +105,7 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
     assert spark.read.parquet(str(tmp_path / "assignments")).where("run_id = 'nightly'").count() == 5
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("table", ["runs", "metrics", "manifest"])
 def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
@@ -137,6 +138,7 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
     assert read_plan(spark, output).tables["assignments"].count() == 5
 
 
+@pytest.mark.once
 def test_a_failed_job_removes_what_it_wrote(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_failed_job_removes_what_it_wrote(
         read_plan(spark, str(tmp_path), "r")
 
 
+@pytest.mark.once
 def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path: Path) -> None:
     """While one run is written again and again, what is read is one of the plans and never a mixture."""
     output = str(tmp_path)
@@ -209,6 +212,7 @@ def test_a_schema_that_is_not_there_is_said_plainly(spark: SparkSession) -> None
         write_plan(small_plan(spark), "nowhere", run_id="r")
 
 
+@pytest.mark.once
 def test_what_cannot_be_removed_is_logged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -174,6 +174,7 @@ def test_a_missing_column_is_the_fleets_own_error(spark: SparkSession, tmp_path:
         read_fleet(spark, write(tmp_path, CSV | {"topics": "cluster,topic\nc,orders\n"}))
 
 
+@pytest.mark.once
 def test_an_unknown_format_says_how_to_add_it(spark: SparkSession, tmp_path: Path) -> None:
     """Formats are Spark's; a missing package is said plainly."""
     with pytest.raises(SourceError, match="Spark does not know the format nonesuch"):

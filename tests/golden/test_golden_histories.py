@@ -6,6 +6,8 @@ import pytest
 
 from tests.golden import sticky_kernel, vectors
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
 def test_recorded_histories_from_our_own_rounds(strategy: str) -> None:
