@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from spark_assign import FleetError, UnknownAssignorError
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.scenarios import SCENARIOS
-from spark_assign.connect.schemas import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.places import for_spark, join
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
+from spark_assign.sinks.plan_store import write_plan
 from spark_assign.sources.tables import Shape, read_tables
 
 FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)
@@ -34,9 +34,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     what.add_argument("--scenario", choices=sorted(SCENARIOS), help="play a story that comes with the package")
     what.add_argument("--fleet", metavar="PLACE", help=f"folder, URI or catalog prefix of {', '.join(INPUT_TABLES)}")
     add("--format", metavar="NAME", help="of the fleet's files: parquet, json, csv, or any that Spark knows")
-    add("--output", metavar="DIR", help="plan: folder for its tables. Scenario: folder for the picture (default: here)")
+    add(
+        "--output",
+        metavar="PLACE",
+        help="plan: folder, URI or catalog prefix. Scenario: folder for the picture",
+    )
     add("--output-format", metavar="NAME", default="parquet", help="of the plan's tables: parquet (default), json, …")
-    add("--run-id", metavar="ID", help="folder of this plan inside --output (default: the time)")
+    add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
     add("--fail-on", choices=["rejected"], help="exit code 1 for rejected clusters")
     add("--top", metavar="N", type=int, default=10, help="clusters in the summary (default: 10)")
     add("--picture", choices=["svg", "png", "pdf"], default="svg", help="format of the picture (default: svg)")
@@ -74,10 +78,9 @@ def plan(options: argparse.Namespace, spark: SparkSession) -> int:
     print(text)
     if options.output:
         run_id = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        place = join(for_spark(options.output), run_id)
-        for name, table in planned.tables().items():
-            table.write.format(options.output_format).save(join(place, name))
-        print(f"Written to {join(options.output, run_id)}", flush=True)
+        place, inputs = options.output, {"fleet": options.fleet}
+        write_plan(planned, place, run_id=run_id, format=options.output_format, inputs=inputs, schemas=PLAN_TABLES)
+        print(f"Written to {place} as run_id={run_id}", flush=True)
     planned.release()
     return 1 if options.fail_on == "rejected" and refused else 0
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
-from spark_assign.schemas import PLAN_TABLES
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +20,10 @@ _KEYS = ["run_id", "attempt"]
 class CatalogTarget:
     """Where `plan_store` writes to, as tables of a schema."""
 
-    def __init__(self, spark: SparkSession, output: str) -> None:
+    def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
         self.spark = spark
         self.output = output
+        self.schemas = schemas
 
     def write(
         self,
@@ -40,7 +42,7 @@ class CatalogTarget:
         """One table of one attempt, without the columns that mark it."""
         frame = self.spark.table(f"{self.output}.{table}")
         mine = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))
-        return mine.select(*PLAN_TABLES[table].fieldNames())
+        return mine.select(*self.schemas[table].fieldNames())
 
     def append_manifest(self, row: DataFrame) -> None:
         """Make an attempt the plan."""
@@ -53,7 +55,7 @@ class CatalogTarget:
 
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
         """Remove this attempt, or all of the run that began before it. Never fails; what stays is logged."""
-        for table in PLAN_TABLES:
+        for table in self.schemas:
             name = f"{self.output}.{table}"
             try:
                 if self.spark.catalog.tableExists(name):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_assign.places import join, local_path
-from spark_assign.schemas import MANIFEST, PLAN_TABLES
+from spark_assign.schemas import MANIFEST
 from spark_assign.sources.text import CSV_READ, CSV_WRITE
 
 log = logging.getLogger(__name__)
@@ -19,9 +21,10 @@ _TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 class FolderTarget:
     """Where `plan_store` writes to, as a folder."""
 
-    def __init__(self, spark: SparkSession, output: str) -> None:
+    def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
         self.spark = spark
         self.output = output
+        self.schemas = schemas
 
     def write(
         self,
@@ -40,7 +43,7 @@ class FolderTarget:
         """One table of one attempt."""
         reader = self.spark.read.format(format or "parquet")
         if format in ("csv", "json"):
-            reader = reader.schema(PLAN_TABLES[table])
+            reader = reader.schema(self.schemas[table])
         settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
         return reader.options(**settings).load(self._path(table, run_id, attempt))
 
@@ -71,7 +74,7 @@ class FolderTarget:
             else:
                 uri = self.output.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
                 files, base = fs.FileSystem.from_uri(uri)
-            for table in PLAN_TABLES:
+            for table in self.schemas:
                 folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
                 for found in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
                     name = found.base_name.removeprefix("attempt=")

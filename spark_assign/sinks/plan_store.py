@@ -32,10 +32,10 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.places import is_path
-from spark_assign.plan import Plan
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
@@ -43,8 +43,9 @@ from spark_assign.sinks.folder import FolderTarget
 KAFKA_RULES = "4.1"
 """The Kafka release whose behaviour plans follow."""
 
-# runs come first: what was computed once is then read back for every table that follows from it.
-_ORDER = ("runs", "assignments", "moves", "revocations", "metrics", "rejected")
+_FIRST = "runs"
+"""Written first: what was computed once is then read back for every table that follows from it."""
+
 _ALWAYS = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
@@ -91,27 +92,29 @@ def safe_run_id(run_id: str) -> str:
 
 
 def write_plan(
-    plan: Plan,
+    plan: Any,
     output: str,
     *,
     run_id: str,
     format: str | None = None,
-    tables: Iterable[str] = tuple(PLAN_TABLES),
+    tables: Iterable[str] | None = None,
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
+    schemas: Mapping[str, StructType] = PLAN_TABLES,
 ) -> Manifest:
     """Compute a plan and write it; the plan of the same run_id, if any, is replaced.
 
     Args:
-        plan: what to write.
+        plan: what to write: a `Plan`, or whatever has the tables of `schemas` as attributes.
         output: a folder of any file system (`OUTPUT/<table>/run_id=…/attempt=…/`) or a catalog prefix (tables
             `PREFIX.<table>` with the columns run_id and attempt besides their own).
         run_id: the run's name; see `safe_run_id`.
         format: parquet, csv, json or any other that Spark writes. None: parquet in a folder, in a catalog
             what the table has or the catalog's default.
-        tables: which of `schemas.PLAN_TABLES`; metrics and rejected are always written.
+        tables: which of `schemas`, all if null; metrics and rejected are always written.
         inputs: what the plan was made from, for the manifest; must be JSON, must hold no secret.
         options: Spark's writer options.
+        schemas: the tables that there are, with their columns.
 
     Returns:
         the manifest row that made the plan visible.
@@ -119,26 +122,27 @@ def write_plan(
     Raises:
         SourceError: unknown table, or the output cannot be written.
     """
-    tables = {*tables, *_ALWAYS}
-    if unknown := sorted(tables - set(PLAN_TABLES)):
-        raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(PLAN_TABLES)}")
-    spark = plan.runs.sparkSession
+    wanted = {*(schemas if tables is None else tables), *_ALWAYS}
+    if unknown := sorted(wanted - set(schemas)):
+        raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
+    names = sorted(wanted, key=lambda name: (name != _FIRST, list(schemas).index(name)))
+    spark = plan.rejected.sparkSession
     run_id = safe_run_id(run_id)
     attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
-    target = _target(spark, output)
+    target = _target(spark, output, schemas)
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
     started = time.monotonic()
     try:
-        for name in [name for name in _ORDER if name in tables]:
+        for name in names:
             since = time.monotonic()
-            frame: DataFrame = getattr(plan, name).select(*PLAN_TABLES[name].fieldNames())
+            frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
             target.write(name, frame, run_id, attempt, format, dict(options or {}))
             log.info("wrote %s in %.1f s", name, time.monotonic() - since)
-            if name == "runs":
+            if name == _FIRST:
                 plan = plan.with_runs(target.read(name, run_id, attempt, format, dict(options or {})))
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
-        rows = _count({name: target.read(name, run_id, attempt, format, dict(options or {})) for name in tables})
+        rows = _count({name: target.read(name, run_id, attempt, format, dict(options or {})) for name in names})
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
@@ -147,7 +151,7 @@ def write_plan(
             content={
                 "format": format,
                 "inputs": dict(inputs or {}),
-                "tables": {name: {"rows": rows[name]} for name in _ORDER if name in rows},
+                "tables": {name: {"rows": rows[name]} for name in names},
                 "versions": _versions(spark),
             },
         )
@@ -165,7 +169,12 @@ def write_plan(
 
 
 def read_plan(
-    spark: SparkSession, output: str, run_id: str | None = None, *, options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    output: str,
+    run_id: str | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    schemas: Mapping[str, StructType] = PLAN_TABLES,
 ) -> StoredPlan:
     """The newest finished plan of a run_id, or of all.
 
@@ -176,11 +185,12 @@ def read_plan(
         output: as it was given to `write_plan`.
         run_id: the run; None for the run that finished last.
         options: Spark's reader options, where the plan was written with options that reading needs.
+        schemas: as they were given to `write_plan`.
 
     Raises:
         SourceError: there is no finished plan.
     """
-    target = _target(spark, output)
+    target = _target(spark, output, schemas)
     wanted = None if run_id is None else safe_run_id(run_id)
     rows = _newest(target, wanted)
     while rows:
@@ -206,8 +216,8 @@ def _stored_tables(
     return tables
 
 
-def _target(spark: SparkSession, output: str) -> FolderTarget | CatalogTarget:
-    return FolderTarget(spark, output) if is_path(output) else CatalogTarget(spark, output)
+def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
+    return (FolderTarget if is_path(output) else CatalogTarget)(spark, output, schemas)
 
 
 def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> list[Any]:

@@ -55,7 +55,11 @@ def test_a_folder_is_planned(submit: Submit, folder: Path, tmp_path: Path) -> No
         "1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked" in done.stdout
     )
     assert "twice: duplicate-worker: workers: worker_id=w1." in done.stdout
-    revoked = [json.loads(line) for file in (tmp_path / "first" / "revoked").glob("*.json") for line in file.open()]
+    revoked = [
+        json.loads(line)
+        for file in (tmp_path / "revoked" / "run_id=first").glob("attempt=*/*.json")
+        for line in file.open()
+    ]
     assert [(row["worker_id"], row["connector"], row["task"]) for row in revoked] == [
         ("w1", "files", task) for task in (0, 1)
     ]
