@@ -209,8 +209,8 @@ MEMBER_KEY = [*GROUP_KEY, "member_id"]
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
-def conform(table: str, df: DataFrame) -> tuple[DataFrame, list[Fault]]:
-    """Bring one input table into its declared shape, without reading a row.
+def conform(table: str, df: DataFrame, shape: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
+    """Bring one input table into its declared shape (of the Fleet's, or `shape`), without reading a row.
 
     Columns of the schema come first, in its order and types; columns that it does not know are carried along. Any
     integral type is taken for an int (a value beyond int becomes null, which the value checks then report). A
@@ -218,10 +218,11 @@ def conform(table: str, df: DataFrame) -> tuple[DataFrame, list[Fault]]:
 
     Returns the table and the faults found: a missing column, a wrong type.
     """
+    shape = INPUT_TABLES[table] if shape is None else shape
     present = {field.name: field.dataType for field in df.schema.fields}
     columns: list[Column] = []
     faults: list[Fault] = []
-    for field in INPUT_TABLES[table].fields:
+    for field in shape.fields:
         want = field.dataType.simpleString()
         have = present.get(field.name)
         if have is None and field.nullable:
@@ -238,12 +239,12 @@ def conform(table: str, df: DataFrame) -> tuple[DataFrame, list[Fault]]:
             columns.append(F.col(field.name).try_cast(field.dataType).alias(field.name))
     if faults:
         return df, faults
-    known = {field.name for field in INPUT_TABLES[table].fields}
+    known = {field.name for field in shape.fields}
     return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
 
 
 def _fits(have: DataType, want: DataType) -> bool:
-    if isinstance(want, IntegerType):
+    if isinstance(want, IntegerType | LongType):
         return isinstance(have, _INTEGERS)
     if isinstance(want, ArrayType):
         return isinstance(have, ArrayType) and _fits(have.elementType, want.elementType)

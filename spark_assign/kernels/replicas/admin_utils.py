@@ -6,7 +6,7 @@ Principles
     3. Where brokers have racks, the list takes one broker of each rack in turn, and a follower skips the racks that
        have a replica while another has none.
 
-Example: racks rack1 {0, 5}, rack2 {3, 4}, rack3 {1, 2} give the list 0 3 1 5 4 2. From start index 0, with three replicas:
+Example: racks rack1 {0, 5}, rack2 {3, 4}, rack3 {1, 2} give the list 0 3 1 5 4 2. From start index 0, three replicas:
     p0: 0 3 1   p1: 3 1 5   p2: 1 5 4   p3: 5 4 2   p4: 4 2 0   p5: 2 0 3   p6: 0 4 2 (the second round, shift 1)
 
 Every partition is independent of the others, given its shift. All racks must be known, or none.
@@ -86,7 +86,8 @@ def place(layout: Layout, replication_factor: int, start_index: int, base: int, 
     behind = shift * racks % max(brokers - 1, 1)
     all_placements = brokers * max(brokers - 1, 1)
     if count * 4 >= all_placements and all_placements * replication_factor <= _LARGEST_TABLE:
-        return _table(layout, replication_factor)[behind, leader]
+        table: Ints = _table(layout, replication_factor)[behind, leader]
+        return table
     return _aware(layout, replication_factor, leader, behind)
 
 
@@ -95,7 +96,8 @@ def _unaware(ids: Ints, replication_factor: int, leader: Ints, shift: Ints) -> I
     brokers = len(ids)
     column = np.arange(replication_factor - 1)
     followers = 1 + (shift[:, None] + column) % max(brokers - 1, 1)
-    return ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % brokers], axis=1)]
+    placed: Ints = ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % brokers], axis=1)]
+    return placed
 
 
 @lru_cache(maxsize=16)
@@ -135,4 +137,5 @@ def _aware(layout: Layout, replication_factor: int, leader: Ints, behind: Ints) 
         placed[taking] += 1
         going = going[placed[going] < replication_factor]
         candidate_number += 1
-    return np.array(layout.ids)[np.array(line)][chosen]
+    ids: Ints = np.array(layout.ids)[np.array(line)][chosen]
+    return ids
