@@ -5,7 +5,9 @@ from __future__ import annotations
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    ByteType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -13,7 +15,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-_STRING, _INT, _LONG, _BOOLEAN = StringType(), IntegerType(), LongType(), BooleanType()
+_STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
+_BOOLEAN, _DOUBLE = BooleanType(), DoubleType()
 
 
 def _required(**fields: DataType) -> list[StructField]:
@@ -59,6 +62,115 @@ partition) are null for striped, `seed` where nothing was drawn."""
 
 REJECTED = StructType([*_TOPIC, *_required(code=_STRING, detail=_STRING)])
 
+# --- reassign ---------------------------------------------------------------------------------------------
+
+SIZES = StructType([*_TOPIC, *_required(partition=_INT), *_nullable(bytes=_LONG)])
+"""Bytes of one replica of each partition; unknown ones are taken for the mean of their cluster."""
+
+_BROKER = _required(cluster=_STRING, broker_id=_INT)
+REMOVED = StructType(_BROKER)
+ADDED = StructType([*_BROKER, *_nullable(rack_id=_STRING)])
+RACKS = StructType([*_BROKER, *_nullable(rack_id=_STRING)])
+FACTORS = StructType([*_TOPIC, *_required(replication_factor=_INT)])
+PARTITIONS = StructType([*_TOPIC, *_required(partitions=_INT)])
+"""The tables of a `Change`."""
+
+PLACEMENT = StructType(
+    [
+        *_TOPIC,
+        *_required(partition=_INT),
+        *_nullable(previous=_IDS),
+        *_required(replicas=_IDS, leader=_INT, moved=_INT, leader_changed=_BOOLEAN),
+        *_nullable(bytes=_LONG),
+    ]
+)
+"""Replicas before (`previous`; null: the partition is new) and after. `moved`: replicas on brokers that did not have
+the partition. `leader_changed`: another preferred leader than before. `bytes` is of one replica."""
+
+MOVES = StructType(
+    [
+        *_TOPIC,
+        *_required(partition=_INT),
+        *_nullable(from_broker_id=_INT),
+        *_required(to_broker_id=_INT, reason=_STRING),
+        *_nullable(bytes=_LONG),
+    ]
+)
+"""`reason`: removed-broker, fenced-broker, rack, replication-factor (then nothing is given up), balance."""
+
+METRICS = StructType(
+    [
+        *_required(
+            cluster=_STRING,
+            brokers=_LONG,
+            partitions=_LONG,
+            replicas=_LONG,
+            new_partitions=_LONG,
+            moved=_LONG,
+            forced=_LONG,
+            lower_bound=_LONG,
+            distance=_LONG,
+        ),
+        *_nullable(moved_bytes=_LONG, lower_bound_bytes=_LONG),
+        *_required(
+            leaders_changed=_LONG,
+            leaders_reordered=_LONG,
+            min_replicas=_LONG,
+            max_replicas=_LONG,
+            brokers_outside=_LONG,
+            min_leaders=_LONG,
+            max_leaders=_LONG,
+            leaders_outside=_LONG,
+        ),
+    ]
+)
+"""A row per cluster. `brokers` may have replicas. `moved` replicas, of which `forced` by the hard constraints; no plan
+of the same tolerance moves fewer than `lower_bound`; `distance` is what `moved` is above it. `leaders_reordered` are
+changes of leader in partitions of which nothing moves. `brokers_outside`: brokers not within the tolerance of their
+share of replicas (of bytes where sizes are known), `leaders_outside` of preferred leaders."""
+
+CLUSTER_REJECTED = StructType(_required(cluster=_STRING, code=_STRING, detail=_STRING))
+
+# --- check ------------------------------------------------------------------------------------------------
+
+BROKER_CHECK = StructType(
+    [
+        *_BROKER,
+        *_nullable(rack_id=_STRING, fenced=_BOOLEAN),
+        *_required(replicas=_LONG, leaders=_LONG),
+        *_nullable(replicas_over_mean=_DOUBLE, leaders_over_mean=_DOUBLE),
+    ]
+)
+"""`leaders`: partitions whose first replica it is. The mean is over the brokers that are not fenced. `fenced` is null
+for a broker that only `replicas` names."""
+
+RACK_CHECK = StructType(
+    [*_required(cluster=_STRING), *_nullable(rack_id=_STRING), *_required(brokers=_LONG, replicas=_LONG, leaders=_LONG)]
+)
+
+PROBLEMS = StructType([*_TOPIC, *_required(partition=_INT, code=_STRING, detail=_STRING)])
+
+CLUSTER_CHECK = StructType(
+    [
+        *_required(cluster=_STRING, brokers=_LONG, partitions=_LONG, replicas=_LONG),
+        *_nullable(
+            min_replicas_over_mean=_DOUBLE,
+            max_replicas_over_mean=_DOUBLE,
+            min_leaders_over_mean=_DOUBLE,
+            max_leaders_over_mean=_DOUBLE,
+        ),
+        *_required(
+            shared_rack=_LONG,
+            fenced_broker=_LONG,
+            unknown_broker=_LONG,
+            duplicate_replica=_LONG,
+            too_few_replicas=_LONG,
+            uneven_replication_factor=_LONG,
+        ),
+    ]
+)
+"""`brokers` are those that are not fenced; the last six are partitions with that problem."""
+
 # --- inside ------------------------------------------------------------------------------------------------
 
 ADMITTED = StructType(
@@ -83,3 +195,23 @@ PLACED = StructType(
     ]
 )
 """`kernels.replicas.tiles.PLACED`."""
+
+DECIDED = StructType(
+    [
+        *_required(cluster=_STRING, kind=ByteType()),
+        *_nullable(
+            topic=_STRING,
+            partition=_INT,
+            previous=_IDS,
+            replicas=_IDS,
+            moved_from=_IDS,
+            moved_to=_IDS,
+            reasons=ArrayType(_STRING),
+            bytes=_LONG,
+            figures=ArrayType(_LONG),
+            code=_STRING,
+            detail=_STRING,
+        ),
+    ]
+)
+"""`kernels.replicas.reassign_table.DECIDED`."""
