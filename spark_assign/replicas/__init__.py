@@ -5,5 +5,17 @@ from spark_assign.replicas.check import Check, check
 from spark_assign.replicas.fleet import ReplicaFleet
 from spark_assign.replicas.place import Placements, place
 from spark_assign.replicas.reassign import Reassignment, reassign
+from spark_assign.replicas.tool_files import tool_files, write_tool_files
 
-__all__ = ["Change", "Check", "Placements", "Reassignment", "ReplicaFleet", "check", "place", "reassign"]
+__all__ = [
+    "Change",
+    "Check",
+    "Placements",
+    "Reassignment",
+    "ReplicaFleet",
+    "check",
+    "place",
+    "reassign",
+    "tool_files",
+    "write_tool_files",
+]

@@ -131,6 +131,17 @@ share of replicas (of bytes where sizes are known), `leaders_outside` of preferr
 
 CLUSTER_REJECTED = StructType(_required(cluster=_STRING, code=_STRING, detail=_STRING))
 
+TOOL_FILES = StructType(
+    [
+        *_required(cluster=_STRING, kind=_STRING),
+        *_nullable(batch=_INT),
+        *_required(name=_STRING, partitions=_INT),
+        *_nullable(bytes=_LONG),
+        *_required(content=_STRING),
+    ]
+)
+"""`kind`: reassign, rollback or preferred-leaders (which has no batch). `bytes` are those that the batch moves."""
+
 # --- check ------------------------------------------------------------------------------------------------
 
 BROKER_CHECK = StructType(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.fleet import Fleet
@@ -62,45 +63,71 @@ def read_fleet(
             everything found.
         FleetError: a column is missing or has a wrong type.
     """
+    return Fleet(
+        **read_tables(spark, location, INPUT_TABLES, REQUIRED_TABLES, format=format, options=options, tables=tables)
+    )
+
+
+def read_tables(
+    spark: SparkSession,
+    location: str | None,
+    shapes: Mapping[str, StructType],
+    required: Collection[str],
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> dict[str, DataFrame]:
+    """Read those tables of `shapes` that are there, as `read_fleet` does.
+
+    Raises:
+        SourceError: one of `required` is not there, a file cannot be read, or a value does not parse.
+    """
     options = dict(options or {})
     tables = dict(tables or {})
-    if unknown := sorted(set(tables) - set(INPUT_TABLES)):
-        raise SourceError(f"no such table: {', '.join(unknown)}. A fleet has {', '.join(INPUT_TABLES)}")
+    if unknown := sorted(set(tables) - set(shapes)):
+        raise SourceError(f"no such table: {', '.join(unknown)}. A fleet has {', '.join(shapes)}")
     places: dict[str, _Place] = {}
     if location is not None:
-        places = _in_folder(spark, location, format) if is_path(location) else _in_catalog(spark, location)
+        find = _in_folder if is_path(location) else _in_catalog
+        places = find(spark, location, tuple(shapes), format)
         if format not in (None, *_FILE_FORMATS) and is_path(location):
             places = {name: place for name, place in places.items() if _loads(spark, place, options)}
     places |= {name: _single(spark, name, place, format) for name, place in tables.items()}
-    if missing := [name for name in REQUIRED_TABLES if name not in places]:
+    if missing := [name for name in required if name not in places]:
         raise SourceError(_missing(missing, location, format))
 
     checks: list[text.Check] = []
     frames: dict[str, DataFrame] = {}
     for name, place in places.items():
         try:
-            frames[name] = _read(spark, name, place, options, checks)
+            frames[name] = _read(spark, name, place, options, checks, shapes[name])
         except PySparkException as error:
             raise SourceError(f"{name}: {place.name} cannot be read: {_first_line(error)}") from error
     text.verify(checks)
-    return Fleet(**frames)
+    return frames
 
 
 def _read(
-    spark: SparkSession, table: str, place: _Place, options: Mapping[str, str], checks: list[text.Check]
+    spark: SparkSession,
+    table: str,
+    place: _Place,
+    options: Mapping[str, str],
+    checks: list[text.Check],
+    shape: StructType,
 ) -> DataFrame:
     if place.format is None:
         return spark.table(place.name)
     if place.format in ("csv", "json"):
         read = text.read_csv if place.format == "csv" else text.read_json
-        frame, check = read(spark, table, place.name, options)
+        frame, check = read(spark, table, place.name, options, shape)
         checks.append(check)
         return frame
     return spark.read.format(place.format).options(**options).load(place.name)
 
 
-def _in_catalog(spark: SparkSession, prefix: str) -> dict[str, _Place]:
-    names = {table: f"{prefix}.{table}" for table in INPUT_TABLES}
+def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str], _: str | None) -> dict[str, _Place]:
+    names = {table: f"{prefix}.{table}" for table in tables}
     return {table: _Place(name) for table, name in names.items() if _in_any_catalog(spark, name)}
 
 
@@ -111,14 +138,14 @@ def _in_any_catalog(spark: SparkSession, name: str) -> bool:
         raise SourceError(f"the catalog cannot be asked for {name}: {_first_line(error)}") from error
 
 
-def _in_folder(spark: SparkSession, location: str, format: str | None) -> dict[str, _Place]:
+def _in_folder(spark: SparkSession, location: str, tables: Sequence[str], format: str | None) -> dict[str, _Place]:
     """Every table that the folder has (or, in a format only Spark knows, may have)."""
     root = for_spark(location)
     if format not in (None, *_FILE_FORMATS):
-        return {table: _Place(join(root, table), format) for table in INPUT_TABLES}
+        return {table: _Place(join(root, table), format) for table in tables}
     files = _files(spark, location)
     found: dict[str, _Place] = {}
-    for table in INPUT_TABLES:
+    for table in tables:
         single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
         if format is not None:
             single = [name for name in single if _kind(name) == format]

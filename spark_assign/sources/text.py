@@ -14,9 +14,9 @@ from functools import reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.schemas import INPUT_TABLES
@@ -36,18 +36,22 @@ class Check:
 
     table: str
     rows: DataFrame
+    shape: StructType
 
 
-def read_csv(spark: SparkSession, table: str, path: str, options: Mapping[str, str]) -> tuple[DataFrame, Check]:
+def read_csv(
+    spark: SparkSession, table: str, path: str, options: Mapping[str, str], shape: StructType | None = None
+) -> tuple[DataFrame, Check]:
     """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
     string.
     """
+    shape = shape or INPUT_TABLES[table]
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
     columns = spark.read.options(**settings).csv(path).columns
     if not columns:
-        return spark.read.options(**settings).csv(path), Check(table, _no_rows(spark))
+        return spark.read.options(**settings).csv(path), Check(table, _no_rows(spark), shape)
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
     as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
     raw = (
@@ -55,7 +59,7 @@ def read_csv(spark: SparkSession, table: str, path: str, options: Mapping[str, s
         .schema(as_text)
         .csv(path)
     )
-    types = {field.name: field.dataType for field in INPUT_TABLES[table].fields}
+    types = {field.name: field.dataType for field in shape.fields}
     typed = [_parsed(name, types.get(name, StringType())).alias(name) for name in columns]
     problems = [
         F.when(
@@ -72,12 +76,15 @@ def read_csv(spark: SparkSession, table: str, path: str, options: Mapping[str, s
         F.coalesce(ragged, *problems).alias("problem"),
         F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
     )
-    return raw.select(*typed), Check(table, check.where("problem is not null"))
+    return raw.select(*typed), Check(table, check.where("problem is not null"), shape)
 
 
-def read_json(spark: SparkSession, table: str, path: str, options: Mapping[str, str]) -> tuple[DataFrame, Check]:
+def read_json(
+    spark: SparkSession, table: str, path: str, options: Mapping[str, str], shape: StructType | None = None
+) -> tuple[DataFrame, Check]:
     """A file or folder of json lines, one object a row; fields that the schema does not know are ignored."""
-    columns = [StructField(field.name, field.dataType) for field in INPUT_TABLES[table].fields]
+    shape = shape or INPUT_TABLES[table]
+    columns = [StructField(field.name, field.dataType) for field in shape.fields]
     names = [field.name for field in columns]
     raw = (
         spark.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)
@@ -90,7 +97,7 @@ def read_json(spark: SparkSession, table: str, path: str, options: Mapping[str, 
         # The columns are named because Spark refuses to read a malformed record alone.
         F.when(F.to_json(F.struct(*names)).isNotNull(), F.col(_MALFORMED)).alias("record"),
     )
-    return raw.drop(_MALFORMED), Check(table, check)
+    return raw.drop(_MALFORMED), Check(table, check, shape)
 
 
 def verify(checks: Sequence[Check]) -> None:
@@ -110,12 +117,15 @@ def verify(checks: Sequence[Check]) -> None:
         raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
     if not rows:
         return
-    lines = [
-        f"  - {row['problem'] or _problem_of_json(row['table'], row['record'])}, in {row['file']}: {row['record']}"
-        for row in rows
-    ]
+    shapes = {check.table: check.shape for check in checks}
+    lines = [_line(row, shapes[row["table"]]) for row in rows]
     more = "\n  - … and more" if len(rows) > _SHOWN else ""
     raise SourceError("values that do not parse:\n" + "\n".join(lines[: _SHOWN * len(checks)]) + more)
+
+
+def _line(row: Row, shape: StructType) -> str:
+    problem = row["problem"] or _problem_of_json(row["table"], row["record"], shape)
+    return f"  - {problem}, in {row['file']}: {row['record']}"
 
 
 def _no_rows(spark: SparkSession) -> DataFrame:
@@ -148,7 +158,7 @@ def _noun(kind: DataType) -> str:
     return "a list of ints (1,2,3)" if isinstance(kind, ArrayType) else f"a valid {kind.simpleString()}"
 
 
-def _problem_of_json(table: str, record: str) -> str:
+def _problem_of_json(table: str, record: str, shape: StructType) -> str:
     """Which column of a malformed json record is wrong, found outside Spark as it does not say."""
     try:
         row = json.loads(record)
@@ -156,7 +166,7 @@ def _problem_of_json(table: str, record: str) -> str:
         return f"{table}: not a json object"
     if not isinstance(row, dict):
         return f"{table}: not a json object"
-    for field in INPUT_TABLES[table].fields:
+    for field in shape.fields:
         if not _json_fits(row.get(field.name), field.dataType):
             return f"{table}.{field.name}: {json.dumps(row[field.name])} is not {_noun(field.dataType)}"
     return f"{table}: the record does not parse"
@@ -169,4 +179,7 @@ def _json_fits(value: Any, kind: DataType) -> bool:
         return isinstance(value, list) and all(_json_fits(item, kind.elementType) for item in value)
     if isinstance(kind, StringType):
         return True
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
+    if isinstance(kind, BooleanType):
+        return isinstance(value, bool)
+    bits = 63 if isinstance(kind, LongType) else 31
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**bits) <= value < 2**bits
