@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import against_kafka, memory, plain_loop, plans, sticky, sticky_against_kafka
+from tests.benchmarks import against_kafka, memory, plain_loop, plans, replicas, sticky, sticky_against_kafka
 from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
@@ -30,6 +30,8 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "sticky-giant": sticky_against_kafka.giant,
     "sticky-differing": sticky_against_kafka.differing,
     "sticky-memory": memory.sticky_memory,
+    "place": replicas.placement,
+    "reassign": replicas.reassignment,
 }
 
 
