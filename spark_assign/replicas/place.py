@@ -28,8 +28,9 @@ from spark_assign.replicas.schemas import ADMITTED, BROKERS, PLACED, PLACEMENTS,
 
 ALGORITHMS = (ADMINUTILS, STRIPED)
 
-PARTITIONS_PER_TASK = 250_000
-"""So many partitions are placed in one task, where there are that many."""
+PARTITIONS_PER_TASK = {ADMINUTILS: 2_000_000, STRIPED: 250_000}
+"""So many partitions are placed in one task: about a second's work, as a task of Python costs
+some tenths of one before it begins."""
 
 _CLOSED_FORM_TILE = 50_000
 _UNROLLED = 12
@@ -81,10 +82,10 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
     admitted = _admitted(requests, lines, algorithm)
     rejected = admitted.where(F.col("code").isNotNull()).select(*REJECTED.fieldNames())
     good = admitted.where(F.col("code").isNull()).drop("code", "detail")
-    tasks = max(1, -(-found["partitions"] // PARTITIONS_PER_TASK))
+    tasks = max(1, -(-found["partitions"] // PARTITIONS_PER_TASK[algorithm]))
     if algorithm == STRIPED:
-        return Placements(_by_kernel(_whole(good), lines, tasks, algorithm), rejected)
-    racked = _by_kernel(_tiles(good.where("racked > 0"), TILE), lines, tasks, algorithm)
+        return Placements(_by_kernel(_whole(good), lines, tasks, algorithm, found), rejected)
+    racked = _by_kernel(_tiles(good.where("racked > 0"), TILE), lines, tasks, algorithm, found)
     plain = _in_closed_form(_tiles(good.where("racked = 0"), _CLOSED_FORM_TILE), lines, tasks, found)
     if not found["racked"]:
         return Placements(plain, rejected)
@@ -184,7 +185,7 @@ def _whole(requests: DataFrame) -> DataFrame:
 # --- with racks, and striped: tiles to the kernel ----------------------------------------------------------------
 
 
-def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str) -> DataFrame:
+def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str, found: Row) -> DataFrame:
     """Placements of tiles; the brokers of a cluster go to the kernel once for many tiles."""
     work = F.pmod(F.xxhash64("topic", "first"), F.lit(4 * tasks))
     tile = F.struct("topic", "first", "count", "replication_factor", "start_index", "base", "seed")
@@ -197,8 +198,16 @@ def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str) -
         .select("cluster", "line", "tiles")
     )
     placed = gathered.mapInArrow(_placer(algorithm), PLACED)
-    each = placed.select(*(name for name in PLACED.fieldNames() if name != "placed"), F.posexplode("placed"))
-    return _shown(each.withColumn("partition", F.col("first") + F.col("pos")).withColumnRenamed("col", "replicas"))
+    each = placed.select("*", F.explode(F.sequence(F.lit(0), F.col("count") - 1)).alias("pos"))
+    each = each.withColumn("at", F.col("pos") * F.col("replication_factor")).withColumn(
+        "partition", F.col("first") + F.col("pos")
+    )
+    any_number = F.slice("placed", F.col("at") + 1, F.col("replication_factor"))
+    return _shown(each.withColumn("replicas", _line_up(found, _placed_at, any_number)))
+
+
+def _placed_at(number: int) -> Column:
+    return F.get("placed", F.col("at") + number)
 
 
 def _placer(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -224,35 +233,38 @@ def _in_closed_form(tiles: DataFrame, lines: DataFrame, tasks: int, found: Row) 
         .withColumn("place", (F.col("partition") + F.col("start_index")) % F.col("brokers"))
         .withColumn("behind", F.col("base") + F.expr("partition div brokers").cast("int"))
     )
-    return _shown(partitions.withColumn("replicas", _line_up(found)))
+    followers = F.transform(F.sequence(F.lit(1), F.col("replication_factor") - 1), _in_line)
+    any_number = F.concat(F.array(_in_line(0)), followers)
+    return _shown(partitions.withColumn("replicas", _line_up(found, _in_line, any_number)))
 
 
-def _line_up(found: Row) -> Column:
-    """The replicas of a partition from `ids`, `place` (of the first in `ids`), `behind` (the shift), `brokers`."""
-    replication_factor = F.col("replication_factor")
-    others = F.transform(F.sequence(F.lit(1), replication_factor - 1), lambda number: _follower(number - 1))
-    any_number = F.concat(F.array(_first()), others)
-    chosen = None
+def _in_line(number: int | Column) -> Column:
+    """A replica of `AdminUtils` by its number from `ids`, `place` (of the first in `ids`), `behind` (the shift) and
+    `brokers`; the followers are those of `AdminUtils.replicaIndex`."""
+    if isinstance(number, int) and number == 0:
+        return F.get("ids", F.col("place"))
+    distance = 1 + (F.col("behind") + number - 1) % (F.col("brokers") - 1)
+    return F.get("ids", (F.col("place") + distance) % F.col("brokers"))
+
+
+# --- both -------------------------------------------------------------------------------------------------------
+
+
+def _line_up(found: Row, replica: Callable[[int], Column], any_number: Column) -> Column:
+    """The replicas of a partition as an array.
+
+    Args:
+        found: of `_survey`. For every replication factor that it knows the array is written out: Spark compiles that.
+        replica: the expression of the first replica (0), the second (1), …
+        any_number: the array of whatever replication factor.
+    """
+    chosen: Column | None = None
     for known in found["unrolled"]:
-        line = F.array(_first(), *(_follower(F.lit(number)) for number in range(known - 1)))
-        chosen = (
-            F.when(replication_factor == known, line)
-            if chosen is None
-            else chosen.when(replication_factor == known, line)
-        )
+        condition, line = F.col("replication_factor") == known, F.array(*(replica(at) for at in range(known)))
+        chosen = F.when(condition, line) if chosen is None else chosen.when(condition, line)
     if chosen is None:
         return any_number
     return chosen.otherwise(any_number) if found["most_replicas"] > _UNROLLED else chosen
-
-
-def _first() -> Column:
-    return F.get("ids", F.col("place"))
-
-
-def _follower(number: Column) -> Column:
-    """The follower of this number, from 0 on: `AdminUtils.replicaIndex`."""
-    distance = 1 + (F.col("behind") + number) % (F.col("brokers") - 1)
-    return F.get("ids", (F.col("place") + distance) % F.col("brokers"))
 
 
 def _shown(placed: DataFrame) -> DataFrame:

@@ -202,7 +202,7 @@ PLACED = StructType(
         *_nullable(start_index=_INT, base=_INT),
         *_required(brokers=_INT),
         *_nullable(seed=_LONG),
-        *_required(placed=ArrayType(_IDS)),
+        *_required(replication_factor=_INT, count=_INT, placed=_IDS),
     ]
 )
 """`kernels.replicas.tiles.PLACED`."""

@@ -32,10 +32,13 @@ PLACED = pa.schema(
         ("base", pa.int32()),
         ("brokers", pa.int32()),
         ("seed", pa.int64()),
-        ("placed", pa.list_(pa.list_(pa.int32()))),
+        ("replication_factor", pa.int32()),
+        ("count", pa.int32()),
+        ("placed", pa.list_(pa.int32())),
     ]
 )
-"""Element k of `placed` is the replicas of partition `first` + k; the other columns as in `requests.ADMITTED`."""
+"""`placed` holds the replicas of partition `first`, then those of `first` + 1, … (`count` of them), without a seam:
+a flat array is far cheaper to hand over than one of arrays. The other columns are as in `requests.ADMITTED`."""
 
 
 def place_tiles(batches: Iterable[pa.RecordBatch], algorithm: str) -> Iterator[pa.RecordBatch]:
@@ -67,9 +70,9 @@ def _placed(brokers: Layout, tile: dict[str, Any], algorithm: str) -> Iterator[t
 
 def _as_row(cluster: str, brokers: int, tile: dict[str, Any], first: int, placed: Ints) -> pa.RecordBatch:
     partitions, replication_factor = placed.shape
-    ends = pa.array(np.arange(partitions + 1, dtype=np.int32) * np.int32(replication_factor))
-    each = pa.ListArray.from_arrays(ends, pa.array(placed.ravel().astype(np.int32)))
-    whole = pa.ListArray.from_arrays(pa.array([0, partitions], pa.int32()), each)
+    flat = pa.array(placed.ravel().astype(np.int32))
+    whole = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
     values = [cluster, tile["topic"], first, tile["start_index"], tile["base"], brokers, tile["seed"]]
+    values += [replication_factor, partitions]
     columns = [pa.array([value], kind) for value, kind in zip(values, PLACED.types[:-1], strict=True)]
     return pa.RecordBatch.from_arrays([*columns, whole], schema=PLACED)
