@@ -85,17 +85,36 @@ def _forced(cluster: Cluster, kept: Ints) -> Bound:
 def _with_balance(cluster: Cluster, kept: Ints, forced: Bound, shares: Shares) -> Bound:
     """Brokers above their bounds have to give what is above; brokers below have to get what is missing.
 
-    Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave. What is missing
-    may also come from partitions that are new.
+    Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave.
     """
     usable = usable_replicas(cluster)
     sure = loads(cluster, usable & (usable.sum(axis=1) == kept)[:, None])
     surplus = float(np.maximum(sure - shares.most, 0)[cluster.usable].sum())
-    missing = float(np.maximum(shares.least - loads(cluster, usable), 0)[cluster.usable].sum())
-    new = int((cluster.replication_factor * cluster.weight)[~_existing(cluster)].sum())
     heaviest = int(cluster.weight.max(initial=1))
-    moves = max(forced.moves + _at_least(surplus / heaviest), _at_least((missing - new) / heaviest))
-    return Bound(moves, max(forced.weight + _at_least(surplus), _at_least(missing - new)))
+    arriving = _arrivals(cluster, shares)
+    moves = max(forced.moves + _at_least(surplus / heaviest), _at_least(arriving / heaviest))
+    return Bound(moves, max(forced.weight + _at_least(surplus), _at_least(arriving)))
+
+
+def _arrivals(cluster: Cluster, shares: Shares) -> float:
+    """Weight that has to arrive in the racks, of partitions that are there.
+
+    In a rack arrives what its brokers are short of, less what new partitions may bring there (to each broker one
+    replica), and a replica of every partition that must be in all racks and is not in this one: at least the larger.
+    """
+    usable, existing = usable_replicas(cluster), _existing(cluster)
+    short = np.maximum(shares.least - loads(cluster, usable), 0)
+    new_weight, new_factor = cluster.weight[~existing], cluster.replication_factor[~existing]
+    everywhere = existing & (cluster.racks_needed() == cluster.usable_racks)
+    total = 0.0
+    for rack in np.unique(cluster.rack[cluster.usable]):
+        members = cluster.usable & (cluster.rack == rack)
+        absent = everywhere & ~(usable & members[cluster.current]).any(axis=1)
+        most_here = np.minimum(new_factor - np.minimum(new_factor, cluster.usable_racks) + 1, members.sum())
+        one_each = float(np.maximum(short[members] - new_weight.sum(), 0).sum())
+        all_together = float(short[members].sum() - (most_here * new_weight).sum())
+        total += max(float(cluster.weight[absent].sum()), one_each, all_together)
+    return total
 
 
 def _at_least(amount: float) -> int:
