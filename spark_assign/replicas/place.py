@@ -15,15 +15,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.errors import SparkAssignError
 from spark_assign.kernels.replicas.requests import ADMINUTILS, STRIPED, admit
 from spark_assign.kernels.replicas.tiles import TILE, place_tiles
-from spark_assign.replicas.faults import faulty_rows, raise_faults, shaped, together
+from spark_assign.replicas.faults import faulty_rows, raise_faults, shaped
 from spark_assign.replicas.schemas import ADMITTED, BROKERS, PLACED, PLACEMENTS, REJECTED, REQUESTS
 
 ALGORITHMS = (ADMINUTILS, STRIPED)
@@ -82,42 +83,57 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
     admitted = _admitted(requests, lines, algorithm)
     rejected = admitted.where(F.col("code").isNotNull()).select(*REJECTED.fieldNames())
     good = admitted.where(F.col("code").isNull()).drop("code", "detail")
-    tasks = max(1, -(-found["partitions"] // PARTITIONS_PER_TASK[algorithm]))
+    tasks = max(1, -(-found.partitions // PARTITIONS_PER_TASK[algorithm]))
     if algorithm == STRIPED:
         return Placements(_by_kernel(_whole(good), lines, tasks, algorithm, found), rejected)
     racked = _by_kernel(_tiles(good.where("racked > 0"), TILE), lines, tasks, algorithm, found)
     plain = _in_closed_form(_tiles(good.where("racked = 0"), _CLOSED_FORM_TILE), lines, tasks, found)
-    if not found["racked"]:
+    if not found.racked:
         return Placements(plain, rejected)
-    return Placements(racked if found["racked"] == found["brokers"] else racked.unionByName(plain), rejected)
+    return Placements(racked if found.racked == found.brokers else racked.unionByName(plain), rejected)
 
 
-def _survey(requests: DataFrame, brokers: DataFrame) -> Row:
-    """Sizes, and the faults of both tables: one row.
+@dataclass(frozen=True)
+class _Survey:
+    """Sizes of the tables: partitions asked for, replication factors to write out (up to `_UNROLLED`), the largest
+    one, brokers, and those with a rack."""
+
+    partitions: int
+    most_replicas: int
+    unrolled: list[int]
+    brokers: int
+    racked: int
+
+
+def _survey(requests: DataFrame, brokers: DataFrame) -> _Survey:
+    """Sizes and faults of both tables, in one go.
 
     Raises:
         FleetError: rows that cannot be worked around.
     """
-    faults = together(
-        [
-            faulty_rows("requests", requests, _KEYS["requests"], unique=False),
-            faulty_rows("brokers", brokers, _KEYS["brokers"], unique=True),
-        ]
-    )
-    partitions = F.sum(F.greatest(F.col("partitions"), F.lit(0)).cast("long"))
+    factor = F.col("replication_factor")
     asked = requests.agg(
-        F.coalesce(partitions, F.lit(0)).alias("partitions"),
-        F.array_sort(
-            F.collect_set(F.when(F.col("replication_factor").between(1, _UNROLLED), F.col("replication_factor")))
-        ).alias("unrolled"),
-        F.coalesce(F.max("replication_factor"), F.lit(0)).alias("most_replicas"),
-    )
-    there = brokers.agg(F.count(F.lit(1)).alias("brokers"), F.count("rack_id").alias("racked"))
-    wrong = faults.agg(F.collect_list(F.struct(*faults.columns)).alias("faults"))
-    row = asked.crossJoin(there).crossJoin(wrong).first()  # one row; a fault per table and column
-    assert row is not None
-    raise_faults(row["faults"], _KEYS)
-    return row
+        F.concat(
+            F.array(
+                F.coalesce(F.sum(F.greatest(F.col("partitions"), F.lit(0)).cast("long")), F.lit(0)),
+                F.coalesce(F.max(factor), F.lit(0)).cast("long"),
+            ),
+            F.array_sort(F.collect_set(F.when(factor.between(1, _UNROLLED), factor.cast("long")))),
+        ).alias("sizes")
+    ).withColumn("table", F.lit("requests"))
+    there = brokers.agg(F.array(F.count(F.lit(1)), F.count("rack_id")).alias("sizes"))
+    faults = [
+        faulty_rows("requests", requests, _KEYS["requests"], unique=False),
+        faulty_rows("brokers", brokers, _KEYS["brokers"], unique=True),
+        asked,
+        there.withColumn("table", F.lit("brokers")),
+    ]
+    # A row per table, and one per fault of a column.
+    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), faults).collect()
+    raise_faults([row for row in rows if row["problem"] is not None], _KEYS)
+    sizes = {row["table"]: row["sizes"] for row in rows}
+    partitions, most_replicas, *unrolled = sizes["requests"]
+    return _Survey(partitions, most_replicas, unrolled, *sizes["brokers"])
 
 
 def _lines(brokers: DataFrame) -> DataFrame:
@@ -185,7 +201,7 @@ def _whole(requests: DataFrame) -> DataFrame:
 # --- with racks, and striped: tiles to the kernel ----------------------------------------------------------------
 
 
-def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str, found: Row) -> DataFrame:
+def _by_kernel(tiles: DataFrame, lines: DataFrame, tasks: int, algorithm: str, found: _Survey) -> DataFrame:
     """Placements of tiles; the brokers of a cluster go to the kernel once for many tiles."""
     work = F.pmod(F.xxhash64("topic", "first"), F.lit(4 * tasks))
     tile = F.struct("topic", "first", "count", "replication_factor", "start_index", "base", "seed")
@@ -220,7 +236,7 @@ def _placer(algorithm: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.
 # --- without racks: closed form -----------------------------------------------------------------------------------
 
 
-def _in_closed_form(tiles: DataFrame, lines: DataFrame, tasks: int, found: Row) -> DataFrame:
+def _in_closed_form(tiles: DataFrame, lines: DataFrame, tasks: int, found: _Survey) -> DataFrame:
     """Placements of tiles as a column expression: the first replica goes round, the followers stand behind it."""
     ids = lines.select("cluster", F.col("line.broker_id").alias("ids"))
     partitions = (
@@ -250,7 +266,7 @@ def _in_line(number: int | Column) -> Column:
 # --- both -------------------------------------------------------------------------------------------------------
 
 
-def _line_up(found: Row, replica: Callable[[int], Column], any_number: Column) -> Column:
+def _line_up(found: _Survey, replica: Callable[[int], Column], any_number: Column) -> Column:
     """The replicas of a partition as an array.
 
     Args:
@@ -259,12 +275,12 @@ def _line_up(found: Row, replica: Callable[[int], Column], any_number: Column) -
         any_number: the array of whatever replication factor.
     """
     chosen: Column | None = None
-    for known in found["unrolled"]:
+    for known in found.unrolled:
         condition, line = F.col("replication_factor") == known, F.array(*(replica(at) for at in range(known)))
         chosen = F.when(condition, line) if chosen is None else chosen.when(condition, line)
     if chosen is None:
         return any_number
-    return chosen.otherwise(any_number) if found["most_replicas"] > _UNROLLED else chosen
+    return chosen.otherwise(any_number) if found.most_replicas > _UNROLLED else chosen
 
 
 def _shown(placed: DataFrame) -> DataFrame:
