@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import against_kafka, connect, memory, plain_loop, plans, sticky, sticky_against_kafka
+from tests.benchmarks import against_kafka, connect, memory, plain_loop, plans, replicas, sticky, sticky_against_kafka
 from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
@@ -31,6 +31,8 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "sticky-differing": sticky_against_kafka.differing,
     "sticky-memory": memory.sticky_memory,
     "connect": connect.connect,
+    "place": replicas.placement,
+    "reassign": replicas.reassignment,
 }
 
 

@@ -1,0 +1,183 @@
+"""What is wrong with replicas now: uneven brokers, uneven leaders, shared racks, missing replicas.
+
+A partition is looked at with the brokers of its cluster beside it, so that nothing is shuffled but the counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.fleet import Fleet
+from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
+from spark_assign.replicas.schemas import BROKER_CHECK, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
+
+SHARED_RACK = "shared-rack"
+FENCED_BROKER = "fenced-broker"
+UNKNOWN_BROKER = "unknown-broker"
+DUPLICATE_REPLICA = "duplicate-replica"
+TOO_FEW_REPLICAS = "too-few-replicas"
+UNEVEN_FACTOR = "uneven-replication-factor"
+
+_KEY = ["cluster", "topic", "partition"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` finds (columns: `schemas`).
+
+    Args:
+        brokers: a row per broker: replicas, preferred leaders, and both over the mean of its cluster.
+        racks: a row per rack: brokers, replicas, preferred leaders.
+        problems: a row per partition and problem, with a code.
+        clusters: a row per cluster: skew, and how many partitions have which problem.
+    """
+
+    brokers: DataFrame
+    racks: DataFrame
+    problems: DataFrame
+    clusters: DataFrame
+
+
+def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> Check:
+    """Look for what is wrong.
+
+    Codes of `problems`
+        shared-rack                replicas share a rack although more racks have brokers that are not fenced
+        fenced-broker              a replica is on a fenced broker
+        unknown-broker             a replica is on a broker that `brokers` does not have
+        duplicate-replica          a broker is listed twice
+        too-few-replicas           fewer than `min_replicas`
+        uneven-replication-factor  fewer than another partition of the topic
+
+    Args:
+        fleet: replicas and brokers.
+        min_replicas: the replication factor that every partition should have at least.
+
+    Raises:
+        FleetError: a missing table or column, a wrong type, a null in a key.
+    """
+    known = replica_fleet(fleet)
+    known.check_keys()
+    brokers = _broker_rows(known)
+    problems = _problems(known, min_replicas)
+    return Check(brokers, _rack_rows(brokers), problems, _cluster_rows(known, brokers, problems))
+
+
+def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
+    """`schemas.BROKER_CHECK`. Brokers that only `replicas` knows are there as well, with a null rack."""
+    each = fleet.replicas.select("cluster", F.posexplode("replicas").alias("place", "broker_id"))
+    held = each.groupBy("cluster", "broker_id").agg(
+        F.count(F.lit(1)).alias("replicas"), F.count(F.when(F.col("place") == 0, 1)).alias("leaders")
+    )
+    there = fleet.brokers.select("cluster", "broker_id", "rack_id", F.coalesce("fenced", F.lit(False)).alias("fenced"))
+    every = there.join(held, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
+    means = every.groupBy("cluster").agg(
+        *(
+            (F.sum(name) / F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))).alias(f"mean_{name}")
+            for name in ("replicas", "leaders")
+        )
+    )
+    over = (
+        F.when(F.col(f"mean_{name}") > 0, F.col(name) / F.col(f"mean_{name}")).alias(f"{name}_over_mean")
+        for name in ("replicas", "leaders")
+    )
+    rows = every.join(F.broadcast(means), "cluster").select("*", *over)
+    return rows.select(*BROKER_CHECK.fieldNames())
+
+
+def _rack_rows(brokers: DataFrame) -> DataFrame:
+    """`schemas.RACK_CHECK`, from the rows of brokers."""
+    return (
+        brokers.groupBy("cluster", "rack_id")
+        .agg(
+            F.count(F.lit(1)).alias("brokers"),
+            F.sum("replicas").alias("replicas"),
+            F.sum("leaders").alias("leaders"),
+        )
+        .select(*RACK_CHECK.fieldNames())
+    )
+
+
+def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
+    """`schemas.PROBLEMS`."""
+    fenced = F.coalesce("fenced", F.lit(False))
+    # All brokers without a rack are one rack, as in KRaft's placer.
+    rack = F.coalesce(F.concat(F.lit("rack "), "rack_id"), F.lit("no rack"))
+    about = F.struct(F.col("broker_id"), F.struct(rack.alias("rack"), fenced.alias("fenced")))
+    of_cluster = fleet.brokers.groupBy("cluster").agg(
+        F.map_from_entries(F.collect_list(about)).alias("brokers"),
+        F.count_distinct(F.when(~fenced, rack)).alias("racks"),
+    )
+    factors = fleet.replicas.groupBy("cluster", "topic").agg(F.max(F.size("replicas")).alias("factor"))
+    rows = (
+        fleet.replicas.join(F.broadcast(of_cluster), "cluster", "left")
+        .join(factors, ["cluster", "topic"])
+        .withColumn("known", F.transform("replicas", lambda broker: F.try_element_at("brokers", broker)))
+        .withColumn("factor_here", F.size("replicas"))
+        .withColumn("in_racks", F.array_compact(F.transform("known", lambda each: each["rack"])))
+        .withColumn("spanned", F.size(F.array_distinct("in_racks")))
+    )
+    needed = F.least(F.size("in_racks"), F.coalesce("racks", F.lit(0)))
+    strange = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
+    on_fenced = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker)["fenced"])
+    replicas = F.concat_ws(",", F.col("replicas").cast("array<string>"))
+    found = [
+        _problem(
+            SHARED_RACK,
+            F.col("spanned") < needed,
+            F.concat(
+                F.lit("replicas "), replicas, F.lit(" are in "), "spanned", F.lit(" of "), "racks", F.lit(" racks")
+            ),
+        ),
+        _problem(FENCED_BROKER, F.size(on_fenced) > 0, F.concat(F.lit("on fenced broker "), _ids(on_fenced))),
+        _problem(UNKNOWN_BROKER, F.size(strange) > 0, F.concat(F.lit("brokers has no broker "), _ids(strange))),
+        _problem(
+            DUPLICATE_REPLICA,
+            F.size(F.array_distinct("replicas")) < F.col("factor_here"),
+            F.concat(F.lit("a broker twice in "), replicas),
+        ),
+        _problem(
+            TOO_FEW_REPLICAS,
+            F.col("factor_here") < min_replicas,
+            F.concat("factor_here", F.lit(f" replica(s), wanted {min_replicas}")),
+        ),
+        _problem(
+            UNEVEN_FACTOR,
+            F.col("factor_here") < F.col("factor"),
+            F.concat("factor_here", F.lit(" replica(s), another partition of the topic has "), "factor"),
+        ),
+    ]
+    problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*found))).alias("problem"))
+    return problems.select(*_KEY, "problem.code", "problem.detail").select(*PROBLEMS.fieldNames())
+
+
+def _problem(code: str, condition: Column, detail: Column) -> Column:
+    return F.when(condition, F.struct(F.lit(code).alias("code"), detail.alias("detail")))
+
+
+def _ids(brokers: Column) -> Column:
+    return F.concat_ws(",", brokers.cast("array<string>"))
+
+
+def _cluster_rows(fleet: ReplicaFleet, brokers: DataFrame, problems: DataFrame) -> DataFrame:
+    """`schemas.CLUSTER_CHECK`."""
+    living = F.coalesce(~F.col("fenced"), F.lit(False))
+    sizes = brokers.groupBy("cluster").agg(
+        F.count(F.when(living, 1)).alias("brokers"),
+        F.sum("replicas").alias("replicas"),
+        F.sum("leaders").alias("partitions"),
+        *(
+            reduce(F.when(living, F.col(f"{name}_over_mean"))).alias(f"{which}_{name}_over_mean")
+            for name in ("replicas", "leaders")
+            for which, reduce in (("min", F.min), ("max", F.max))
+        ),
+    )
+    codes = (SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR)
+    counted = problems.groupBy("cluster").agg(
+        *(F.count(F.when(F.col("code") == code, 1)).alias(code.replace("-", "_")) for code in codes)
+    )
+    rows = sizes.join(counted, "cluster", "left").fillna(0, [code.replace("-", "_") for code in codes])
+    return rows.select(*CLUSTER_CHECK.fieldNames())

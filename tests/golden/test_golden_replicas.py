@@ -1,0 +1,76 @@
+"""The placement kernels give what Kafka's classes gave: every recorded row, errors included, without Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.replicas import admin_utils, striped
+from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
+from tests.golden.replica_rows import RecordedDraws, expected, layout_of, recorded
+from tests.golden.vectors import Row
+
+
+def _by_admin_utils(row: Row) -> dict[int, list[int]] | tuple[str, str]:
+    layout = layout_of(row)
+    brokers, replication_factor = len(layout.ids), row["replication_factor"]
+    refused = admin_utils.refuse(row["partitions"], replication_factor, brokers, layout.racked)
+    if refused is not None:
+        return refused.code, refused.message
+    start = shift = row["fixed_start_index"]
+    if start < 0:
+        starts, shifts = draw_pairs(np.array([row["seed"]]), np.array([brokers]))
+        start, shift = int(starts[0]), int(shifts[0])
+        assert [start, shift] == row["random_ints"]
+    first = max(0, row["start_partition_id"])
+    base = admin_utils.shift_base(shift, first, brokers)
+    placed = admin_utils.place(layout, replication_factor, start, base, first, row["partitions"])
+    return {first + at: replicas for at, replicas in enumerate(placed.tolist())}
+
+
+def _by_striped(row: Row) -> dict[int, list[int]] | tuple[str, str]:
+    layout = layout_of(row)
+    refused = striped.refuse(row["replication_factor"], len(layout.ids), layout.unfenced)
+    if refused is not None:
+        return refused.code, refused.message
+    assert striped.rack_order(layout) == row["rack_order"]
+    random = RecordedDraws(row) if row["seed"] is None else JavaRandom(row["seed"])
+    placed = striped.place(layout, row["replication_factor"], random)
+    return {partition: next(placed) for partition in range(row["partitions"])}
+
+
+def test_admin_utils() -> None:
+    """`AdminUtils.assignReplicasToBrokers`: 911 rows."""
+    rows = recorded("adminutils")
+    assert len(rows) == 911
+    assert [row["case"] for row in rows if _by_admin_utils(row) != expected(row)] == []
+
+
+def test_admin_utils_in_parts() -> None:
+    """Any stretch of a topic's partitions by itself, from the table of all placements as from the rule."""
+    for row in recorded("adminutils")[::7]:
+        if "error" in row or row["fixed_start_index"] < 0 or not (layout := layout_of(row)).racked:
+            continue
+        start, first = row["fixed_start_index"], max(0, row["start_partition_id"])
+        base = admin_utils.shift_base(start, first, len(layout.ids))
+        for at in range(first, first + row["partitions"]):
+            alone = admin_utils.place(layout, row["replication_factor"], start, base, at, 1)
+            assert alone.tolist() == [row["expect"][str(at)]]
+
+
+def test_striped() -> None:
+    """`StripedReplicaPlacer.place`: 508 rows, those recorded with a mock generator by their draws."""
+    rows = recorded("striped")
+    assert len(rows) == 508
+    assert [row["case"] for row in rows if _by_striped(row) != expected(row)] == []
+
+
+def test_draws() -> None:
+    """The vectorised generator is the scalar one, negative seeds and bounds that Java redraws for included."""
+    seeds = np.concatenate([np.arange(-50, 50), np.array([-(2**63), 2**63 - 1])])
+    bounds = np.array([1, 2, 7, 64, 2**30 + 1, 2**31 - 1])[np.arange(len(seeds)) % 6]
+    firsts, seconds = draw_pairs(seeds, bounds)
+    for seed, bound, first, second in zip(
+        seeds.tolist(), bounds.tolist(), firsts.tolist(), seconds.tolist(), strict=True
+    ):
+        random = JavaRandom(seed)
+        assert (random.next_int(bound), random.next_int(bound)) == (first, second)

@@ -1,0 +1,101 @@
+"""A reassignment on a real cluster, carried out by Kafka's own tools from the files that are written."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import SparkSession
+
+from spark_assign.replicas import Change, Reassignment, ReplicaFleet, check, reassign, tool_files, write_tool_files
+from spark_assign.sources.kafka import snapshot
+from tests.kafka.broker import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPICS = ("r.moved", "r.raised")
+VERIFY_TIMEOUT_S = 60
+Placement = dict[tuple[str, int], list[int]]
+
+
+def _fleet(broker: Cluster, spark: SparkSession) -> ReplicaFleet:
+    """The snapshot's tables, of these topics only: other tests have theirs on the same brokers."""
+    taken = snapshot(broker.bootstrap_servers, groups="no-group", topics="r.*")
+    tables = {name: spark.createDataFrame(taken.tables[name]) for name in ("replicas", "brokers")}
+    return ReplicaFleet(tables["replicas"].where("topic like 'r.%'"), tables["brokers"])
+
+
+def _placement(fleet: ReplicaFleet) -> Placement:
+    return {(row["topic"], row["partition"]): row["replicas"] for row in fleet.replicas.collect()}
+
+
+def _tool(broker: Cluster, name: str, *arguments: str) -> str:
+    """Output of one of Kafka's tools, which must succeed."""
+    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", broker.class_path, f"org.apache.kafka.tools.{name}"]
+    command = [*java, "--bootstrap-server", broker.bootstrap_servers, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _carry_out(broker: Cluster, files: list[Path]) -> None:
+    """Execute batch after batch, each once the one before is complete."""
+    for file in files:
+        arguments = ("--reassignment-json-file", str(file))
+        said = _tool(broker, "reassign.ReassignPartitionsCommand", *arguments, "--execute")
+        assert "Successfully started partition reassignment" in said
+        deadline = time.monotonic() + VERIFY_TIMEOUT_S
+        while "still in progress" in (
+            said := _tool(broker, "reassign.ReassignPartitionsCommand", *arguments, "--verify")
+        ):
+            assert time.monotonic() < deadline, said
+        assert "is completed" in said
+        assert "is still" not in said
+
+
+@pytest.fixture(scope="module")
+def before(broker: Cluster, spark: SparkSession) -> ReplicaFleet:
+    admin = broker.admin()
+    admin.create_topics([NewTopic("r.moved", 8, 2), NewTopic("r.raised", 3, 1)])
+    admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    return _fleet(broker, spark)
+
+
+@pytest.fixture(scope="module")
+def plan(before: ReplicaFleet) -> Iterator[Reassignment]:
+    """Broker 3 goes, and a topic gets a second replica."""
+    planned = reassign(before, Change.of(before, removed=[3], replication_factors={"r.raised": 2}))
+    yield planned
+    planned.release()
+
+
+@pytest.mark.keeps_cached
+def test_the_tools_carry_out_the_plan(
+    broker: Cluster, spark: SparkSession, before: ReplicaFleet, plan: Reassignment, tmp_path: Path
+) -> None:
+    """After all batches and the election the cluster is as planned, and after the rollback as it was."""
+    planned, original = _placement(plan.after), _placement(before)
+    assert planned != original
+    assert all(3 not in replicas and len(replicas) == 2 for replicas in planned.values())
+    written = [Path(name) for name in write_tool_files(tool_files(plan, partitions_per_batch=6), str(tmp_path))]
+    _carry_out(broker, [file for file in written if file.name.startswith("reassign")])
+    assert _placement(_fleet(broker, spark)) == planned
+    for file in written:
+        if file.name.startswith("preferred"):
+            _tool(broker, "LeaderElectionCommand", "--election-type", "preferred", "--path-to-json-file", str(file))
+    admin = broker.admin()
+    described = {
+        (topic["name"], each["partition_index"]): each["leader_id"]
+        for topic in admin.describe_topics(list(TOPICS))
+        for each in topic["partitions"]
+    }
+    admin.close()
+    assert described == {key: replicas[0] for key, replicas in planned.items()}
+    assert check(plan.after).problems.count() == 0
+    _carry_out(broker, [file for file in written if file.name.startswith("rollback")])
+    assert _placement(_fleet(broker, spark)) == original

@@ -1,0 +1,142 @@
+"""Reassignments on Spark: many clusters, each its own case, in one plan; and what `check` says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import FleetError
+from spark_assign.replicas import Change, Check, Reassignment, ReplicaFleet, check, reassign
+
+pytestmark = pytest.mark.spark
+
+BROKERS = "cluster string, broker_id int, rack_id string, fenced boolean"
+REPLICAS = "cluster string, topic string, partition int, replicas array<int>"
+
+
+def _twenty(cluster: str) -> tuple[list[Any], list[Any]]:
+    """20 brokers in two racks, one topic with 10 partitions and 2 replicas."""
+    brokers = [(cluster, id, f"rack{id // 10}", None) for id in range(20)]
+    return brokers, [(cluster, "t", at, [at, 10 + at]) for at in range(10)]
+
+
+def _fleet(spark: SparkSession) -> ReplicaFleet:
+    brokers, replicas = _twenty("shrinks")
+    brokers += [(cluster, id, None, None) for cluster in ("grows", "fewer", "lost", "raised") for id in range(4)]
+    brokers += [("repaired", id, f"rack{id % 2}", id == 5) for id in range(6)]
+    replicas += [("grows", "t", at, [at % 4, (at + 1) % 4]) for at in range(40)]
+    replicas += [("repaired", "t", 0, [0, 2]), ("repaired", "t", 1, [5, 0]), ("repaired", "t", 2, [3, 2])]
+    replicas += [("fewer", "t", at, [at % 4, (at + 1) % 4, (at + 2) % 4]) for at in range(4)]
+    replicas += [("lost", "t", 0, [9])]
+    replicas += [("raised", "t", at, [at]) for at in range(4)]
+    return ReplicaFleet(
+        spark.createDataFrame(replicas, REPLICAS).repartition(3), spark.createDataFrame(brokers, BROKERS).repartition(2)
+    )
+
+
+def _change(spark: SparkSession) -> Change:
+    def table(rows: list[Any], schema: str) -> DataFrame:
+        return spark.createDataFrame(rows, f"cluster string, {schema}")
+
+    topics = [("fewer", "t", 2), ("raised", "t", 2), ("lost", "t", 1), ("repaired", "t", 2)]
+    return Change(
+        removed=table([("shrinks", 19)], "broker_id int"),
+        added=table([("grows", 4)], "broker_id int"),
+        replication_factors=table(topics, "topic string, replication_factor int"),
+        partitions=table([("raised", "t", 6)], "topic string, partitions int"),
+    )
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession) -> ReplicaFleet:
+    return _fleet(spark)
+
+
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession, fleet: ReplicaFleet) -> Iterator[Reassignment]:
+    plan = reassign(fleet, _change(spark))
+    yield plan
+    plan.release()
+
+
+@pytest.fixture(scope="module")
+def metrics(planned: Reassignment) -> dict[str, Any]:
+    return {row["cluster"]: row for row in planned.metrics.collect()}
+
+
+@pytest.mark.keeps_cached
+def test_moves_and_their_reasons(planned: Reassignment, metrics: dict[str, Any]) -> None:
+    """As few as the constraints force, where a broker is added, it is filled to its bounds."""
+    moves: dict[str, list[Any]] = {}
+    for row in planned.moves.collect():
+        moves.setdefault(row["cluster"], []).append((row["from_broker_id"], row["to_broker_id"], row["reason"]))
+    [(giver, taker, reason)] = moves["shrinks"]
+    assert (giver, reason) == (19, "removed-broker")
+    assert 10 <= taker < 19
+    assert {(taker, reason) for _, taker, reason in moves["grows"]} == {(4, "balance")}
+    assert len(moves["grows"]) == metrics["grows"]["lower_bound"] == 14  # floor of 16 less 10 %
+    assert sorted((giver, reason) for giver, _, reason in moves["repaired"]) == [(2, "rack"), (5, "fenced-broker")]
+    assert [giver for giver, _, _ in moves["raised"]] == [None] * 4
+    assert "fewer" not in moves
+    assert {cluster: row["distance"] for cluster, row in metrics.items()} == dict.fromkeys(metrics, 0)
+    assert metrics.keys() == {"shrinks", "grows", "repaired", "fewer", "raised"}
+    assert [row["code"] for row in planned.rejected.collect()] == ["unknown-broker"]
+
+
+@pytest.mark.keeps_cached
+def test_placement(planned: Reassignment, metrics: dict[str, Any]) -> None:
+    """Every partition before and after; new ones; leaders even."""
+    rows = {(row["cluster"], row["partition"]): row for row in planned.placement.collect()}
+    assert len(rows) == 10 + 40 + 3 + 4 + 6
+    assert all(len(row["replicas"]) == 2 == len(set(row["replicas"])) for row in rows.values())
+    assert rows["raised", 5]["previous"] is None
+    assert rows["raised", 5]["moved"] == 0
+    assert metrics["raised"]["new_partitions"] == 2
+    assert (metrics["raised"]["min_replicas"], metrics["raised"]["max_replicas"]) == (3, 3)
+    assert [row["leaders_outside"] for row in metrics.values()] == [0] * 5
+    assert {row["partition"] for row in planned.changes.where("cluster = 'shrinks'").collect()} == {9}
+
+
+@pytest.fixture(scope="module")
+def checked(fleet: ReplicaFleet) -> Check:
+    return check(fleet, min_replicas=2)
+
+
+@pytest.mark.keeps_cached
+def test_check(checked: Check, planned: Reassignment) -> None:
+    """What is wrong before; afterwards nothing is."""
+    problems = {(row["cluster"], row["partition"], row["code"]) for row in checked.problems.collect()}
+    assert problems == {
+        ("repaired", 0, "shared-rack"),
+        ("repaired", 1, "fenced-broker"),
+        ("lost", 0, "unknown-broker"),
+        ("lost", 0, "too-few-replicas"),
+        *(("raised", at, "too-few-replicas") for at in range(4)),
+    }
+    clusters = {row["cluster"]: row for row in checked.clusters.collect()}
+    assert (clusters["raised"]["too_few_replicas"], clusters["raised"]["max_leaders_over_mean"]) == (4, 1.0)
+    racks = {row["rack_id"]: row for row in checked.racks.where("cluster = 'shrinks'").collect()}
+    assert {rack: (row["brokers"], row["replicas"], row["leaders"]) for rack, row in racks.items()} == {
+        "rack0": (10, 10, 10),
+        "rack1": (10, 10, 0),
+    }
+    assert check(planned.after, min_replicas=2).problems.count() == 0
+
+
+def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> None:
+    """Patterns of clusters and topics; other clusters are left alone; sizes; faults."""
+    sizes = spark.createDataFrame([("shrinks", "t", 9, 500)], "cluster string, topic string, partition int, bytes int")
+    sized = ReplicaFleet(fleet.replicas, fleet.brokers, sizes)
+    change = Change.of(sized, cluster="sh*", removed=[19], racks={0: "rack1"}, replication_factors={"u": 1, "t": 2})
+    plan = reassign(sized, change)
+    [row] = plan.metrics.collect()
+    assert (row["cluster"], row["moved"], row["forced"], row["moved_bytes"]) == ("shrinks", 2, 2, 1000)
+    assert {each["reason"] for each in plan.moves.collect()} == {"removed-broker", "rack"}
+    plan.release()
+    with pytest.raises(FleetError, match=r"removed.broker_id: null or beyond int in a key: 1 row"):
+        reassign(fleet, Change(removed=spark.createDataFrame([("shrinks", None)], "cluster string, broker_id int")))
+    with pytest.raises(FleetError, match=r"brokers.broker_id: the column is missing"):
+        ReplicaFleet(fleet.replicas, fleet.brokers.drop("broker_id"))

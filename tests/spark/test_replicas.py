@@ -1,0 +1,118 @@
+"""Placement on Spark: all that was recorded of Kafka's placers, in one call each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import FleetError
+from spark_assign.replicas import place
+from tests.golden.replica_rows import expected, recorded, seed_that_draws
+from tests.golden.vectors import Row
+
+pytestmark = pytest.mark.spark
+
+REQUESTS = """cluster string, topic string, partitions int, replication_factor int,
+start_index int, start_partition int, seed long"""
+BROKERS = "cluster string, broker_id int, rack_id string, fenced boolean, position int"
+
+
+def _tables(spark: SparkSession, rows: Iterable[Row]) -> tuple[DataFrame, DataFrame]:
+    """Every case its own cluster; the rows are shuffled and lie in several parts."""
+    requests: list[tuple[Any, ...]] = []
+    brokers: list[tuple[Any, ...]] = []
+    for row in rows:
+        start, first = row["fixed_start_index"], row["start_partition_id"]
+        requests.append((row["case"], "t", row["partitions"], row["replication_factor"], start, first, row["seed"]))
+        for position, broker in enumerate(row["brokers"]):
+            brokers.append((row["case"], broker["id"], broker["rack"], broker["fenced"], position))
+    random.Random(5).shuffle(requests)
+    random.Random(6).shuffle(brokers)
+    return (
+        spark.createDataFrame(requests, REQUESTS).repartition(3),
+        spark.createDataFrame(brokers, BROKERS).repartition(2),
+    )
+
+
+def _answers(spark: SparkSession, rows: list[Row], algorithm: str) -> dict[str, Any]:
+    """By case what was placed or why not, as `replica_rows.expected` has it."""
+    result = place(*_tables(spark, rows), algorithm)
+    answers: dict[str, Any] = {row["cluster"]: (row["code"], row["detail"]) for row in result.rejected.collect()}
+    for row in result.placements.collect():
+        assert row["leader"] == row["replicas"][0]
+        assert answers.setdefault(row["cluster"], {}).setdefault(row["partition"], row["replicas"]) is row["replicas"]
+    return answers
+
+
+def test_admin_utils_places_as_recorded(spark: SparkSession) -> None:
+    """911 cases in one call: partitions, their order of replicas, and errors with Kafka's messages."""
+    rows = recorded("adminutils")
+    answers = _answers(spark, rows, "adminutils")
+    assert [row["case"] for row in rows if answers.get(row["case"], {}) != expected(row)] == []
+
+
+def test_striped_places_as_recorded(spark: SparkSession) -> None:
+    """508 cases in one call, but for one that no seed draws: it was recorded with a mock in place of `Random`."""
+    rows = [row if row["seed"] is not None else row | {"seed": seed_that_draws(row)} for row in recorded("striped")]
+    seeded = [row for row in rows if row["seed"] is not None]
+    assert [row["case"] for row in rows if row["seed"] is None] == [
+        "unit:StripedReplicaPlacerTest.testEvenDistribution"
+    ]
+    answers = _answers(spark, seeded, "striped")
+    assert [row["case"] for row in seeded if answers.get(row["case"], {}) != expected(row)] == []
+
+
+def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
+    """Null seeds: the same from the same result; the seeds shown give the same in another call; many tiles."""
+    requests = spark.createDataFrame(
+        [("c", "racked", 9_000, 3), ("d", "plain", 51_000, 14)],
+        "cluster string, topic string, partitions int, replication_factor int",
+    )
+    brokers = spark.createDataFrame(
+        [("c", id, f"r{id % 4}") for id in range(10)] + [("d", id, None) for id in range(20)],
+        "cluster string, broker_id int, rack_id string",
+    )
+    once = place(requests, brokers)
+    seeds = once.placements.select("cluster", "topic", "seed").distinct()
+    again = place(requests.join(seeds, ["cluster", "topic"]), brokers)
+    assert seeds.count() == 2
+    assert once.placements.exceptAll(again.placements).count() == 0
+    assert once.placements.where("size(array_distinct(replicas)) = size(replicas)").count() == 60_000
+
+
+def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
+    """Nulls, requests for the same partitions and numbers that Kafka cannot count are rejected."""
+    requests = spark.createDataFrame(
+        [
+            ("c", "good", 2, 1, 0, None, None),
+            ("c", "null", None, 1, 0, None, None),
+            ("c", "twice", 4, 1, 0, None, None),
+            ("c", "twice", 4, 1, 0, 3, None),
+            ("c", "grown", 4, 1, 0, None, None),
+            ("c", "grown", 4, 1, 0, 4, None),
+            ("c", "beyond", 4, 1, 2**31 - 2, None, None),
+            ("empty", "t", 1, 1, 0, None, None),
+        ],
+        REQUESTS,
+    )
+    brokers = spark.createDataFrame([("c", id, None, None, None) for id in (7, 3)], BROKERS)
+    placed = place(requests, brokers)
+    assert sorted((row["topic"], row["code"]) for row in placed.rejected.collect()) == [
+        ("beyond", "beyond-int"),
+        ("null", "null-value"),
+        ("t", "invalid-replication-factor"),
+        ("twice", "duplicate-request"),
+        ("twice", "duplicate-request"),
+    ]
+    rows = {(row["topic"], row["partition"]): row["replicas"] for row in placed.placements.collect()}
+    assert rows == {("good", 0): [3], ("good", 1): [7]} | {("grown", at): [3 if at % 2 == 0 else 7] for at in range(8)}
+    with pytest.raises(
+        FleetError, match=r"brokers.broker_id: the same key twice: 2 row\(s\), e.g. cluster=c, broker_id=3"
+    ):
+        place(requests, brokers.unionByName(brokers.where("broker_id = 3")))
+    with pytest.raises(FleetError, match=r"requests.replication_factor: the column is missing"):
+        place(requests.drop("replication_factor"), brokers)

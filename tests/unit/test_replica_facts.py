@@ -1,0 +1,108 @@
+"""Facts of clusters that are to be reassigned: what is rejected and why; the order of rows does not matter."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.replicas import facts as kinds
+from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
+
+SCHEMA = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("kind", pa.int8()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("broker_id", pa.int32()),
+        ("rack_id", pa.string()),
+        ("replicas", pa.list_(pa.int32())),
+        ("amount", pa.int64()),
+    ]
+)
+
+
+def fact(kind: int, **columns: Any) -> dict[str, Any]:
+    return {"cluster": "c", "kind": kind} | columns
+
+
+def brokers(*ids: int) -> list[dict[str, Any]]:
+    return [fact(kinds.BROKER, broker_id=each, rack_id=f"r{each % 2}", amount=0) for each in ids]
+
+
+def partition(number: int, replicas: list[int | None] | None, topic: str = "t") -> dict[str, Any]:
+    return fact(kinds.PARTITION, topic=topic, partition=number, replicas=replicas)
+
+
+def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    return [row for batch in reassign_clusters(table, 0.1, voluntary) for row in batch.to_pylist()]
+
+
+GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "detail"),
+    [
+        ([fact(kinds.REMOVED, broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
+        ([fact(kinds.RACK, broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
+        ([partition(2, [0, 9])], "unknown-broker", "replicas names broker 9"),
+        ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
+        (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
+        ([fact(kinds.REMOVED, broker_id=each) for each in range(4)], "no-brokers", "No broker is left"),
+        ([fact(kinds.COUNT, topic="t", amount=1)], "fewer-partitions", "t has 2 partitions, 1 were asked"),
+        ([fact(kinds.COUNT, topic="u", amount=1)], "unknown-topic", "partitions: replicas has no topic u"),
+        ([fact(kinds.FACTOR, topic="u", amount=1)], "unknown-topic", "replication_factors: replicas has no topic u"),
+        ([fact(kinds.FACTOR, topic="t", amount=5)], "invalid-replication-factor", "t needs 5 replicas, 4 broker(s)"),
+        ([fact(kinds.FACTOR, topic="t", amount=0)], "invalid-replication-factor", "t needs 0 replicas"),
+        ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
+        ([partition(2, [1, 1])], "bad-replicas", "a broker twice: topic=t, partition=2"),
+        ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
+        ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
+        ([partition(2, [1, None])], "bad-replicas", "null"),
+        ([partition(-1, [1])], "bad-replicas", "partition=-1"),
+    ],
+)
+def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str, detail: str) -> None:
+    """It is rejected with what to mend; another cluster in the same table is planned."""
+    other = [row | {"cluster": "d"} for row in GOOD]
+    rows = decided(GOOD + more + other)
+    [rejected] = [row for row in rows if row["kind"] == REJECTED]
+    assert (rejected["cluster"], rejected["code"]) == ("c", code)
+    assert detail in rejected["detail"]
+    assert {row["cluster"] for row in rows if row["kind"] == PLANNED} == {"d"}
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    """The same rows shuffled give the same plan."""
+    rows = [*brokers(*range(7)), fact(kinds.REMOVED, broker_id=6), fact(kinds.ADDED, broker_id=9, rack_id="r1")]
+    rows += [
+        partition(at, [at % 7, (at + 1) % 7, (at + 3) % 7], topic) for at in range(20) for topic in ("t", "é", "a.b")
+    ]
+    rows += [fact(kinds.FACTOR, topic="t", amount=2), fact(kinds.COUNT, topic="é", amount=23)]
+    rows += [row | {"cluster": "other"} for row in GOOD]
+    once = decided(rows)
+    for seed in range(5):
+        random.Random(seed).shuffle(rows)
+        assert decided(rows) == once
+    figures = next(row for row in once if row["kind"] == FIGURES and row["cluster"] == "c")["figures"]
+    named = dict(zip(FIGURE_NAMES, figures, strict=True))
+    assert named["moved"] == named["lower_bound"] > named["forced"]
+    assert (named["partitions"], named["new_partitions"]) == (63, 3)
+
+
+def test_a_broker_that_is_gone_already_can_be_removed() -> None:
+    """Replicas still name it, brokers does not: removing it moves them."""
+    rows = decided([*GOOD, partition(2, [9, 0]), fact(kinds.REMOVED, broker_id=9)])
+    [moved] = [row for row in rows if row["kind"] == PLANNED and row["moved_to"]]
+    assert (moved["moved_from"], moved["reasons"], moved["previous"]) == ([9], ["removed-broker"], [9, 0])
+
+
+def test_a_cluster_without_partitions() -> None:
+    """Brokers alone are a plan of nothing."""
+    [figures] = decided(brokers(0, 1))
+    assert figures["figures"][:3] == [2, 0, 0]
