@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from spark_assign import SparkAssignError
 from spark_assign.errors import ConfigError
@@ -19,12 +23,15 @@ from spark_assign.replicas.place import ALGORITHMS
 from spark_assign.replicas.schemas import BROKERS, REQUESTS, SIZES
 from spark_assign.report import replicas as report
 from spark_assign.schemas import REPLICAS
+from spark_assign.sinks.plan_store import read_plan, write_plan
 from spark_assign.sources.tables import Shape, read_tables
 
 SAMPLE = Path(__file__).resolve().parents[1] / "conf" / "sample-fleet"
 EXIT_CODES = """exit codes: 0 done; 1 what --fail-on names was found; 2 wrong usage or tables; 3 failure. Without
 --fleet and --table the shipped sample fleet is read."""
 SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS}
+
+Tables = Mapping[str, DataFrame]
 
 log = logging.getLogger("spark_assign.replicas")
 
@@ -65,6 +72,7 @@ def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
     add("--table", metavar="NAME=PLACE", action="append", help="one table from elsewhere; may be given again")
     add("--output", metavar="PLACE", help="folder, URI or catalog prefix for the result (default: print only)")
     add("--output-format", metavar="NAME", default="parquet", help="of files: parquet (default), csv, json, …")
+    add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
     found = "problems" if name == "check" else "rejected"
     add("--fail-on", choices=(found,), help=f"exit code 1 if there are {found}")
     add("--verbose", action="store_true", help="tracebacks")
@@ -76,16 +84,15 @@ def run(options: argparse.Namespace, spark: SparkSession) -> int:
     if options.command == "place":
         tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
         placed = place(tables["requests"], tables["brokers"], options.algorithm)
-        results = {"placements": placed.placements, "rejected": placed.rejected}
-        results = _write(spark, options, results)
+        results = _write(spark, options, {"placements": placed.placements, "rejected": placed.rejected})
         print(report.placements(results["placements"], results["rejected"]), flush=True)
         return _failed(options, results["rejected"])
     tables = _read(spark, options, ("replicas", "brokers", "sizes"), ("replicas", "brokers"))
     fleet = ReplicaFleet(**tables)
     if options.command == "check":
         checked = check(fleet, min_replicas=options.min_replicas)
-        results = {name: getattr(checked, name) for name in ("brokers", "racks", "problems", "clusters")}
-        results = _write(spark, options, results)
+        about = ("brokers", "racks", "problems", "clusters")
+        results = _write(spark, options, {name: getattr(checked, name) for name in about})
         print(report.check(results["clusters"], results["problems"]), flush=True)
         return _failed(options, results["problems"])
     limits = {"--partitions-per-batch": options.partitions_per_batch, "--bytes-per-batch": options.bytes_per_batch}
@@ -128,25 +135,34 @@ def _read(
     )
 
 
-def _write(spark: SparkSession, options: argparse.Namespace, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+def _write(spark: SparkSession, options: argparse.Namespace, tables: Tables) -> Tables:
     """The tables written and read back, or as they were where nothing is to be written."""
     if options.output is None:
-        return dict(tables)
-    stored = {}
-    for name, table in tables.items():
-        if not is_path(options.output):
-            table.write.mode("overwrite").saveAsTable(f"{options.output}.{name}")
-            stored[name] = spark.table(f"{options.output}.{name}")
-        elif options.output_format == "csv":
-            arrays = [field.name for field in table.schema.fields if field.dataType.typeName() == "array"]
-            flat = table.withColumns({each: table[each].cast("string") for each in arrays})
-            flat.write.mode("overwrite").option("header", True).csv(join(options.output, name))
-            stored[name] = table
-        else:
-            path = join(options.output, name)
-            table.write.format(options.output_format).mode("overwrite").save(path)
-            stored[name] = spark.read.format(options.output_format).schema(table.schema).load(path)
-    return stored
+        return tables
+    # csv has no lists: there they are json.
+    lists = {
+        name: {field.name: field.dataType for field in table.schema.fields if isinstance(field.dataType, ArrayType)}
+        for name, table in tables.items()
+        if options.output_format == "csv"
+    }
+    flat = {
+        name: table.withColumns({each: F.to_json(each) for each in lists.get(name, ())})
+        for name, table in tables.items()
+    }
+    schemas = {name: table.schema for name, table in flat.items()}
+    manifest = write_plan(
+        SimpleNamespace(**flat),
+        options.output,
+        run_id=options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
+        format=options.output_format if is_path(options.output) else None,
+        inputs={"job": f"replicas {options.command}", "fleet": options.fleet},
+        schemas=schemas,
+    )
+    stored = read_plan(spark, options.output, manifest.run_id, schemas=schemas).tables
+    return {
+        name: table.withColumns({each: F.from_json(each, kind) for each, kind in lists.get(name, {}).items()})
+        for name, table in stored.items()
+    }
 
 
 def _change(fleet: ReplicaFleet, options: argparse.Namespace) -> Change:

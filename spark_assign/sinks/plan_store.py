@@ -111,7 +111,7 @@ def write_plan(
         run_id: the run's name; see `safe_run_id`.
         format: parquet, csv, json or any other that Spark writes. None: parquet in a folder, in a catalog
             what the table has or the catalog's default.
-        tables: which of `schemas`, all if null; metrics and rejected are always written.
+        tables: which of `schemas`, all if null; metrics and rejected are written in any case.
         inputs: what the plan was made from, for the manifest; must be JSON, must hold no secret.
         options: Spark's writer options.
         schemas: the tables that there are, with their columns.
@@ -122,11 +122,11 @@ def write_plan(
     Raises:
         SourceError: unknown table, or the output cannot be written.
     """
-    wanted = {*(schemas if tables is None else tables), *_ALWAYS}
+    wanted = {*(schemas if tables is None else tables), *(name for name in _ALWAYS if name in schemas)}
     if unknown := sorted(wanted - set(schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
     names = sorted(wanted, key=lambda name: (name != _FIRST, list(schemas).index(name)))
-    spark = plan.rejected.sparkSession
+    spark = getattr(plan, names[0]).sparkSession
     run_id = safe_run_id(run_id)
     attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
     target = _target(spark, output, schemas)

@@ -1,0 +1,32 @@
+"""The replicas job on the sample fleet, in the session of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import replicas
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+
+def test_reassign_writes_tables_and_files(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lists survive csv; what Kafka's tools take is beside the tables."""
+    arguments = ["--output", str(tmp_path), "--output-format", "csv", "--run-id", "r", "--partitions-per-batch", "200"]
+    assert replicas.main(["reassign", "--remove", "3", "--replication-factor", "*=2", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "1 clusters planned, 0 rejected, 154 replicas move, no plan moves fewer than 154" in printed
+    assert len(list((tmp_path / "placement").glob("run_id=*/attempt=*"))) == 1
+    assert len(list((tmp_path / "json").rglob("reassign-*.json"))) == 3
+    assert len(list((tmp_path / "json").rglob("rollback-*.json"))) == 3
+
+
+def test_wrong_usage(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said in one line, with exit code 2."""
+    assert replicas.main(["reassign", "--remove", "three"]) == 2
+    assert replicas.main(["reassign", "--tolerance", "-1"]) == 2
+    assert replicas.main(["place"]) == 2
