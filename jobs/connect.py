@@ -16,7 +16,7 @@ from spark_assign.connect.scenarios import SCENARIOS
 from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
-from spark_assign.sinks.plan_store import write_plan
+from spark_assign.sinks.plan_store import check_output, write_plan
 from spark_assign.sources.tables import Shape, read_tables
 
 FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)
@@ -73,6 +73,8 @@ def play(options: argparse.Namespace, spark: SparkSession) -> int:
 
 def plan(options: argparse.Namespace, spark: SparkSession) -> int:
     """One rebalance of every Connect cluster of a folder."""
+    if options.output:
+        check_output(options.output)
     planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, format=options.format)))
     text, refused = summarize_plan(planned, options.top)
     print(text)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_assign import FleetError, UnknownAssignorError, config, plan
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.report.summary import summarize
-from spark_assign.sinks.plan_store import read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
 from spark_assign.sources.tables import read_fleet
 
 SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "plan.toml"
@@ -87,6 +87,7 @@ def run(settings: config.PlanSettings, spark: SparkSession) -> int:
     """Load, call, write, print."""
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
+    check_output(output.location)
     found = read_fleet(spark, fleet.location, format=fleet.format, options=fleet.options, tables=fleet.tables)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     planned = plan(found, settings.choice)

@@ -23,7 +23,7 @@ from spark_assign.replicas.place import ALGORITHMS
 from spark_assign.replicas.schemas import BROKERS, REQUESTS, SIZES
 from spark_assign.report import replicas as report
 from spark_assign.schemas import REPLICAS
-from spark_assign.sinks.plan_store import read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
 from spark_assign.sources.tables import Shape, read_tables
 
 SAMPLE = Path(__file__).resolve().parents[1] / "conf" / "sample-fleet"
@@ -81,6 +81,8 @@ def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, spark: SparkSession) -> int:
     """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
     if options.command == "place":
         tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
         placed = place(tables["requests"], tables["brokers"], options.algorithm)

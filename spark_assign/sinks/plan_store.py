@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -35,7 +36,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
-from spark_assign.places import is_path
+from spark_assign.places import is_path, local_path
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
@@ -89,6 +90,19 @@ def safe_run_id(run_id: str) -> str:
         raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:150]
     return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
+
+
+def check_output(output: str) -> None:
+    """Whether a plan can be written there, as far as can be told before anything is computed.
+
+    Raises:
+        SourceError: a file of this machine stands where a folder is meant.
+    """
+    local = local_path(output) if is_path(output) else None
+    if local is not None:
+        for place in (Path(local), *Path(local).parents):
+            if place.exists() and not place.is_dir():
+                raise SourceError(f"cannot write to {output}: {place} is not a folder")
 
 
 def write_plan(

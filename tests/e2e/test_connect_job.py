@@ -71,7 +71,6 @@ def test_a_folder_is_planned(submit: Submit, folder: Path, tmp_path: Path) -> No
         ([], "one of the arguments --scenario --fleet is required"),
         (["--scenario", "9x9"], "invalid choice: '9x9'"),
         (["--fleet", "/nothing"], "there is no folder"),
-        (["--scenario", "90x10", "--stop-ms", "-1"], "stop_ms is -1"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:

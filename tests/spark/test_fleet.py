@@ -108,6 +108,7 @@ FAULTY_RUNS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("faulty", [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}], ids=["rows", "runs"])
 def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tuple[str, dict[str, list]]]) -> None:
     """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""

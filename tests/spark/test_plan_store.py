@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign.errors import SourceError
 from spark_assign.schemas import PLAN_TABLES
 from spark_assign.sinks.folder import FolderTarget
-from spark_assign.sinks.plan_store import read_plan, safe_run_id, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, safe_run_id, write_plan
 
 pytestmark = pytest.mark.spark
 
@@ -238,6 +238,15 @@ def test_run_ids_are_made_safe_and_stay_different() -> None:
     assert safe_run_id("a:b") != safe_run_id("a/b")
     with pytest.raises(SourceError, match="run_id is empty"):
         safe_run_id(" ")
+
+
+def test_a_file_in_the_way_is_found_at_once(tmp_path: Path) -> None:
+    """Not at the end of a long run."""
+    (tmp_path / "file").touch()
+    check_output(str(tmp_path / "new" / "folder"))
+    check_output("catalog.schema")
+    with pytest.raises(SourceError, match="file is not a folder"):
+        check_output(str(tmp_path / "file" / "plan"))
 
 
 def test_an_unknown_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
