@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from spark_assign.kernels.connect.items import TASK_BITS
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Result, Round
-from spark_assign.kernels.connect.sheet import Sheet
-
-if TYPE_CHECKING:
-    from spark_assign.kernels.connect.rounds import Slots
+from spark_assign.kernels.connect.sheet import Sheet, Slots
 
 Ints = NDArray[np.int64]
 

@@ -7,7 +7,6 @@ c-0}, …); its result becomes a row with assigned = [(w1, connector, c, null), 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from spark_assign.kernels.connect.answers import Answers
 from spark_assign.kernels.connect.faults import Faults, describe, find_faults, repeated
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Listed, Result, Round
-from spark_assign.kernels.connect.sheet import Sheet
+from spark_assign.kernels.connect.sheet import Sheet, Slots
 from spark_assign.kernels.connect.wire import over_the_wire
 
 Ints = NDArray[np.int64]
@@ -44,21 +43,6 @@ def plan_facts(table: pa.Table) -> pa.Table:
     for cluster, protocol, round in clusters.rounds():
         answers.add(cluster, protocol, round, ASSIGNORS[protocol](round))
     return answers.table(clusters.reported, clusters.faults.told())
-
-
-@dataclass(frozen=True)
-class Slots:
-    """All workers of all clusters, cluster after cluster, each in the order in which its leader walks.
-
-    Attributes:
-        cluster: of each worker.
-        worker: its number.
-        begin: of each cluster the first of its workers; one more entry for the end.
-    """
-
-    cluster: Ints
-    worker: Ints
-    begin: list[int]
 
 
 class _Grouped:

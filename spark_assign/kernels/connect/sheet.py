@@ -26,6 +26,8 @@ Whatever the order of the rows, the numbers are the same: names are numbered as 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -118,6 +120,21 @@ class Sheet:
         rows = self.rows[REPORTED]
         told[self.cluster[rows[self.position[rows] < NO_POSITION]]] = True
         return told
+
+
+@dataclass(frozen=True)
+class Slots:
+    """All workers of all clusters, cluster after cluster, each in the order in which its leader walks.
+
+    Attributes:
+        cluster: of each worker.
+        worker: its number.
+        begin: of each cluster the first of its workers; one more entry for the end.
+    """
+
+    cluster: Ints
+    worker: Ints
+    begin: list[int]
 
 
 class _Items:
