@@ -12,10 +12,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.caching import cached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.faults import find_group_faults, find_table_faults, raise_table_faults
 from spark_assign.ownership import Ownership, read_ownership
@@ -74,7 +74,7 @@ class Census:
 
     def keep(self, table: DataFrame) -> DataFrame:
         """Cache a table of topic-level rows until `release`, where the session can; elsewhere it is computed anew."""
-        kept = _cached(table)
+        kept = cached(table)
         self.kept.append(kept)
         return kept
 
@@ -90,8 +90,8 @@ def take_census(fleet: Fleet) -> Census:
     Raises:
         FleetError: the fleet is empty, or rows that belong to no group are faulty. Lists everything found.
     """
-    ownership = read_ownership(fleet, _cached)
-    topics = _cached(subscribed_topics(fleet.subscriptions, fleet.topics))
+    ownership = read_ownership(fleet)
+    topics = cached(subscribed_topics(fleet.subscriptions, fleet.topics))
     ranked = ranked_members(fleet.members)
     partial = partial_classes(topics, ranked)
     to_count = _to_count(fleet, topics, partial, ownership)
@@ -105,7 +105,7 @@ def take_census(fleet: Fleet) -> Census:
     if sizes["partial_classes"]:
         classes = F.broadcast(partial) if sizes["partial_classes"] <= BROADCAST_ROWS else partial
         some = partial_subscribers(fleet.subscriptions, classes)
-    members = _cached(class_members(ranked, some))
+    members = cached(class_members(ranked, some))
     if ownership is not None and sizes["repeated"]:
         ownership = ownership.with_repeated(fleet)
     rejected, rejected_groups = _held(find_group_faults(fleet, topics, some, ownership))
@@ -124,13 +124,6 @@ def take_census(fleet: Fleet) -> Census:
         ownership=ownership,
         kept=[ownership.kept] if ownership is not None and ownership.kept is not None else [],
     )
-
-
-def _cached(table: DataFrame) -> DataFrame:
-    try:
-        return table.persist()
-    except PySparkException:  # Databricks serverless has no cache
-        return table
 
 
 def _to_count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ownership | None) -> DataFrame:

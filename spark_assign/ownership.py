@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from spark_assign.caching import cached
 from spark_assign.kernels.ownership import (
     BAD_PARTITION,
     BLOCK_BITS,
@@ -78,15 +79,10 @@ def _of_pairs(rows: DataFrame, pairs: DataFrame) -> DataFrame:
     return rows.withColumn("pair", _pair()).join(pairs, "pair", "left_semi").drop("pair")
 
 
-def read_ownership(fleet: Fleet, keep: Callable[[DataFrame], DataFrame]) -> Ownership | None:
-    """What the fleet says of ownership; null if it says nothing.
-
-    Args:
-        fleet: the fleet.
-        keep: caches a table where the session can.
-    """
+def read_ownership(fleet: Fleet) -> Ownership | None:
+    """What the fleet says of ownership; null if it says nothing."""
     if fleet.owned is not None:
-        return _of_rows(keep(_judged_rows(fleet.owned)))
+        return _of_rows(cached(_judged_rows(fleet.owned)))
     return None if fleet.owned_runs is None else _of_runs(fleet.owned_runs.select(*KEY, *RUN))
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType
 
+from spark_assign.caching import cached
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
 from spark_assign.kernels.connect import sheet as kinds
@@ -100,7 +100,7 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
         the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted at once.
     """
     facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
-    return ConnectPlan(fleet, keep(facts.mapInArrow(_decide, DECIDED)))
+    return ConnectPlan(fleet, cached(facts.mapInArrow(_decide, DECIDED)))
 
 
 def tasks_for(fleet: ConnectFleet) -> int:
@@ -108,14 +108,6 @@ def tasks_for(fleet: ConnectFleet) -> int:
     tables = [fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported]
     rows = reduce(DataFrame.unionByName, [table.select("connect_cluster") for table in tables]).count()
     return max(1, -(-rows // ROWS_PER_TASK))
-
-
-def keep(table: DataFrame) -> DataFrame:
-    """Cache a table where the session can; elsewhere it is computed anew each time."""
-    try:
-        return table.persist()
-    except PySparkException:  # Databricks serverless has no cache
-        return table
 
 
 def _decide(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

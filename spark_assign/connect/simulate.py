@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.caching import cached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.plan import fact, gather_facts, keep, listed, tasks_for
+from spark_assign.connect.plan import fact, gather_facts, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.kernels.connect import sheet as kinds
@@ -110,7 +111,7 @@ def simulate_connect(
     tasks = tasks_for(fleet) + min(shaped.count() // EVENTS_PER_TASK, MOST_TASKS)
     facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition(tasks, "connect_cluster")
     timing = Timing(start_ms, stop_ms, rebalance_ms)
-    return ConnectSimulation(keep(facts.mapInArrow(_player(tuple(protocols or ()), timing), PLAYED)))
+    return ConnectSimulation(cached(facts.mapInArrow(_player(tuple(protocols or ()), timing), PLAYED)))
 
 
 def _player(

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
+from spark_assign.caching import cached
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.replicas import facts as kinds
 from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
@@ -96,7 +97,7 @@ def reassign(
     facts = _facts(known, change)
     rows = facts.count()
     tasks = max(1, -(-rows // ROWS_PER_TASK))
-    decided = facts.repartition(tasks, "cluster").mapInArrow(_planner(tolerance, voluntary), DECIDED).cache()
+    decided = cached(facts.repartition(tasks, "cluster").mapInArrow(_planner(tolerance, voluntary), DECIDED))
     placement = _placement(decided)
     return Reassignment(
         placement=placement,
