@@ -16,6 +16,8 @@ from spark_assign.kernels.connect.wire import list_after, over_the_wire
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Listed, Numbers, Row, answer, expected
 
+pytestmark = pytest.mark.once
+
 FILES = ("connect", "connect-2.6", "connect-90x10")
 
 
