@@ -6,7 +6,7 @@
 #   tests/run.sh --spark 4.0   the Spark tests on another Spark release, in an environment of its own
 #   tests/run.sh PART…         only these parts (names as in the summary)
 #
-# Of the recorded cases of Kafka's classes every sixteenth is planned on Spark Connect and on other releases as well.
+# Of the recorded cases of Kafka's classes every fortieth is planned on Spark Connect and on other releases as well.
 # With CI=true a skipped test in tests/kafka counts as failed, and the Spark tests that touch most of what
 # changes between releases (golden vectors, kernels in workers, files) run on 4.0 as well.
 set -uo pipefail
@@ -78,7 +78,7 @@ for part in "${wanted[@]}"; do
     mypy) run mypy "$PYTHON" -m mypy ;;
     unit) tests unit unit ;;
     spark) tests spark spark golden ;;
-    connect) SPARK_ASSIGN_TEST_REMOTE="local[2]" SPARK_ASSIGN_TEST_EVERY=16 MARKED="not once" tests connect spark golden ;;
+    connect) SPARK_ASSIGN_TEST_REMOTE="local[2]" SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" tests connect spark golden ;;
     kafka) tests kafka kafka ;;
     e2e) tests e2e e2e ;;
     other-spark)
@@ -87,7 +87,7 @@ for part in "${wanted[@]}"; do
         failed_parts=$((failed_parts + 1)) summary+=("other-spark  FAILED (set-up)")
         continue
       fi
-      SPARK_ASSIGN_TEST_EVERY=16 MARKED="not once" PYTHON="$OTHER_VENV/bin/python" tests "spark-$SPARK" "${OTHER[@]}"
+      SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" PYTHON="$OTHER_VENV/bin/python" tests "spark-$SPARK" "${OTHER[@]}"
       ;;
   esac
 done

@@ -1,7 +1,7 @@
 """Every recorded case of Kafka's own classes: by Spark in one call per assignor, and by the sticky kernels alone.
 
 The kernels take all cases in seconds; Spark takes every eighth of the sticky assignors, which are thousands of small
-groups. `SPARK_ASSIGN_TEST_EVERY=1` takes all, `=16` every sixteenth: for a second Spark, after a first one.
+groups. `SPARK_ASSIGN_TEST_EVERY=1` takes all, `=40` every fortieth: for a second Spark, after a first one.
 """
 
 from __future__ import annotations
