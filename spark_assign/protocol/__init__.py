@@ -1,0 +1,1 @@
+"""The group protocol in time."""
