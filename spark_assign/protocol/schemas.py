@@ -40,7 +40,7 @@ EVENTS = StructType(
 
 | event | needs | may have |
 | --- | --- | --- |
-| member-starts | member_id | topics (default: all that some member of the group asks for), group_instance_id, assignors |
+| member-starts | member_id | topics (default: all that the group asks for), group_instance_id, assignors |
 | member-leaves | member_id (it says LeaveGroup, static or not) | |
 | member-crashes | member_id (it says nothing) | |
 | member-restarts | member_id | down_ms (0), new_member_id, assignors, topics |
@@ -51,8 +51,8 @@ EVENTS = StructType(
 | topic-deleted | topic | |
 | metadata-refresh | | member_id (null: all members) |
 
-A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`, … behind it. Events
-go on naming it by its first id."""
+A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`, … behind it.
+Events go on naming it by its first id."""
 
 SETTINGS_OF_GROUPS = StructType(
     [
@@ -122,8 +122,8 @@ ROUNDS = StructType(
 """A row per generation: from the first reason to rebalance (`begin_ms`) over the join (`joined_ms`: the generation is
 there) until everybody has its assignment (`end_ms`; a round that another one overtakes ends where that begins).
 `revoked`: partitions whose owner gave them up for this round (eager: before it joins; cooperative: after it is told);
-`lost`: those of members that went without giving up; `assigned`: newly given to a member that did not have them just before;
-`moved`: of those, the ones whose last owner was another member."""
+`lost`: those of members that went without giving up; `assigned`: newly given to a member that did not have them just
+before; `moved`: of those, the ones whose last owner was another member."""
 
 AVAILABILITY = StructType(
     [
@@ -135,8 +135,8 @@ AVAILABILITY = StructType(
         *_required(rebalances=_INT, members_restarted=_INT),
     ]
 )
-"""`partition_ms`: how long partitions were there, added up. Not consumed: nobody owned the partition, or its owner was down,
-revoking it or restoring it."""
+"""`partition_ms`: how long partitions were there, added up. Not consumed: nobody owned the partition, or its owner was
+down, revoking it or restoring it."""
 
 PARTITIONS = StructType(
     [
@@ -154,8 +154,8 @@ OWNERSHIP = StructType(
         StructField("member_id", _STRING),
     ]
 )
-"""Who had a partition and when; intervals of a partition touch and never overlap. `state`: `consumed`, `revoking`, `restoring`,
-`down` (its owner is), `unowned` (no member_id)."""
+"""Who had a partition and when; intervals of a partition touch and never overlap. `state`: `consumed`, `revoking`,
+`restoring`, `down` (its owner is), `unowned` (no member_id)."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 
