@@ -11,7 +11,8 @@ are an object.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
@@ -22,6 +23,8 @@ _LARGEST_INT = (1 << 31) - 1
 _PACKAGE = "org.apache.kafka.coordinator.group.classic"
 
 Result = dict[str, Any]
+Step = tuple[str, str, int, str | None]
+"""cluster, group_id, step, op."""
 
 
 class UnreadableStep(Exception):
@@ -37,6 +40,26 @@ _THROWN: dict[type[Exception], str] = {
     IllegalArgument: "IllegalArgumentException",
     NullPointer: "NullPointerException",
 }
+
+
+def play_all(steps: Iterable[Step], name: str | None) -> Iterator[tuple[str, str, int, str]]:
+    """Take the steps of many groups, each of which begins empty.
+
+    Args:
+        steps: all of a group together, in the order of their numbers.
+        name: what errors call the group; null: by its group_id.
+
+    Yields:
+        cluster, group_id, step and result (JSON), in the same order. Of several steps with the same number none is
+        taken, as nobody knows their order.
+    """
+    for (cluster, group_id), of_group in groupby(steps, key=lambda row: row[:2]):
+        group = ClassicGroup(group_id if name is None else name)
+        for number, rows in groupby(of_group, key=lambda row: row[2]):
+            ops = [op for _, _, _, op in rows]
+            for op in ops:
+                twice = f"step {number} is there {len(ops)} times, expected once"
+                yield cluster, group_id, number, play(group, op) if len(ops) == 1 else refused(twice)
 
 
 def play(group: ClassicGroup, text: str | None) -> str:
