@@ -115,8 +115,7 @@ def _in_turn(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
     line, counts = lines.of_topic.tolist(), table.partitions.tolist()
     for begin, end in stretches(table.topic_ask):
         start[begin:end] = first_in_line((lines.places[line[at]], counts[at]) for at in range(begin, end))
-    turn: Ints = start[row] + partition
-    return turn % lines.size[lines.of_topic[row]]
+    return (start[row] + partition) % lines.size[lines.of_topic[row]]
 
 
 # --- range --------------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def _by_range(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
     quota, longer = np.divmod(table.partitions, lines.size[lines.of_topic])
     in_longer = longer * (quota + 1)
     quota_of, behind = quota[row], partition - in_longer[row]
-    place = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
+    place: Ints = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
     ends = np.cumsum(table.partitions)
     for begin, end in stretches(table.topic_ask):
         ask = table.asks[int(table.topic_ask[begin])]
