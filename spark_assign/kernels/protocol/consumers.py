@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spark_assign.kernels.java_hash import string_hash
-from spark_assign.kernels.protocol.classic_group import ClassicGroup, State
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
+from spark_assign.kernels.protocol.classic_group_state import State
 from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
 from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics

@@ -1,7 +1,7 @@
-"""The group's coordinator (Kafka's `GroupMetadataManager`, classic groups): what strings `ClassicGroup`'s calls together.
+"""The coordinator of a classic group (Kafka's `GroupMetadataManager`): what strings `ClassicGroup`'s calls together.
 
-A member that joins waits. The group is then PREPARING_REBALANCE until all members wait, or the rebalance timeout is over:
-dynamic members that do not wait are dropped, static ones stay. There is a leader, a new generation; everybody is
+A member that joins waits. The group is then PREPARING_REBALANCE until all members wait, or the rebalance timeout is
+over: dynamic members that do not wait are dropped, static ones stay. There is a leader, a new generation; everybody is
 answered and sends SyncGroup, the leader's with the assignment (COMPLETING_REBALANCE); all get their share (STABLE).
 An empty group waits first for others to join (`group.initial.rebalance.delay.ms`), again and again while they do.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_assign.kernels.protocol.classic_group import ClassicGroup, State
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
+from spark_assign.kernels.protocol.classic_group_state import State
 from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.leader_asks import Joined
 from spark_assign.kernels.protocol.settings import Timing
@@ -131,9 +132,12 @@ class Coordinator:
             return
         leads = group.state is State.STABLE and group.leader_id == member_id
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == strategies
-        if group.state is State.PREPARING_REBALANCE or leads or not same:
+        if group.state is State.PREPARING_REBALANCE:
             self._update(joined, strategies)
-            self._prepare_or_complete(why)
+            self._complete_if_all_joined()
+        elif leads or not same:
+            self._update(joined, strategies)
+            self.prepare(why)
         else:  # it has missed the answer, and has nothing new to tell
             self.clients.joined(member_id, skip_assignment=False)
             self.sync(member_id)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 
+from spark_assign.kernels.protocol.consumers import Consumers
 from spark_assign.kernels.protocol.events import Event, rolling
 from spark_assign.kernels.protocol.leader_asks import code
 from spark_assign.kernels.protocol.ledger import DOWN
 from spark_assign.kernels.protocol.member import CLOSING, JOINING, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
-from spark_assign.kernels.protocol.consumers import Consumers
 
 
 class Happenings:
@@ -26,7 +26,7 @@ class Happenings:
         self.group = group
         self.strategies, self.all_static = strategies, all_static
         self.restarted = 0
-        self.number = {name: number for number, name in enumerate(group.stage.topics.names)}
+        self.number = {name: number for number, name in enumerate(group.topics.names)}
         self.act: dict[str, Callable[[Event], None]] = {
             "topic-created": self.topic_created,
             "topic-deleted": self.topic_deleted,

@@ -1,7 +1,8 @@
 """Who has each partition at each moment, and how long nobody consumes it.
 
-A partition always is in one state: `consumed`, `revoking` (its owner is about to give it up), `restoring` (its new owner
-is not ready yet), `down` (its owner is, and nobody else may have it yet) or `unowned`. All but the first are a pause.
+A partition always is in one state: `consumed`, `revoking` (its owner is about to give it up), `restoring` (its new
+owner is not ready yet), `down` (its owner is, and nobody else may have it yet) or `unowned`. All but the first are a
+pause.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Ledger:
     def __init__(self, restore_ms: int, differing: Mapping[int, int], intervals: list[Interval] | None) -> None:
         self.restore_ms, self.differing = restore_ms, differing
         self.intervals = intervals
+        self.changed = 0
         self.there: dict[int, Partition] = {}
         self.gone: list[tuple[Partition, int]] = []
 
@@ -110,9 +112,10 @@ class Ledger:
             self.gone.append((partition, at))
         self.gone.sort(key=lambda each: (each[0].code, each[0].exists_from))
 
-    def latest(self) -> int:
-        """When the last partition that is being restored will be ready."""
-        return max((each.ready for each in self.there.values() if each.state == RESTORING), default=0)
+    def settled(self) -> int:
+        """When the last change has happened, and the last partition that is being restored will be ready."""
+        ready = max((each.ready for each in self.there.values() if each.state == RESTORING), default=0)
+        return max(ready, self.changed)
 
     def _turn(self, partition: Partition, state: str, owner: Member | None, at: int) -> None:
         """Into another state; a partition that was ready in the meantime has been consumed since."""
@@ -121,6 +124,7 @@ class Ledger:
             self._resume(partition, partition.ready)
             partition.state = CONSUMED
         self._note(partition, at)
+        self.changed = at
         if partition.paused_from is None and state != CONSUMED:
             partition.paused_from = at
         partition.state, partition.owner = state, owner

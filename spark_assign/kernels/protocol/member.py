@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from spark_assign.kernels.protocol.settings import is_cooperative
 
 OFF, CLOSING, UNJOINED, JOINING, STABLE, REVOKING = "off", "closing", "unjoined", "joining", "stable", "revoking"
-"""`OFF`: no process. `CLOSING`: gives up its partitions, then stops. (A static one that does not poll is that, too.) `UNJOINED`: about to join. `JOINING`: waits
-for the answer to JoinGroup or SyncGroup. `STABLE`: has its assignment. `REVOKING`: is about to give partitions up."""
+"""`OFF`: no process. `CLOSING`: gives up its partitions, then stops (or a static one that does not poll, and has fallen
+silent). `UNJOINED`: about to join. `JOINING`: waits for the answer to JoinGroup or SyncGroup. `STABLE`: has its
+assignment. `REVOKING`: is about to give partitions up, to join or to take its assignment."""
 
 NO_GENERATION = -1
 

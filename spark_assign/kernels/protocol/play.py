@@ -50,7 +50,7 @@ class Stage:
 
 
 class Play:
-    """A group and what happens to it.
+    """A group and what happens to it. `end_ms`: when it has come to rest, or when the play was broken off.
 
     Args:
         stage: the beginning.
@@ -66,7 +66,10 @@ class Play:
         )
         self.happenings = Happenings(self.group, stage.strategies, all_static=stage.all_static)
         self._opening()
-        self.happenings.plan(events)
+        listed = list(events)
+        self.end_ms = 0
+        self.last_event_ms = max((each.at_ms for each in listed), default=0)
+        self.happenings.plan(listed)
 
     def _opening(self) -> None:
         """The members that own something are a stable group; where nobody does, all of them start now."""
@@ -119,10 +122,11 @@ class Play:
                 if answer.error is not None:
                     raise KafkaFails(f"{ask.assignor}: {answer.error}")
                 group.decided(leader, ask, answer)
-        end = max(group.clock.now, group.ledger.latest()) if until is None else until
-        group.ledger.close(end)
-        group.clock.now = end
         coordinator.close()
+        rounds = coordinator.rounds
+        at_rest = max(self.last_event_ms, group.ledger.settled(), rounds[-1].end_ms if rounds else 0)
+        self.end_ms = at_rest if until is None else until
+        group.ledger.close(self.end_ms)
 
     def _ask(self, leader: Member) -> Ask:
         """The leader looks at the topics of all members (`onLeaderElected`); new ones it asks the brokers for."""
