@@ -82,14 +82,18 @@ class Consumers:
         """A new process: it looks for the coordinator and joins."""
         member.start(self.clock.now)
         member.metadata = {topic: self.truth[topic] for topic in member.topics if topic in self.truth}
-        self.say(member_id or member.name, "FindCoordinator", COORDINATOR)
-        self._join_anew(member, member_id, "joined")
+        self._named(member, member_id)
+        self.say(member.member_id, "FindCoordinator", COORDINATOR)
+        self._join_anew(member, "joined")
 
-    def _join_anew(self, member: Member, member_id: str | None, why: str) -> None:
-        """Join without a member id, and be given one."""
+    def _named(self, member: Member, member_id: str | None) -> None:
+        """The member id that the coordinator will give it."""
         member.ids += 1
         member.member_id = member_id or self._new_id(member)
         self.by_id[member.member_id] = member
+
+    def _join_anew(self, member: Member, why: str) -> None:
+        """Join without a member id, and be given one."""
         if member.group_instance_id is None:
             self.say(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
             self.say(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
@@ -189,7 +193,8 @@ class Consumers:
             return
         revoked = self.has_given_up(member, given_up)
         if member.member_id not in self.coordinator.group.members:
-            self._join_anew(member, None, "came back")
+            self._named(member, None)
+            self._join_anew(member, "came back")
         else:
             self._join(member, f"{member.member_id} rejoined: {why}")
         self.coordinator.round.revoked += revoked
@@ -258,7 +263,8 @@ class Consumers:
             self.coordinator.watch(member_id)
         else:
             self._lose(member)
-            self._join_anew(member, None, "came back")
+            self._named(member, None)
+            self._join_anew(member, "came back")
 
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 

@@ -14,20 +14,21 @@ from spark_assign.kernels.protocol.member import Member
 
 CONSUMED, BEING_REVOKED, RESTORING, DOWN, UNOWNED = "consumed", "revoking", "restoring", "down", "unowned"
 
-Interval = tuple[int, int, int, str, Member | None]
-"""Partition code, from, to, state, owner."""
+Interval = tuple[int, int, int, str, str | None]
+"""Partition code, from, to, state, owner's member id."""
 
 
 @dataclass(slots=True)
 class Partition:
-    """One partition. `consumed_from`: when its owner is ready, for `restoring`; `paused_from`: null while it is
-    consumed; `last`: who consumed it last (`Member.identity`)."""
+    """One partition. `owner_id`: its owner's member id at that time; `ready`: when it is restored; `paused_from`: null
+    while it is consumed; `last`: who consumed it last (`Member.identity`)."""
 
     code: int
     exists_from: int
     state: str
     since: int
     owner: Member | None = None
+    owner_id: str | None = None
     last: str | None = None
     ready: int = 0
     paused_from: int | None = None
@@ -127,11 +128,13 @@ class Ledger:
         self.changed = at
         if partition.paused_from is None and state != CONSUMED:
             partition.paused_from = at
-        partition.state, partition.owner = state, owner
+        partition.state = state
+        if owner is not partition.owner or state == CONSUMED:
+            partition.owner, partition.owner_id = owner, None if owner is None else owner.member_id
 
     def _note(self, partition: Partition, at: int) -> None:
         if self.intervals is not None and at > partition.since:
-            self.intervals.append((partition.code, partition.since, at, partition.state, partition.owner))
+            self.intervals.append((partition.code, partition.since, at, partition.state, partition.owner_id))
         partition.since = at
 
     def _resume(self, partition: Partition, at: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 
 from spark_assign.kernels.protocol.consumers import Consumers
@@ -45,8 +45,8 @@ class Stage:
     timing: Timing
     strategies: tuple[str, ...]
     all_static: bool = False
-    revoke_ms: Mapping[int, int] = field(default_factory=dict)
-    restore_ms: Mapping[int, int] = field(default_factory=dict)
+    revoke_ms: dict[int, int] = field(default_factory=dict)
+    restore_ms: dict[int, int] = field(default_factory=dict)
 
 
 class Play:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """`partition.assignment.strategy` of a consumer that is not told otherwise."""
@@ -34,6 +34,22 @@ class Timing:
     metadata_max_age_ms: int = 300_000
     revoke_ms: int = 0
     restore_ms: int = 0
+
+    def fault(self) -> str | None:
+        """What is wrong with it, if anything."""
+        for each in fields(self):
+            value, least = getattr(self, each.name), 0 if each.name in _MAY_BE_NOTHING else 1
+            if value < least:
+                return f"{each.name} is {value}, expected {least} or more milliseconds"
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            return (
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, expected less than session_timeout_ms, "
+                f"{self.session_timeout_ms}"
+            )
+        return None
+
+
+_MAY_BE_NOTHING = ("group_initial_rebalance_delay_ms", "revoke_ms", "restore_ms")
 
 
 def is_cooperative(strategies: tuple[str, ...]) -> bool:
