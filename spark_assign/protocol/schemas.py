@@ -43,16 +43,17 @@ EVENTS = StructType(
 | member-starts | member_id | topics (default: all that the group asks for), group_instance_id, assignors |
 | member-leaves | member_id (it says LeaveGroup, static or not) | |
 | member-crashes | member_id (it says nothing) | |
-| member-restarts | member_id | down_ms (0), new_member_id, assignors, topics |
-| rolling-restart | | down_ms (0), parallelism (1), pause_ms (0), assignors |
+| member-restarts | member_id | down_ms (5000), new_member_id, assignors, topics |
+| rolling-restart | | down_ms (5000), parallelism (1), pause_ms (10000), assignors |
 | slow-member | member_id, delay_ms: from at_ms on it does not poll for so long | |
 | subscription-changes | member_id, topics | |
 | topic-created, partitions-added | topic, partitions (the count from now on) | |
 | topic-deleted | topic | |
 | metadata-refresh | | member_id (null: all members) |
 
-A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`, … behind it.
-Events go on naming it by its first id."""
+A rolling restart takes the members by id, so many at once; the next batch follows pause_ms after the processes of the
+last one are up. A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`,
+… behind it. Events go on naming it by its first id."""
 
 SETTINGS_OF_GROUPS = StructType(
     [
