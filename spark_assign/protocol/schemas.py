@@ -158,6 +158,24 @@ OWNERSHIP = StructType(
 """Who had a partition and when; intervals of a partition touch and never overlap. `state`: `consumed`, `revoking`,
 `restoring`, `down` (its owner is), `unowned` (no member_id)."""
 
+UPGRADE = StructType(
+    [
+        *_GROUP,
+        *_required(step=_INT, bounce=_INT, member_id=_STRING),
+        StructField("strategies", ArrayType(_STRING)),
+        *_required(eager_members=_INT),
+        StructField("refused", _STRING),
+        StructField("rounds", _INT),
+        StructField("generation_id", _INT),
+        StructField("assignor", _STRING),
+        StructField("revoked", _INT),
+        StructField("moved", _INT),
+    ]
+)
+"""A row per restart, in order: `member_id` comes back with `strategies`; `eager_members` then still follow the eager
+protocol. `refused`: why this restart must not be. The rest: the rebalances that follow from it, the last generation,
+its assignor, and how many partitions were revoked and moved in all of them; null where there was no rebalance."""
+
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 
 STEPS = StructType([*_GROUP, *_required(step=_INT, op=_STRING)])
