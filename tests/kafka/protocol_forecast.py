@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_assign import Fleet
 from spark_assign.protocol import Settings, simulate
-from spark_assign.protocol.schemas import EVENTS, SETTINGS_OF_MEMBERS
+from spark_assign.protocol.schemas import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS
 from spark_assign.schemas import INPUT_TABLES
 from tests.frames import dataframe
 from tests.kafka import protocol_story
-from tests.kafka.protocol_story import CALLS, CASES, Calls, Case, Owners, Partition, Row, Story
+from tests.kafka.protocol_cases import CASES, DOWN_MS, HEARTBEAT_INTERVAL_MS, JOINS, KILLED, TOPICS, Case
+from tests.kafka.protocol_story import CALLS, Calls, Owners, Partition, Row, Story
 
-AT_MS, UNTIL_MS = 1_500, 30_000
+AT_MS, UNTIL_MS = 1_500, 20_000
 """Between two heartbeats; and late enough for everything."""
-DOWN_MS = 1_000
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,17 @@ class Forecast:
 
 def forecasts(spark: SparkSession, story: Story) -> dict[str, Forecast]:
     """All cases in one simulation; by group."""
-    events = [_event(story, case) for case in CASES]
-    settings = Settings(
-        session_timeout_ms=protocol_story.SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=protocol_story.HEARTBEAT_INTERVAL_MS,
-        members=_frame(spark, SETTINGS_OF_MEMBERS, [row for case in CASES for row in _settings(story, case)]),
+    members, groups = (
+        [row for case in CASES for row in _settings(story, case)],
+        [_timeout(story, each) for each in CASES],
     )
-    played = simulate(_fleet(spark, story), _frame(spark, EVENTS, events), settings=settings, until_ms=UNTIL_MS)
+    settings = Settings(
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        members=_frame(spark, SETTINGS_OF_MEMBERS, members),
+        groups=_frame(spark, SETTINGS_OF_GROUPS, groups),
+    )
+    events = _frame(spark, EVENTS, [event for case in CASES for event in _events(story, case)])
+    played = simulate(_fleet(spark, story), events, settings=settings, until_ms=UNTIL_MS)
     assert played.rejected.collect() == []
     tables = {
         name: [row.asDict() for row in getattr(played, name).collect()]
@@ -69,31 +73,41 @@ def _fleet(spark: SparkSession, story: Story) -> Fleet:
     return Fleet(**{name: _frame(spark, INPUT_TABLES[name], rows[name]) for name in rows})
 
 
-def _event(story: Story, case: Case) -> Row:
+def _events(story: Story, case: Case) -> list[Row]:
     """Ids, which decide ties, are those that the coordinator gave: a joiner's is known once it has joined."""
     was, becomes = (_member_id(case, tables) for tables in (story.before, story.after))
-    event = dict.fromkeys(EVENTS.names) | {"cluster": story.before["members"][0]["cluster"], "group_id": case.group}
-    event |= {"at_ms": AT_MS, "event": case.event, "member_id": was or becomes}
-    if case.event == "member-starts":
-        event |= {"assignors": _strategies(case.subject.assignor)}
-    if case.event == "member-restarts":
-        comes_back = protocol_story.comes_back_as(case)
-        event |= {"down_ms": DOWN_MS, "new_member_id": becomes, "assignors": _strategies(comes_back.assignor)}
-    return event
+    happens = _of_group(story, case, EVENTS) | {"at_ms": AT_MS, "event": case.event, "member_id": was or becomes}
+    comes = happens | {"assignors": _strategies(case.returning().assignor)}
+    if case.event == KILLED:
+        crashes, starts = KILLED.split(", ")
+        comes |= {"event": starts, "at_ms": AT_MS + DOWN_MS, "new_member_id": becomes}
+        return [happens | {"event": crashes}, comes]
+    if case.comes_back:
+        return [comes | {"down_ms": DOWN_MS, "new_member_id": becomes}]
+    return [comes if case.event == JOINS else happens]
 
 
 def _settings(story: Story, case: Case) -> list[Row]:
     by_client = {client: id for id, client in protocol_story.client_ids(story.before, case.group).items()}
     return [
-        {
-            "cluster": story.before["members"][0]["cluster"],
-            "group_id": case.group,
+        _of_group(story, case, SETTINGS_OF_MEMBERS)
+        | {
             "member_id": by_client[each.client_id],
             "partition_assignment_strategy": _strategies(each.assignor),
             "group_instance_id": each.instance_id,
         }
         for each in case.members
     ]
+
+
+def _timeout(story: Story, case: Case) -> Row:
+    return _of_group(story, case, SETTINGS_OF_GROUPS) | {"session_timeout_ms": case.session_timeout_ms}
+
+
+def _of_group(story: Story, case: Case, schema: StructType) -> Row:
+    """A row with nothing but nulls beside its key."""
+    cluster = story.before["members"][0]["cluster"]
+    return dict.fromkeys(schema.names) | {"cluster": cluster, "group_id": case.group}
 
 
 def _strategies(assignor: str | None) -> list[str]:
@@ -106,7 +120,7 @@ def _member_id(case: Case, tables: dict[str, list[Row]]) -> str | None:
     return next((id for id, client in clients.items() if client == case.subject.client_id), None)
 
 
-def _frame(spark: SparkSession, schema: Any, rows: Iterable[Row]) -> DataFrame:
+def _frame(spark: SparkSession, schema: StructType, rows: Iterable[Row]) -> DataFrame:
     return dataframe(spark, schema, [tuple(row[name] for name in schema.names) for row in rows])
 
 
@@ -142,7 +156,7 @@ def _partitions(detail: str) -> set[Partition]:
     found: set[Partition] = set()
     for word in detail.split(" "):
         named = re.fullmatch(r"(.+)-(\d+)", word)
-        if not named or named[1] not in protocol_story.TOPICS:
+        if not named or named[1] not in TOPICS:
             break
         found.add((named[1], int(named[2])))
     return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,9 @@ from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, TOPICS, Case
 
-TOPICS = {"t.a": 7, "t.b": 5}
-SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 6_000, 1_000
-KINDS = ("range", "sticky", "cooperative-sticky")
 CALLS = ("revoked", "lost", "assigned")
-OLD, NEW = "cooperative-sticky,range", "range,cooperative-sticky"
 PATIENCE_S = 60
 
 Row = dict[str, Any]
@@ -33,88 +29,6 @@ Owners = dict[str, set[Partition]]
 """Client id to partitions: member ids change when a member restarts."""
 Calls = dict[str, list[tuple[str, set[Partition]]]]
 """Client id to what its rebalance listener is told, in order: event and partitions."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A group, and what happens to one of its members; `joiner` is there for a join only."""
-
-    event: str
-    members: tuple[Consumer, ...]
-    subject: Consumer
-
-    @property
-    def group(self) -> str:
-        """The group's id."""
-        return self.subject.group
-
-    @property
-    def killed(self) -> bool:
-        """Whether the process of the subject is killed."""
-        return self.event in ("member-crashes", "member-restarts")
-
-    @property
-    def eager(self) -> bool:
-        """Whether those who are there from the beginning rebalance eagerly: so they do with range in their list."""
-        return self.members[0].assignor != "cooperative-sticky"
-
-    @property
-    def size_after(self) -> int:
-        """How many members the group has in the end."""
-        return len(self.members) + {"member-starts": 1, "member-restarts": 0}.get(self.event, -1)
-
-
-def _case(group: str, event: str, assignors: Iterable[str], *, subject: int = 2, static: bool = False) -> Case:
-    """The members by their assignors; `subject` is the position of the one that something happens to."""
-    consumers = tuple(
-        Consumer(
-            f"t-{group}",
-            f"c{number}",
-            tuple(TOPICS),
-            assignor,
-            instance_id=f"worker-{number}" if static else None,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-            follow=True,
-        )
-        for number, assignor in enumerate(assignors)
-    )
-    members = consumers[:-1] if event == "member-starts" else consumers
-    return Case(event, members, consumers[subject])
-
-
-def _of_kind(kind: str) -> list[Case]:
-    return [
-        _case(f"{kind}-joins", "member-starts", [kind] * 4, subject=3),
-        _case(f"{kind}-leaves", "member-leaves", [kind] * 3),
-        _case(f"{kind}-crashes", "member-crashes", [kind] * 3),
-        _case(f"{kind}-restarts", "member-restarts", [kind] * 3, static=True),
-        _case(f"{kind}-leader-restarts", "member-restarts", [kind] * 3, subject=0, static=True),
-    ]
-
-
-CASES = [
-    *(case for kind in KINDS for case in _of_kind(kind)),
-    # A dynamic member comes back as somebody new, and the group waits for who it was.
-    _case("range-dynamic-restarts", "member-restarts", ["range"] * 3),
-    _case("cooperative-sticky-dynamic-restarts", "member-restarts", [KINDS[2]] * 3),
-    # A leader crashes. Static members are missed only when their session times out.
-    _case("leader-crashes", "member-crashes", ["range"] * 3, subject=0),
-    _case("static-crashes", "member-crashes", [KINDS[2]] * 3, static=True),
-    # Members with two strategies rebalance eagerly. Votes are 2 : 1 for range, and then 2 : 2.
-    _case("votes-tie", "member-starts", [OLD, NEW, NEW, OLD], subject=3),
-    # One more joins that has only one of the two: its strategy is the only one that all have.
-    _case("votes-common", "member-starts", [NEW, NEW, NEW, "cooperative-sticky"], subject=3),
-    # 2 : 2, and 2 : 1 when one has left.
-    _case("votes-leave", "member-leaves", [OLD, NEW, NEW, OLD], subject=2),
-    # The leader, static, comes back with another strategy, and its vote decides: the only restart that is noticed.
-    _case("votes-restart", "member-restarts", [NEW, OLD, NEW], subject=0, static=True),
-]
-
-
-def comes_back_as(case: Case) -> Consumer:
-    """The restarted static member; that of the vote is configured anew."""
-    return replace(case.subject, assignor=OLD) if case.group == "t-votes-restart" else case.subject
 
 
 @dataclass(frozen=True)
@@ -218,30 +132,30 @@ def play(cluster: Cluster, folder: Path) -> Story:
     admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
     admin.wait_for_topics(list(TOPICS))
     admin.close()
-    killed = [case for case in CASES if case.killed]
-    doomed = [case.subject for case in killed]
+    doomed = [case.subject for case in CASES if case.killed]
     staying = [each for case in CASES for each in case.members if each not in doomed]
-    leaders = [case.subject for case in killed if case.subject == case.members[0]]
-    files = [folder / name for name in ("doomed", "staying", "restarted")]
-    with (
-        group_members.running(cluster, [], files[1]) as main,
-        group_members.running(cluster, [], files[2]) as restarted,
-    ):
-        with group_members.running(cluster, leaders, files[0]) as ending:
+    leaders = [case.subject for case in CASES if case.killed and case.subject == case.members[0]]
+    files = [folder / "staying", folder / "doomed"]
+    with group_members.running(cluster, [], files[0]) as main:
+        with group_members.running(cluster, leaders, files[1]) as ending:
             # Who is in a group first leads it.
-            _wait_until(lambda: _assigned(files) >= {each.group for each in leaders}, "leaders")
+            _wait_until(lambda: _assigned(_told(files)) >= _keys(leaders), "leaders")
             group_members.start(main, staying)
-            _wait_until(lambda: _assigned(files) >= {each.group for each in staying}, "those who stay")
+            _wait_until(lambda: _assigned(_told(files)) >= _keys(staying), "those who stay")
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
             first_told, first_log = _told(files), cluster.group_log()
             happened_ms = int(time.time() * 1000)
-            _kill(ending)
-        group_members.start(restarted, [comes_back_as(case) for case in killed if case.event == "member-restarts"])
-        group_members.start(main, [case.subject for case in CASES if case.event == "member-starts"])
-        group_members.leave(main, [case.subject for case in CASES if case.event == "member-leaves"])
-        _wait_for_restarted(files[2])
+            ending.kill()
+            ending.wait()
+        group_members.start(main, [case.subject for case in CASES if case.event == JOINS])
+        group_members.leave(main, [case.subject for case in CASES if case.closes])
+        time.sleep(DOWN_MS / 1000)
+        returning = [case.returning() for case in CASES if case.comes_back]
+        group_members.start(main, returning)
+        # By then everybody is back, and was told so.
+        _wait_until(lambda: _assigned(_told(files)[len(first_told) :]) >= _keys(returning), "those who come back")
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
         return Story(
             before,
@@ -288,11 +202,6 @@ def _about(group: str, log: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return [(at, said) for at, said in log if re.search(rf"\bgroup {re.escape(group)}[ .]", said)]
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-
-
 def _read(cluster: Cluster) -> Tables:
     tables = snapshot(cluster.bootstrap_servers, groups="t-*", topics="t.*").tables
     return {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs", "groups")}
@@ -311,13 +220,12 @@ def _told(files: Iterable[Path]) -> list[Row]:
     return sorted(map(json.loads, lines), key=lambda row: int(row["at_ms"]))
 
 
-def _assigned(files: Iterable[Path]) -> set[str]:
-    return {row["group"] for row in _told(files) if row["event"] == "assigned"}
+def _keys(consumers: Iterable[Consumer]) -> set[tuple[str, str]]:
+    return {(each.group, each.client_id) for each in consumers}
 
 
-def _wait_for_restarted(file: Path) -> None:
-    back = {case.group for case in CASES if case.event == "member-restarts"}
-    _wait_until(lambda: _assigned([file]) == back, "restarted members")
+def _assigned(told: Iterable[Row]) -> set[tuple[str, str]]:
+    return {(row["group"], row["client_id"]) for row in told if row["event"] == "assigned"}
 
 
 def _wait_until(there: Callable[[], bool], what: str) -> None:

@@ -12,13 +12,12 @@ from pyspark.sql import SparkSession
 from spark_assign.kernels import java_hash
 from tests.kafka import protocol_forecast, protocol_story
 from tests.kafka.broker import Cluster
+from tests.kafka.protocol_cases import CASES, HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Case
 from tests.kafka.protocol_forecast import Forecast
-from tests.kafka.protocol_story import CASES, HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Case, Story, client_ids
+from tests.kafka.protocol_story import Story, client_ids
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-NO_REBALANCE = {f"t-{kind}-{name}" for kind in protocol_story.KINDS for name in ("restarts", "leader-restarts")}
-TWO_REBALANCES = {"t-cooperative-sticky-joins"}
 SLACK_MS = 1_500
 """A busy machine is late; never early."""
 
@@ -45,7 +44,7 @@ def _of_cases(found: Callable[[Case], Any]) -> dict[str, Any]:
 def test_generations(story: Story) -> None:
     """One a rebalance; a cooperative group needs another one if somebody had to give up something in the first."""
     made = _of_cases(lambda case: len(story.generations(case.group)))
-    assert made == _of_cases(lambda case: 0 if case.group in NO_REBALANCE else 2 if case.group in TWO_REBALANCES else 1)
+    assert made == _of_cases(lambda case: case.rebalances)
     # Every member is told the number that the coordinator's log has.
     for case in CASES:
         known = story.generation_before(case.group) + len(story.generations(case.group))
@@ -53,24 +52,18 @@ def test_generations(story: Story) -> None:
 
 
 def test_eager_members_give_up_everything_and_cooperative_ones_what_moves(story: Story) -> None:
-    """Nobody loses anything; whoever rebalances eagerly revokes all it owns, once."""
+    """Nobody loses anything; who stays in an eager group revokes all it owns in every rebalance."""
     assert [row for row in story.told if row["event"] == "lost"] == []
     for case in CASES:
-        before, after = story.owners_before(case.group), story.owners_after(case.group)
-        revoked = {
-            client: [partitions for event, partitions in calls if event == "revoked"]
-            for client, calls in story.calls(case.group).items()
-        }
-        killed = case.subject.client_id if case.killed else None
-        for client in before.keys() - {killed}:
-            gone = client not in after
-            if case.group in NO_REBALANCE:
-                expected = []
-            elif case.eager or gone:
-                expected = [before[client]]
-            else:
-                expected = [moved] if (moved := before[client] - after[client]) else []
-            assert revoked.get(client, []) == expected, (case.group, client)
+        before, after, calls = (each(case.group) for each in (story.owners_before, story.owners_after, story.calls))
+        for client in set(before) - {case.subject.client_id}:
+            told = calls.get(client, [])
+            if case.eager:
+                assert [event for event, _ in told] == ["revoked", "assigned"] * case.rebalances
+                assert told[:1] == [("revoked", before[client])][: case.rebalances]
+            elif case.rebalances < 3:
+                moved = before[client] - after[client]
+                assert [each for each in told if each[0] == "revoked"] == ([("revoked", moved)] if moved else [])
 
 
 def test_nobody_owns_what_another_owns(story: Story) -> None:
@@ -91,33 +84,32 @@ def test_nobody_owns_what_another_owns(story: Story) -> None:
 
 def test_a_static_member_comes_back(story: Story) -> None:
     """It is told all that it had, under a new member id and in the old generation; nobody else is told anything."""
-    for case in (case for case in CASES if case.group in NO_REBALANCE):
+    for case in (case for case in CASES if case.unnoticed):
         client = case.subject.client_id
         owned = story.owners_before(case.group)[client]
-        assert story.calls(case.group) == {client: [("assigned", owned)]}
+        revoked = [("revoked", owned)] if case.closes else []
+        assert story.calls(case.group) == {client: [*revoked, ("assigned", owned)]}
         assert story.owners_after(case.group)[client] == owned
         old, new = (client_ids(tables, case.group) for tables in (story.before, story.after))
         assert set(old) - set(new) == {member for member, name in old.items() if name == client}
 
 
-def test_who_leaves_revokes_first(story: Story) -> None:
-    """The callback, then the request LeaveGroup."""
-    for case in (case for case in CASES if case.event == "member-leaves"):
-        [revoked] = [
-            row["at_ms"] for row in story.rows(case.group, case.subject.client_id) if row["event"] == "revoked"
-        ]
-        [left] = [at for at, said in story.log_of(case.group) if "explicit `LeaveGroup` request" in said]
-        assert revoked <= left
+def test_who_closes_revokes_first(story: Story) -> None:
+    """The callback, then the request LeaveGroup; static members do not send it."""
+    for case in (case for case in CASES if case.closes):
+        first = story.rows(case.group, case.subject.client_id)[0]
+        left = [at for at, said in story.log_of(case.group) if "explicit `LeaveGroup` request" in said]
+        assert first["event"] == "revoked"
+        assert len(left) == (0 if case.static else 1)
+        assert [at for at in left if at < first["at_ms"]] == []
 
 
 def test_who_crashes_is_missed_when_its_session_times_out(story: Story) -> None:
     """Counted from its last heartbeat. So is a dynamic member that comes back: nobody knows who it was."""
     for case in (case for case in CASES if case.killed):
         missed = [at - story.happened_ms for at, said in story.log_of(case.group) if "has failed, removing it" in said]
-        if case.event == "member-restarts" and case.subject.instance_id:
-            assert missed == []
-        else:
-            [after_ms] = missed
+        assert len(missed) == case.missed
+        for after_ms in missed:
             assert SESSION_TIMEOUT_MS - HEARTBEAT_INTERVAL_MS - SLACK_MS < after_ms < SESSION_TIMEOUT_MS + SLACK_MS
 
 
@@ -129,10 +121,10 @@ def test_who_leads(story: Story) -> None:
         [*_, before] = story.leaders(case.group, story.first_log)
         [*_, after] = story.leaders(case.group, story.log)
         old, new = (client_ids(tables, case.group) for tables in (story.before, story.after))
-        there = [each for each in story.joined(case.group) if each in new]
+        there = [each for each in story.joined(case.group) if each in old and each in new]
         if before in there:
             assert after == before
-        elif case.subject.instance_id and old[before] in new.values():
+        elif case.static and old[before] in new.values():
             assert new[after] == old[before]
         else:
             assert after == there[java_hash.table_order(java_hash.string_hashes(there)).tolist()[0]]
@@ -183,7 +175,7 @@ def test_rounds_count_the_same(story: Story, forecasts: dict[str, Forecast]) -> 
     """How many partitions were revoked and assigned in all rounds, and how many members each had."""
 
     def told(case: Case, event: str) -> int:
-        rows = story.rows(case.group) if case.group not in NO_REBALANCE else []
+        rows = [] if case.unnoticed else story.rows(case.group)
         return sum(len(row["partitions"]) for row in rows if row["event"] == event)
 
     def predicted(case: Case, column: str) -> int:
