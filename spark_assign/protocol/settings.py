@@ -23,6 +23,7 @@ class Settings:
         rebalance_timeout_ms: so long a rebalance waits for its members; null: max_poll_interval_ms, as of consumers.
         group_initial_rebalance_delay_ms: so long an empty group waits for more members (a setting of the broker).
         metadata_max_age_ms: a consumer looks at its topics again after so long.
+        poll_interval_ms: so long it is from one poll to the next: a member acts upon what it has heard when it polls.
         revoke_ms: a member needs so long to give up a partition; its partitions come one after the other.
         restore_ms: a new owner needs so long before it consumes a partition; its partitions come side by side. The one
             that consumed it last needs nothing; a static member is the same after a restart.
@@ -41,6 +42,7 @@ class Settings:
     rebalance_timeout_ms: int | None = None
     group_initial_rebalance_delay_ms: int = 3_000
     metadata_max_age_ms: int = 300_000
+    poll_interval_ms: int = 500
     revoke_ms: int = 0
     restore_ms: int = 0
     groups: DataFrame | None = None

@@ -137,7 +137,7 @@ def simulate(
             fleet, else Kafka's default); `eager`: with its own if that is an eager one, else Kafka's default, which is
             `range`; `cooperative`: with `cooperative-sticky`; `static`: the same, and every member is static.
         settings: times, strategies; null: Kafka's defaults.
-        until_ms: break off then; null: when the group is at rest after its last event.
+        until_ms: break off then; null: a heartbeat after the group has come to rest behind its last event.
 
     Returns:
         what happened. Every group of fleet and events is in `availability` or in `rejected`.

@@ -207,6 +207,15 @@ def test_the_leader_sees_new_partitions_at_its_next_look() -> None:
     assert pauses(sooner)[4] == 11_000  # until c2 has heard of it at 21 s; there is nothing to restore
 
 
+def test_a_static_leader_that_is_away_does_not_see_new_partitions() -> None:
+    """As in Kafka: back again it skips the assignment, and takes what it sees for what it assigned by (KIP-814)."""
+    added = at(15_000, "partitions-added", topic="t", partitions=4)
+    restart = at(10_000, "member-restarts", "c1", down_ms=20_000)
+    played = play(stage(TWO, COOPERATIVE, static=True), restart, added, at(100_000, "metadata-refresh"))
+    assert rounds(played) == []
+    assert 3 not in owners(played)
+
+
 def test_metadata_that_change_during_a_rebalance_cause_another() -> None:
     """The leader compares what it assigned by with what it knows once it has its own assignment."""
     played = play(
@@ -237,6 +246,18 @@ def test_a_subscription_changes() -> None:
     assert said(played, "revoked") == [(11_000, "c1", "t-0 t-1")]
     assert owners(played) == {0: "c2", 1: "c2", 2: "c2"}
     assert rounds(played)[0] == (2, "c1 rejoined: its subscription changed")
+
+
+def test_members_act_when_they_poll() -> None:
+    """An eager group stands still until the last member has polled; a cooperative one consumes meanwhile."""
+    polling = Timing(poll_interval_ms=2_000)
+    eager = play(stage(TWO, EAGER, timing=polling), at(10_000, "member-starts", "c3"))
+    joins = [time for time, _, detail in said(eager, "JoinGroup") if "generation 1" in detail]
+    assert len(set(joins)) == 2
+    assert eager.group.coordinator.rounds[0].joined_ms == max(joins)
+    assert sorted(pauses(eager).values())[-1] > 0
+    cooperative = play(stage(TWO, COOPERATIVE, timing=polling), at(10_000, "member-starts", "c3"))
+    assert [pauses(cooperative)[each] for each in (0, 2)] == [0, 0]
 
 
 def test_members_without_a_common_assignor() -> None:
@@ -289,14 +310,19 @@ def test_an_event_that_cannot_happen(event: Event, why: str) -> None:
 # --- whatever happens -------------------------------------------------------------------------------------------
 
 
-def _random_events(chance: random.Random, names: list[str]) -> list[Event]:
-    """Events that can happen, many of them while a rebalance goes on."""
+def _random_events(chance: random.Random, names: list[str], *, static: bool) -> list[Event]:
+    """Events that can happen, many of them while a rebalance goes on.
+
+    No partitions are added to a group of static members: its leader may be away then, and never see them.
+    """
     now, free, partitions, gone = 5_000, dict.fromkeys(names, 0), 8, set[str]()
     events: list[Event] = []
     for number in range(chance.randrange(3, 12)):
         now += chance.choice([0, 500, 1_000, 3_000, 20_000, 70_000])
         able = [name for name, since in free.items() if since <= now and name not in gone]
-        what = chance.choice(["starts", "leaves", "crashes", "restarts", "restarts", "slow", "grows", "asks"])
+        what = chance.choice(
+            ["starts", "leaves", "crashes", "restarts", "restarts", "slow", "asks", "starts" if static else "grows"]
+        )
         if what == "starts":
             name = f"n{number}"
             free[name] = now + 120_000
@@ -351,4 +377,4 @@ def test_nothing_is_lost_whatever_happens(strategies: tuple[str, ...], static: b
         owned = {"c1": [0, 1, 2], "c2": [3, 4], "c3": [5, 6, 7]}
         times = Timing(revoke_ms=chance.choice([0, 700]), restore_ms=chance.choice([0, 1_500]))
         group = stage(owned, strategies, static=static, timing=times)
-        _holds(play(group, *_random_events(chance, list(owned))))
+        _holds(play(group, *_random_events(chance, list(owned), static=static)))

@@ -18,7 +18,7 @@ from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_state import State
 from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, code
 from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger
 from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
@@ -33,6 +33,7 @@ class Consumers:
 
     Attributes:
         truth: the topics that there are, by index, and their partition counts.
+        wanted: topics that some member has asked for; nobody misses the others.
         members: by their first id; by_id: by every id they ever had.
         leading: a leader that has an assignment to find now.
         user_data: what each member's sticky assignor told when it joined: partitions and generation.
@@ -53,6 +54,7 @@ class Consumers:
         self.clock = Clock()
         self.ledger = Ledger(timing.restore_ms, restore_ms, intervals=[] if owners else None)
         self.coordinator = Coordinator(ClassicGroup(""), self.clock, timing, self)
+        self.wanted: set[int] = set()
         self.members: dict[str, Member] = {}
         self.by_id: dict[str, Member] = {}
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
@@ -81,6 +83,7 @@ class Consumers:
     def start(self, member: Member, member_id: str | None) -> None:
         """A new process: it looks for the coordinator and joins."""
         member.start(self.clock.now)
+        self.wants(member.topics)
         member.metadata = {topic: self.truth[topic] for topic in member.topics if topic in self.truth}
         self._named(member, member_id)
         self.say(member.member_id, "FindCoordinator", COORDINATOR)
@@ -176,7 +179,8 @@ class Consumers:
         """Prepare to join again as soon as the member polls."""
         member.epoch += 1
         member.state = REVOKING
-        self.later(member.busy_until, self.prepare_to_join, member, member.epoch, why)
+        polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
+        self.later(max(polls, member.busy_until), self.prepare_to_join, member, member.epoch, why)
 
     def prepare_to_join(self, member: Member, epoch: int, why: str) -> None:
         """Give up what has to be given up before joining (`onJoinPrepare`)."""
@@ -214,7 +218,7 @@ class Consumers:
             return  # nobody listens
         leads = group.leader_id == member_id
         member.generation_id, member.beats_from = group.generation_id, self.clock.now
-        member.snapshot = dict(member.metadata) if skip_assignment else None
+        member.snapshot = self.leaders_view(member) if skip_assignment else None
         if self.trace is not None:
             role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
             told = f"generation {group.generation_id}; {group.protocol_name}; {role}"
@@ -318,9 +322,33 @@ class Consumers:
 
     # --- topics -----------------------------------------------------------------------------------------------
 
+    def wants(self, topics: Iterable[int]) -> None:
+        """From now on it matters whether these topics are consumed."""
+        for topic in topics:
+            if topic not in self.wanted:
+                self.wanted.add(topic)
+                self.appear(topic, 0, self.truth.get(topic, 0))
+
+    def appear(self, topic: int, first: int, end: int) -> None:
+        """Partitions that there are from now on."""
+        if topic in self.wanted:
+            self.ledger.create((code(topic, number) for number in range(first, end)), self.clock.now)
+
+    def disappear(self, topic: int, end: int) -> None:
+        """All partitions of a topic are gone."""
+        if topic in self.wanted:
+            self.ledger.delete((code(topic, number) for number in range(end)), self.clock.now)
+
     def asked_for(self) -> frozenset[int]:
         """The topics of all members."""
         return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
+
+    def leaders_view(self, member: Member) -> dict[int, int]:
+        """A leader looks at the topics of all members; new ones it asks the brokers for (`onLeaderElected`)."""
+        for topic in self.asked_for():
+            if topic not in member.metadata and topic in self.truth:
+                member.metadata[topic] = self.truth[topic]
+        return dict(member.metadata)
 
     def looks_at_topics(self, member: Member) -> None:
         """A member renews its metadata; a leader that sees other partitions than it assigned wants to rebalance."""

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 from spark_assign.kernels.protocol.consumers import Consumers
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
-from spark_assign.kernels.protocol.leader_asks import code
 from spark_assign.kernels.protocol.ledger import DOWN
 from spark_assign.kernels.protocol.member import CLOSING, JOINING, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
@@ -212,6 +211,7 @@ class Happenings:
         """It asks for other topics, and joins again for them."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
+        group.wants(member.topics)
         for topic in member.topics:
             if topic in group.truth:
                 member.metadata.setdefault(topic, group.truth[topic])
@@ -253,7 +253,7 @@ class Happenings:
         if topic not in self.group.truth:
             raise event.refused(f"there is no topic {event.topic}")
         count = self.group.truth.pop(topic)
-        self.group.ledger.delete((code(topic, number) for number in range(count)), self.group.clock.now)
+        self.group.disappear(topic, count)
         self._will_look_again()
 
     def partitions_added(self, event: Event) -> None:
@@ -269,7 +269,7 @@ class Happenings:
     def _grow(self, topic: int, before: int, count: int) -> None:
         group = self.group
         group.truth[topic] = count
-        group.ledger.create((code(topic, number) for number in range(before, count)), group.clock.now)
+        group.appear(topic, before, count)
         self._will_look_again()
 
     def _will_look_again(self) -> None:

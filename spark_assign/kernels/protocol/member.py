@@ -73,6 +73,10 @@ class Member:
         """Whether it takes part in the group."""
         return self.state not in (OFF, CLOSING)
 
+    def next_poll(self, now: int, interval: int) -> int:
+        """When it polls next; members poll at moments of their own, which hang on their ids."""
+        return now + (self.hash - now) % interval if interval else now
+
     def next_beat(self, now: int, interval: int) -> int:
         """When it sends its next heartbeat after now."""
         return now + interval - (now - self.beats_from) % interval

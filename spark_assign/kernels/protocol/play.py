@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from spark_assign.kernels.protocol.consumers import Consumers
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.happenings import Happenings
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, code
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
 from spark_assign.kernels.protocol.member import STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
 
@@ -51,7 +51,8 @@ class Stage:
 
 
 class Play:
-    """A group and what happens to it. `end_ms`: when it has come to rest, or when the play was broken off.
+    """A group and what happens to it. `end_ms`: a heartbeat after it has come to rest, or when the play was
+    broken off.
 
     Args:
         stage: the beginning.
@@ -76,10 +77,9 @@ class Play:
         """The members that own something are a stable group; where nobody does, all of them start now."""
         group, present = self.group, self.stage.members
         stable = any(each.owned for each in present)
-        for topic, count in group.truth.items():
-            group.ledger.create((code(topic, number) for number in range(count)), 0)
         for member in present:
             group.members[member.name] = member
+            group.wants(member.topics)
             if not stable:
                 group.clock.at(0, group.start, member, member.member_id)
         if not stable:
@@ -127,17 +127,14 @@ class Play:
         coordinator.close()
         rounds = coordinator.rounds
         at_rest = max(self.last_event_ms, group.ledger.settled(), rounds[-1].end_ms if rounds else 0)
-        self.end_ms = at_rest if until is None else until
+        self.end_ms = at_rest + self.stage.timing.heartbeat_interval_ms if until is None else until
         group.ledger.close(self.end_ms)
 
     def _ask(self, leader: Member) -> Ask:
-        """The leader looks at the topics of all members (`onLeaderElected`); new ones it asks the brokers for."""
+        """What the leader has to decide."""
         group, coordinator = self.group, self.group.coordinator
         members = [coordinator.metadata[each.member_id] for each in coordinator.group.all_members()]
-        for topic in group.asked_for():
-            if topic not in leader.metadata and topic in group.truth:
-                leader.metadata[topic] = group.truth[topic]
-        leader.snapshot = dict(leader.metadata)
+        leader.snapshot = group.leaders_view(leader)
         assignor = str(coordinator.group.protocol_name)
         if assignor == "sticky":
             members = [_with_user_data(each, group.user_data[each.member_id]) for each in members]

@@ -22,6 +22,7 @@ class Timing:
         rebalance_timeout_ms: how long a rebalance waits for members to join; a consumer's is its max.poll.interval.ms.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members.
         metadata_max_age_ms: how often a consumer looks at its topics again (`metadata.max.age.ms`).
+        poll_interval_ms: how long it is from one poll to the next; what a member has heard it acts upon when it polls.
         revoke_ms: what a member needs to give up a partition; its partitions come one after the other.
         restore_ms: what a new owner needs before it consumes a partition; its partitions come side by side.
     """
@@ -32,6 +33,7 @@ class Timing:
     rebalance_timeout_ms: int = 300_000
     group_initial_rebalance_delay_ms: int = 3_000
     metadata_max_age_ms: int = 300_000
+    poll_interval_ms: int = 0
     revoke_ms: int = 0
     restore_ms: int = 0
 
@@ -49,7 +51,7 @@ class Timing:
         return None
 
 
-_MAY_BE_NOTHING = ("group_initial_rebalance_delay_ms", "revoke_ms", "restore_ms")
+_MAY_BE_NOTHING = ("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
 
 
 def is_cooperative(strategies: tuple[str, ...]) -> bool:

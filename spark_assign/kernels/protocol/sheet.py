@@ -37,6 +37,7 @@ SETTINGS = (
     "rebalance_timeout_ms",
     "group_initial_rebalance_delay_ms",
     "metadata_max_age_ms",
+    "poll_interval_ms",
     "revoke_ms",
     "restore_ms",
 )
