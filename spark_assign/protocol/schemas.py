@@ -42,7 +42,7 @@ EVENTS = StructType(
 | --- | --- | --- |
 | member-starts | member_id | topics (default: all that the group asks for), group_instance_id, assignors |
 | member-leaves | member_id (it says LeaveGroup, static or not) | |
-| member-crashes | member_id (it says nothing; a member-starts may bring it back) | |
+| member-crashes | member_id (it says nothing) | |
 | member-restarts | member_id | down_ms (5000), new_member_id, assignors, topics |
 | rolling-restart | | down_ms (5000), parallelism (1), pause_ms (10000), assignors |
 | slow-member | member_id, delay_ms: from at_ms on it does not poll for so long | |
@@ -51,7 +51,6 @@ EVENTS = StructType(
 | topic-deleted | topic | |
 | metadata-refresh | | member_id (null: all members) |
 
-A restart is clean: the member closes, gives up what it owns, and says LeaveGroup if it is dynamic.
 A rolling restart takes the members by id, so many at once; the next batch follows pause_ms after the processes of the
 last one are up. A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`,
 … behind it. Events go on naming it by its first id."""
@@ -138,68 +137,8 @@ AVAILABILITY = StructType(
         *_required(rebalances=_INT, members_restarted=_INT),
     ]
 )
-"""`partition_ms`: how long partitions were there, added up; of topics that some member asks for, from when it first does.
+"""`partition_ms`: how long partitions were there, added up; of topics that some member asks for, since it first did.
 Not consumed: nobody owned the partition, or its owner was down, revoking it or restoring it."""
-
-PARTITIONS = StructType(
-    [
-        *_required(cluster=_STRING, topic=_STRING, partition=_INT),
-        StructField("revoke_ms", _LONG),
-        StructField("restore_ms", _LONG),
-    ]
-)
-
-# --- what comes out -----------------------------------------------------------------------------------------
-
-TRACE = StructType(
-    [
-        *_GROUP,
-        *_required(seq=_INT, at_ms=_LONG, generation_id=_INT, actor=_STRING, message=_STRING),
-        StructField("to", _STRING),
-        *_required(detail=_STRING),
-    ]
-)
-"""A row per message and per thing that an actor does; `seq` counts from 0 in each group. `actor` is `coordinator` or a
-member id; `to` is who is told, null where the actor does something by itself. `message` is the request's name in Kafka
-(`FindCoordinator`, `JoinGroup`, `SyncGroup`, `Heartbeat`, `LeaveGroup`), `… response` for its answer, and else what
-happens: `state`, `leader`, `protocol`, `assign`, `revoked`, `assigned`, `lost`, `session-timeout`, `rebalance-timeout`,
-`event`, …"""
-
-ROUNDS = StructType(
-    [
-        *_GROUP,
-        *_required(
-            generation_id=_INT,
-            cause=_STRING,
-            begin_ms=_LONG,
-            joined_ms=_LONG,
-            end_ms=_LONG,
-            duration_ms=_LONG,
-            members=_INT,
-        ),
-        StructField("leader", _STRING),
-        StructField("assignor", _STRING),
-        *_required(revoked=_INT, lost=_INT, assigned=_INT, moved=_INT),
-    ]
-)
-"""A row per generation: from the first reason to rebalance (`begin_ms`) over the join (`joined_ms`: the generation is
-there) until everybody has its assignment (`end_ms`; a round that another one overtakes ends where that begins).
-`revoked`: partitions whose owner gave them up for this round (eager: before it joins; cooperative: after it is told);
-`lost`: those of members that went without giving up; `assigned`: newly given to a member that did not have them just
-before; `moved`: of those, the ones whose last owner was another member."""
-
-AVAILABILITY = StructType(
-    [
-        *_GROUP,
-        *_required(begin_ms=_LONG, end_ms=_LONG, partitions=_INT, partition_ms=_LONG, partition_ms_not_consumed=_LONG),
-        *_required(longest_pause_ms=_LONG),
-        StructField("longest_pause_topic", _STRING),
-        StructField("longest_pause_partition", _INT),
-        *_required(rebalances=_INT, members_restarted=_INT),
-    ]
-)
-"""`partition_ms`: how long partitions were there, added up; of topics that a member asks for, from then on. Not consumed: nobody owned the partition, or its owner was
-down, revoking it or restoring it."""
 
 PARTITIONS = StructType(
     [

@@ -164,6 +164,6 @@ def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:
         Settings(heartbeat_interval_ms=50_000)
     with pytest.raises(FleetError, match="at_ms: the column is missing"):
         simulate(fleet, events_of(spark, []).drop("at_ms"))
+    nowhere = events_of(spark, [{"group_id": "g", **JOIN}]).withColumn("cluster", F.lit(None).cast("string"))
     with pytest.raises(FleetError, match="rows have no cluster"):
-        nowhere = events_of(spark, [{"group_id": "g", **JOIN}]).withColumn("cluster", F.lit(None).cast("string"))
         simulate(fleet, nowhere)
