@@ -1,0 +1,195 @@
+"""The trace of one group as a sequence diagram: the coordinator, its members, and what they say to each other.
+
+`sequence_diagram` writes it for Mermaid; `draw_sequence` draws it, for who has no viewer for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_assign.errors import ConfigError
+
+Rows = Sequence[Mapping[str, Any]]
+
+COORDINATOR = "coordinator"
+RESPONSE = " response"
+MOST_ROWS = 60
+MOST_MEMBERS = 8
+_WIDE = 64
+"""Characters of a text; what is longer is cut."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A message (`to` says to whom), or what an actor does by itself (`to` is null)."""
+
+    at_ms: int
+    actor: str
+    to: str | None
+    text: str
+    answer: bool
+
+
+@dataclass(frozen=True)
+class Story:
+    """What of a trace is told: who takes part, in which lines, and a sentence for each thing that is left out."""
+
+    actors: list[str]
+    lines: list[Line]
+    left_out: list[str]
+
+
+def tell(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS) -> Story:
+    """The part of a trace that fits on a page.
+
+    Heartbeats that say nothing are left out: those that are answered by no error. Of a large group some members are
+    shown: half of them those that appear first, half those with the highest ids, who most often only join in.
+
+    Args:
+        rows: of `protocol.schemas.TRACE`, of one group; in any order.
+        most_rows: how many rows are told.
+        most_members: how many members are shown.
+    """
+    spoken = _without_silent_heartbeats(sorted(rows, key=lambda row: row["seq"]))
+    everybody = list(dict.fromkeys(name for row in spoken for name in _named(row) if name != COORDINATOR))
+    chosen = set(everybody)
+    if len(everybody) > most_members:
+        first = everybody[: most_members - most_members // 2]
+        chosen = {*first, *sorted(set(everybody) - set(first))[len(everybody) - most_members :]}
+    shown = [row for row in spoken if chosen.issuperset(_named(row) - {COORDINATOR})]
+    left_out = []
+    if len(shown) < len(spoken):
+        left_out.append(f"{len(spoken) - len(shown):,} rows of {len(everybody) - len(chosen):,} other members left out")
+    if len(shown) > most_rows:
+        left_out.append(f"{len(shown) - most_rows:,} later rows left out")
+    lines = [
+        Line(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
+        for row in shown[:most_rows]
+    ]
+    seen = {name for line in lines for name in (line.actor, line.to) if name not in (None, COORDINATOR)}
+    return Story([COORDINATOR, *(name for name in sorted(chosen) if name in seen)], lines, left_out)
+
+
+def sequence_diagram(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS) -> str:
+    """A Mermaid `sequenceDiagram` of one group's trace.
+
+    Args:
+        rows, most_rows, most_members: as `tell` has them.
+    """
+    story = tell(rows, most_rows, most_members)
+    # Names of members may hold what Mermaid reads as its own; so everybody gets a short name.
+    short = {name: "C" if name == COORDINATOR else f"m{number}" for number, name in enumerate(story.actors)}
+    text = ["sequenceDiagram"]
+    text += [f"    participant {short[name]} as {_escaped(name)}" for name in story.actors]
+    for line in story.lines:
+        said = f"{_seconds(line.at_ms)} {_escaped(line.text)}"
+        if line.to is None:
+            text.append(f"    Note over {short[line.actor]}: {said}")
+        else:
+            arrow = "-->>" if line.answer else "->>"
+            text.append(f"    {short[line.actor]}{arrow}{short[line.to]}: {said}")
+    ends = ",".join(dict.fromkeys((short[story.actors[0]], short[story.actors[-1]])))
+    text += [f"    Note over {ends}: {_escaped(sentence)}" for sentence in story.left_out]
+    return "\n".join(text) + "\n"
+
+
+def draw_sequence(
+    rows: Rows, path: str, title: str = "", most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS
+) -> None:
+    """The same as a picture (the format by the name: .svg, .png, .pdf): a lifeline per actor, time runs down.
+
+    Args:
+        rows, most_rows, most_members: as `tell` has them.
+        path: where to.
+        title: above it.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
+    story = tell(rows, most_rows, most_members)
+    below = len(story.lines) + len(story.left_out)
+    width, height = 1.6 + 2.6 * max(len(story.actors), 2), 1.2 + 0.27 * below
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-1.1, len(story.actors) - 0.4)
+    axes.set_ylim(below + 0.5, -3.5)
+    place = {name: at for at, name in enumerate(story.actors)}
+    box = {"boxstyle": "round,pad=0.25", "linewidth": 0.6}
+    for name, at in place.items():
+        axes.plot([at, at], [-1, below], color="0.75", linewidth=0.8, zorder=0)
+        axes.text(at, -1.3, _cut(name, 28), ha="center", va="center", fontsize=8, weight="bold")
+    before = None
+    for at, line in enumerate(story.lines):
+        if line.at_ms != before:
+            axes.text(-1.05, at, _seconds(line.at_ms), va="center", fontsize=7, color="0.35")
+            axes.axhline(at - 0.5, color="0.93", linewidth=0.6, zorder=-1)
+            before = line.at_ms
+        x = place[line.actor]
+        if line.to is None:
+            own = box | {"facecolor": "#fff3c4", "edgecolor": "#c9a400"}
+            axes.text(x, at, line.text, ha="center", va="center", fontsize=6, bbox=own)
+            continue
+        to = place[line.to]
+        arrow = {"arrowstyle": "-|>", "linewidth": 0.8, "linestyle": "--" if line.answer else "-", "color": "#1f4e79"}
+        axes.annotate("", (to, at + 0.2), (x, at + 0.2), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+        # The text stands beside the member, where no other member's lifeline crosses its begin.
+        member = max(x, to)
+        axes.text(member - 0.06, at + 0.12, line.text, ha="right", va="bottom", fontsize=6, color="0.1")
+    for at, sentence in enumerate(story.left_out, len(story.lines)):
+        axes.text((len(place) - 1) / 2, at, f"… {sentence}", ha="center", va="center", fontsize=7, style="italic")
+    axes.text(-1.05, -2.8, title, fontsize=9, va="center")
+    figure.savefig(path, dpi=120)
+
+
+def is_silent(detail: str) -> bool:
+    """Whether a heartbeat's answer says nothing: no error code of Kafka (two capitals or more, but NONE) in it."""
+    return not any(word != "NONE" for word in re.findall(r"\b[A-Z][A-Z_]+\b", detail))
+
+
+def _without_silent_heartbeats(rows: Rows) -> list[Mapping[str, Any]]:
+    """Rows by seq; a heartbeat stays, with its answer, if the answer says something."""
+    kept: list[Mapping[str, Any]] = []
+    asked: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row["message"] == "Heartbeat":
+            asked[row["actor"]] = row
+        elif row["message"] == "Heartbeat" + RESPONSE:
+            question = asked.pop(row["to"], None)
+            if not is_silent(row["detail"]):
+                kept += [row] if question is None else [question, row]
+        else:
+            kept.append(row)
+    return sorted(kept, key=lambda row: row["seq"])
+
+
+def _named(row: Mapping[str, Any]) -> set[str]:
+    return {name for name in (row["actor"], row["to"]) if name is not None}
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    return _cut(f"{row['message']}: {row['detail']}" if row["detail"] else row["message"], _WIDE)
+
+
+def _cut(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def _seconds(at_ms: int) -> str:
+    return f"{at_ms / 1000:.3f}".rstrip("0").rstrip(".") + " s"
+
+
+_MEANT = re.compile(r"[#;%{}<>]|\bend\b", re.IGNORECASE)
+
+
+def _escaped(text: str) -> str:
+    """Characters that Mermaid reads as its own, and its word `end`, as the codes that it has for them."""
+    return _MEANT.sub(lambda found: f"#{ord(found[0][0])};{found[0][1:]}", text)
