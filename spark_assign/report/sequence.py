@@ -115,7 +115,8 @@ def draw_sequence(
         raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
     story = tell(rows, most_rows, most_members)
     below = len(story.lines) + len(story.left_out)
-    width, height = 1.6 + 2.6 * max(len(story.actors), 2), 1.2 + 0.27 * below
+    lane = 3.2 if len(story.actors) < 5 else 2.4
+    width, height = 1.6 + lane * max(len(story.actors), 2), 1.2 + 0.27 * below
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -126,6 +127,7 @@ def draw_sequence(
     for name, at in place.items():
         axes.plot([at, at], [-1, below], color="0.75", linewidth=0.8, zorder=0)
         axes.text(at, -1.3, _cut(name, 28), ha="center", va="center", fontsize=8, weight="bold")
+    readable = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
     before = None
     for at, line in enumerate(story.lines):
         if line.at_ms != before:
@@ -140,9 +142,9 @@ def draw_sequence(
         to = place[line.to]
         arrow = {"arrowstyle": "-|>", "linewidth": 0.8, "linestyle": "--" if line.answer else "-", "color": "#1f4e79"}
         axes.annotate("", (to, at + 0.2), (x, at + 0.2), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
-        # The text stands beside the member, where no other member's lifeline crosses its begin.
+        # The text stands beside the member, where it is told apart from the same message of another one.
         member = max(x, to)
-        axes.text(member - 0.06, at + 0.12, line.text, ha="right", va="bottom", fontsize=6, color="0.1")
+        axes.text(member - 0.06, at + 0.12, line.text, ha="right", va="bottom", fontsize=6, bbox=readable)
     for at, sentence in enumerate(story.left_out, len(story.lines)):
         axes.text((len(place) - 1) / 2, at, f"… {sentence}", ha="center", va="center", fontsize=7, style="italic")
     axes.text(-1.05, -2.8, title, fontsize=9, va="center")

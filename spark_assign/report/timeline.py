@@ -115,11 +115,11 @@ def _colours(ownership: Mapping[str, Rows]) -> dict[str, Any]:
     """A colour per owner, the same with every protocol and after a restart; of many owners some share a colour."""
     from matplotlib import colormaps
 
-    # Strong colours first, then their pale twins.
-    twenty = [colormaps["tab20"](number) for number in (*range(0, 20, 2), *range(1, 20, 2))]
+    # Strong colours first, then their pale twins; red says that nobody owns a partition.
+    palette = [colormaps["tab20"](number) for number in (*range(0, 20, 2), *range(1, 20, 2)) if number not in (6, 7)]
     ids = {row["member_id"] for rows in ownership.values() for row in rows if row["member_id"] is not None}
     owners = sorted({_first_id(member) for member in ids})
-    return {member: twenty[number % len(twenty)] for number, member in enumerate(owners)}
+    return {member: palette[number % len(palette)] for number, member in enumerate(owners)}
 
 
 def _first_id(member_id: str) -> str:
