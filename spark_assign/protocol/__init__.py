@@ -1,1 +1,8 @@
-"""The group protocol in time."""
+"""The group protocol in time: who stops, for how long, under eager and cooperative rebalancing."""
+
+from spark_assign.protocol.compare import compare_protocols, simulate_protocols
+from spark_assign.protocol.replay import replay
+from spark_assign.protocol.settings import Settings
+from spark_assign.protocol.simulate import Simulation, simulate
+
+__all__ = ["Settings", "Simulation", "compare_protocols", "replay", "simulate", "simulate_protocols"]
