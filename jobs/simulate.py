@@ -13,11 +13,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from spark_assign.protocol.simulate import Simulation
 
 from spark_assign import Fleet, SparkAssignError
-from spark_assign.protocol import Settings, compare_protocols, simulate, upgrade_plan
-from spark_assign.protocol.scenarios import SCENARIOS, with_static_members
+from spark_assign.protocol import Settings, simulate, simulate_protocols, upgrade_plan
+from spark_assign.protocol.compare import side_by_side
+from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.protocol.schemas import (
     EVENTS,
     SETTINGS_OF_GROUPS,
@@ -93,7 +93,7 @@ def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
     fleet, events = scenario.play(spark, given)
     settings = Settings(**(scenario.settings | _times(options)))
     protocols = options.protocol or scenario.protocols
-    played = {name: _simulate(fleet, events, name, settings) for name in protocols}
+    played = {name: simulate(fleet, events, name, settings) for name in protocols}
     first = played[protocols[0]]
     print(f"Scenario {scenario.name}: {scenario.about}")
     costs = {name: simulation.availability for name, simulation in played.items()}
@@ -123,22 +123,16 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
         print(rows_text(steps.columns, [row.asDict() for row in steps.collect()]), flush=True)  # of one group
         return 0
     if options.compare:
-        compared = compare_protocols(fleet, tables["events"], settings)
-        found = _write(options, {"comparison": compared})
-        print(summarize_comparison(found["comparison"], options.top), flush=True)
-        return 0
+        compared = simulate_protocols(fleet, tables["events"], settings)
+        found = _write(options, {"comparison": side_by_side(compared), "rejected": compared.rejected})
+        print(summarize_comparison(found["comparison"], found["rejected"], options.top), flush=True)
+        return _failed(options, found["rejected"])
     protocol = (options.protocol or ["configured"])[0]
-    simulation = _simulate(fleet, tables["events"], protocol, settings)
+    simulation = simulate(fleet, tables["events"], protocol, settings)
     large = () if options.trace else ("trace", "partitions", "ownership")
     found = _write(options, {name: getattr(simulation, name) for name in SIMULATION_TABLES if name not in large})
     print(summarize_simulations({protocol: found["availability"]}, found["rejected"], options.top), flush=True)
     return _failed(options, found["rejected"])
-
-
-def _simulate(fleet: Fleet, events: DataFrame, protocol: str, settings: Settings) -> Simulation:
-    if protocol == "static":
-        return simulate(*with_static_members(fleet, events), "cooperative", settings)
-    return simulate(fleet, events, protocol, settings)
 
 
 def _times(options: argparse.Namespace) -> dict[str, int]:

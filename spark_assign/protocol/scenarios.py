@@ -11,12 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
@@ -40,8 +39,7 @@ class Scenario:
             `cluster` and `group_id` and happen to every group of every cluster.
         tables: rows of the Fleet's tables by name; null: the story is told of a fleet that is given.
         settings: what `protocol.Settings` gets, in milliseconds.
-        protocols: to play it with: `eager`, `cooperative`, `configured`, and `static`, which is cooperative with every
-            member static.
+        protocols: to play it with, as `simulate` has them.
     """
 
     name: str
@@ -126,14 +124,6 @@ def deploy_fleet() -> Scenario:
         settings={"revoke_ms": 100, "restore_ms": 2_000},
         protocols=("configured", "eager", "cooperative", "static"),
     )
-
-
-def with_static_members(fleet: Fleet, events: DataFrame) -> tuple[Fleet, DataFrame]:
-    """The same with every member static: whoever has no `group_instance_id` gets its (first) member id for one."""
-    instance = F.coalesce("group_instance_id", "member_id")
-    starts = F.when(F.col("event") == "member-starts", instance).otherwise(F.col("group_instance_id"))
-    members = fleet.members.withColumn("group_instance_id", instance)
-    return replace(fleet, members=members), events.withColumn("group_instance_id", starts)
 
 
 SCENARIOS: dict[str, Callable[[], Scenario]] = {

@@ -80,11 +80,14 @@ def groups_text(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -> 
     return "\n".join([head, *_table(lines)])
 
 
-def summarize_comparison(compared: DataFrame, top: int = _SHOWN) -> str:
-    """Sums over all groups, and the groups that gain most by cooperative rebalancing. Reads a screenful of rows.
+def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _SHOWN) -> str:
+    """Sums over all groups, the groups that gain most by cooperative rebalancing, and what was rejected.
+
+    Reads a screenful of rows.
 
     Args:
         compared: as `protocol.compare_protocols` gives it, or read back.
+        rejected: `protocol.schemas.REJECTED` of the same simulation.
         top: how many groups to list.
     """
     cost = {name: f"{name}_partition_ms_not_consumed" for name in ("eager", "cooperative", "static")}
@@ -96,7 +99,7 @@ def summarize_comparison(compared: DataFrame, top: int = _SHOWN) -> str:
         gain = F.col(cost["eager"]) - F.col(cost["cooperative"])
         shown = compared.orderBy(F.desc(gain), "cluster", "group_id").limit(top).collect()
         lines += ["", comparison_text([row.asDict() for row in shown])]
-    return "\n".join(lines)
+    return "\n".join([*lines, *rejected_lines(rejected)])
 
 
 def comparison_text(rows: Rows) -> str:

@@ -45,15 +45,15 @@ class Story:
 def tell(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS) -> Story:
     """The part of a trace that fits on a page.
 
-    Heartbeats that say nothing are left out: those that are answered by no error. Of a large group some members are
-    shown: half of them those that appear first, half those with the highest ids, who most often only join in.
+    Of a large group some members are shown: half of them those that appear first, half those with the highest ids, who
+    most often only join in.
 
     Args:
         rows: of `protocol.schemas.TRACE`, of one group; in any order.
         most_rows: how many rows are told.
         most_members: how many members are shown.
     """
-    spoken = _without_silent_heartbeats(sorted(rows, key=lambda row: row["seq"]))
+    spoken = sorted(rows, key=lambda row: row["seq"])
     everybody = list(dict.fromkeys(name for row in spoken for name in _named(row) if name != COORDINATOR))
     chosen = set(everybody)
     if len(everybody) > most_members:
@@ -149,27 +149,6 @@ def draw_sequence(
         axes.text((len(place) - 1) / 2, at, f"… {sentence}", ha="center", va="center", fontsize=7, style="italic")
     axes.text(-1.05, -2.8, title, fontsize=9, va="center")
     figure.savefig(path, dpi=120)
-
-
-def is_silent(detail: str) -> bool:
-    """Whether a heartbeat's answer says nothing: no error code of Kafka (two capitals or more, but NONE) in it."""
-    return not any(word != "NONE" for word in re.findall(r"\b[A-Z][A-Z_]+\b", detail))
-
-
-def _without_silent_heartbeats(rows: Rows) -> list[Mapping[str, Any]]:
-    """Rows by seq; a heartbeat stays, with its answer, if the answer says something."""
-    kept: list[Mapping[str, Any]] = []
-    asked: dict[str, Mapping[str, Any]] = {}
-    for row in rows:
-        if row["message"] == "Heartbeat":
-            asked[row["actor"]] = row
-        elif row["message"] == "Heartbeat" + RESPONSE:
-            question = asked.pop(row["to"], None)
-            if not is_silent(row["detail"]):
-                kept += [row] if question is None else [question, row]
-        else:
-            kept.append(row)
-    return sorted(kept, key=lambda row: row["seq"])
 
 
 def _named(row: Mapping[str, Any]) -> set[str]:

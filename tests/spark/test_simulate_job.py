@@ -51,9 +51,7 @@ def test_the_textbook_case(spark: SparkSession, tmp_path: Path, capsys: pytest.C
         "textbook-join.timeline.png",
         *(f"textbook-join.{name}.{end}" for name in ("eager", "cooperative") for end in ("mmd", "png")),
     }
-    eager, cooperative = (
-        (tmp_path / f"textbook-join.{name}.mmd").read_text() for name in ("eager", "cooperative")
-    )
+    eager, cooperative = ((tmp_path / f"textbook-join.{name}.mmd").read_text() for name in ("eager", "cooperative"))
     assert "revoked: t-0 t-1\n" in eager
     assert "revoked: t-2\n" in eager
     assert "revoked: t-1\n" in cooperative

@@ -14,8 +14,6 @@ from spark_assign.report.timeline import draw_timeline
 Said = tuple[int, str, str | None, str, str]
 
 JOIN: list[Said] = [
-    (9_000, "c1", "coordinator", "Heartbeat", "generation 1"),
-    (9_000, "coordinator", "c1", "Heartbeat response", ""),
     (10_000, "c3", "coordinator", "JoinGroup", "range, cooperative-sticky; owns nothing"),
     (10_000, "coordinator", None, "state", "PreparingRebalance"),
     (12_000, "c1", "coordinator", "Heartbeat", "generation 1"),
@@ -56,7 +54,7 @@ ROUNDS = [{"generation_id": 2, "begin_ms": 1_000, "joined_ms": 2_000, "end_ms": 
 
 
 def test_a_sequence_diagram() -> None:
-    """Heartbeats that say nothing are left out, answers are dashed, what an actor does by itself is a note."""
+    """Answers are dashed, what an actor does by itself is a note."""
     assert sequence_diagram(list(reversed(trace(JOIN)))) == (
         "sequenceDiagram\n"
         "    participant C as coordinator\n"
