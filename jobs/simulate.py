@@ -91,7 +91,7 @@ def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
     scenario = SCENARIOS[options.scenario]()
     given = read_fleet(spark, str(SAMPLE)) if scenario.tables is None else None
     fleet, events = scenario.play(spark, given)
-    settings = Settings(**(scenario.settings | _times(options)))
+    settings = Settings(**{**scenario.settings, **_times(options)})
     protocols = options.protocol or scenario.protocols
     played = {name: simulate(fleet, events, name, settings) for name in protocols}
     first = played[protocols[0]]
@@ -115,7 +115,7 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     elsewhere = {"events": options.events} if options.events else None
     tables = read_tables(spark, shape, options.fleet, format=options.format, tables=elsewhere)
     fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
-    given = {name: tables.get(f"settings_{name}") for name in OF_SETTINGS}
+    given: dict[str, Any] = {name: tables.get(f"settings_{name}") for name in OF_SETTINGS}
     settings = Settings(**_times(options), **given)
     if options.upgrade:
         cluster, _, group_id = options.upgrade.partition("/")
@@ -135,7 +135,7 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     return _failed(options, found["rejected"])
 
 
-def _times(options: argparse.Namespace) -> dict[str, int]:
+def _times(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 

@@ -39,27 +39,18 @@ def protocols_text(totals: Mapping[str, Row]) -> str:
     """A line per protocol.
 
     Args:
-        totals: by protocol: groups, partitions, rebalances, members_restarted, partition_ms, partition_ms_not_consumed,
-            longest_pause_ms, and longest: cluster, group_id, longest_pause_topic and longest_pause_partition of it.
+        totals: by protocol: groups, rebalances, members_restarted, partition_ms_not_consumed, longest_pause_ms, and
+            longest: cluster, group_id, longest_pause_topic and longest_pause_partition of the group that has it.
     """
-    header = [
-        "protocol",
-        "groups",
-        "rebalances",
-        "restarts",
-        "partition-seconds not consumed",
-        "of all",
-        "longest pause",
-    ]
+    header = ["protocol", "groups", "rebalances", "restarts", "partition-seconds not consumed", "longest pause", "of"]
     several = any(row["groups"] > 1 for row in totals.values())
-    lines = [[*header, "of"]]
+    lines = [header]
     for name, row in totals.items():
         counts = [f"{row[each] or 0:,}" for each in ("groups", "rebalances", "members_restarted")]
         lost = row["partition_ms_not_consumed"] or 0
-        part = f"{100 * lost / row['partition_ms']:.2f} %" if row["partition_ms"] else "–"
         pause = _seconds(row["longest_pause_ms"] or 0)
-        lines.append([name, *counts, f"{lost / 1000:,.1f}", part, pause, _paused(row["longest"], several)])
-    return "\n".join(_table(lines, words=(0, 7)))
+        lines.append([name, *counts, f"{lost / 1000:,.1f}", pause, _paused(row["longest"], several)])
+    return "\n".join(_table(lines, words=(0, 6)))
 
 
 def groups_text(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -> str:
@@ -138,7 +129,7 @@ def rows_text(names: Sequence[str], rows: Rows) -> str:
 
 def _totals() -> list[Column]:
     """The sums of all groups, and the longest pause of any."""
-    names = ("partitions", "rebalances", "members_restarted", "partition_ms", "partition_ms_not_consumed")
+    names = ("rebalances", "members_restarted", "partition_ms_not_consumed")
     where = F.struct("cluster", "group_id", "longest_pause_topic", "longest_pause_partition")
     return [
         F.count(F.lit(1)).alias("groups"),

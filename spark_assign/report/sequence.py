@@ -15,19 +15,28 @@ from spark_assign.errors import ConfigError
 Rows = Sequence[Mapping[str, Any]]
 
 COORDINATOR = "coordinator"
+EVENT = "event"
+"""Whose rows are what happens to the group from outside."""
+
 RESPONSE = " response"
 MOST_ROWS = 60
 MOST_MEMBERS = 8
-_WIDE = 64
+_WIDE = 90
 """Characters of a text; what is longer is cut."""
+
+_INCH = 0.043
+"""Width of a character as it is drawn."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A message (`to` says to whom), or what an actor does by itself (`to` is null)."""
+    """A message (`to` says to whom), or what an actor does by itself or what happens to it (`to` is null).
+
+    An `actor` of null: it happens to everybody.
+    """
 
     at_ms: int
-    actor: str
+    actor: str | None
     to: str | None
     text: str
     answer: bool
@@ -54,22 +63,19 @@ def tell(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBER
         most_members: how many members are shown.
     """
     spoken = sorted(rows, key=lambda row: row["seq"])
-    everybody = list(dict.fromkeys(name for row in spoken for name in _named(row) if name != COORDINATOR))
+    everybody = list(dict.fromkeys(name for row in spoken for name in sorted(_named(row))))
     chosen = set(everybody)
     if len(everybody) > most_members:
         first = everybody[: most_members - most_members // 2]
         chosen = {*first, *sorted(set(everybody) - set(first))[len(everybody) - most_members :]}
-    shown = [row for row in spoken if chosen.issuperset(_named(row) - {COORDINATOR})]
+    shown = [row for row in spoken if chosen.issuperset(_named(row))]
     left_out = []
     if len(shown) < len(spoken):
         left_out.append(f"{len(spoken) - len(shown):,} rows of {len(everybody) - len(chosen):,} other members left out")
     if len(shown) > most_rows:
         left_out.append(f"{len(shown) - most_rows:,} later rows left out")
-    lines = [
-        Line(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
-        for row in shown[:most_rows]
-    ]
-    seen = {name for line in lines for name in (line.actor, line.to) if name not in (None, COORDINATOR)}
+    lines = [_line(row) for row in shown[:most_rows]]
+    seen = {name for line in lines for name in (line.actor, line.to)}
     return Story([COORDINATOR, *(name for name in sorted(chosen) if name in seen)], lines, left_out)
 
 
@@ -84,15 +90,15 @@ def sequence_diagram(rows: Rows, most_rows: int = MOST_ROWS, most_members: int =
     short = {name: "C" if name == COORDINATOR else f"m{number}" for number, name in enumerate(story.actors)}
     text = ["sequenceDiagram"]
     text += [f"    participant {short[name]} as {_escaped(name)}" for name in story.actors]
+    everybody = ",".join(dict.fromkeys((short[story.actors[0]], short[story.actors[-1]])))
     for line in story.lines:
         said = f"{_seconds(line.at_ms)} {_escaped(line.text)}"
         if line.to is None:
-            text.append(f"    Note over {short[line.actor]}: {said}")
+            text.append(f"    Note over {everybody if line.actor is None else short[line.actor]}: {said}")
         else:
             arrow = "-->>" if line.answer else "->>"
-            text.append(f"    {short[line.actor]}{arrow}{short[line.to]}: {said}")
-    ends = ",".join(dict.fromkeys((short[story.actors[0]], short[story.actors[-1]])))
-    text += [f"    Note over {ends}: {_escaped(sentence)}" for sentence in story.left_out]
+            text.append(f"    {short[str(line.actor)]}{arrow}{short[line.to]}: {said}")
+    text += [f"    Note over {everybody}: {_escaped(sentence)}" for sentence in story.left_out]
     return "\n".join(text) + "\n"
 
 
@@ -115,14 +121,14 @@ def draw_sequence(
         raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
     story = tell(rows, most_rows, most_members)
     below = len(story.lines) + len(story.left_out)
-    lane = 3.2 if len(story.actors) < 5 else 2.4
+    place = {name: at for at, name in enumerate(story.actors)}
+    lane = min(4.0, max((_lanes_wide(line, place) for line in story.lines), default=2.0))
     width, height = 1.6 + lane * max(len(story.actors), 2), 1.2 + 0.27 * below
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(-1.1, len(story.actors) - 0.4)
+    axes.set_xlim(-1.1, max(len(story.actors), 2) - 0.4)
     axes.set_ylim(below + 0.5, -3.5)
-    place = {name: at for at, name in enumerate(story.actors)}
     box = {"boxstyle": "round,pad=0.25", "linewidth": 0.6}
     for name, at in place.items():
         axes.plot([at, at], [-1, below], color="0.75", linewidth=0.8, zorder=0)
@@ -134,7 +140,7 @@ def draw_sequence(
             axes.text(-1.05, at, _seconds(line.at_ms), va="center", fontsize=7, color="0.35")
             axes.axhline(at - 0.5, color="0.93", linewidth=0.6, zorder=-1)
             before = line.at_ms
-        x = place[line.actor]
+        x = (len(place) - 1) / 2 if line.actor is None else place[line.actor]
         if line.to is None:
             own = box | {"facecolor": "#fff3c4", "edgecolor": "#c9a400"}
             axes.text(x, at, line.text, ha="center", va="center", fontsize=6, bbox=own)
@@ -151,8 +157,21 @@ def draw_sequence(
     figure.savefig(path, dpi=120)
 
 
+def _lanes_wide(line: Line, place: Mapping[Any, int]) -> float:
+    """How far lifelines have to be apart for the line's text; a box may reach half over to its neighbours."""
+    apart = 1.5 if line.to is None else abs(place[line.to] - place[line.actor])
+    return max(2.0, (len(line.text) + 4) * _INCH / apart)
+
+
+def _line(row: Mapping[str, Any]) -> Line:
+    if row["actor"] == EVENT:
+        return Line(row["at_ms"], row["to"], None, _text(row), False)
+    return Line(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
+
+
 def _named(row: Mapping[str, Any]) -> set[str]:
-    return {name for name in (row["actor"], row["to"]) if name is not None}
+    """The members of a row."""
+    return {row["actor"], row["to"]} - {None, COORDINATOR, EVENT}
 
 
 def _text(row: Mapping[str, Any]) -> str:

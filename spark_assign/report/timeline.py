@@ -69,7 +69,7 @@ def draw_timeline(
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, names, strict=True):
         shapes, fills = [], []
-        for row in ownership[name]:
+        for row in _until(ownership[name], end):
             at = line.get((row["topic"], row["partition"]))
             if at is not None and row["to_ms"] > begin and row["from_ms"] < end:
                 height, fixed, alpha = _LOOKS[row["state"]]
@@ -125,6 +125,15 @@ def _colours(ownership: Mapping[str, Rows]) -> dict[str, Any]:
 def _first_id(member_id: str) -> str:
     """The member's id before its restarts, which add `~2`, `~3`, …"""
     return re.sub(r"~\d+$", "", member_id)
+
+
+def _until(rows: Rows, end: float) -> Rows:
+    """The rows, and what follows when the group has come to rest earlier than others: all stays as it is."""
+    last = max((row["to_ms"] for row in rows), default=0)
+    rest = [row for row in rows if row["to_ms"] == last < end]
+    after = {"restoring": "consumed"}
+    more = [{**row, "from_ms": last, "to_ms": end, "state": after.get(row["state"], row["state"])} for row in rest]
+    return [*rows, *more]
 
 
 def _window(ownership: Mapping[str, Rows], rounds: Mapping[str, Rows]) -> tuple[float, float]:

@@ -42,7 +42,7 @@ def stored(place: Path, table: str) -> list[dict[str, Any]]:
 
 
 def test_the_textbook_case(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per protocol; with the eager one all three partitions stop, with the cooperative one the one that moves."""
+    """A line per protocol; eager stops all three partitions, cooperative the one that moves."""
     pytest.importorskip("matplotlib", reason="drawing is an extra")
     assert simulate.main(["--scenario", "textbook-join", "--output", str(tmp_path), "--picture", "png"]) == 0
     printed = capsys.readouterr().out

@@ -14,6 +14,8 @@ from spark_assign.report.timeline import draw_timeline
 Said = tuple[int, str, str | None, str, str]
 
 JOIN: list[Said] = [
+    (10_000, "event", "c3", "member-starts", "member_id=c3"),
+    (10_000, "event", None, "topic-created", "u"),
     (10_000, "c3", "coordinator", "JoinGroup", "range, cooperative-sticky; owns nothing"),
     (10_000, "coordinator", None, "state", "PreparingRebalance"),
     (12_000, "c1", "coordinator", "Heartbeat", "generation 1"),
@@ -54,12 +56,14 @@ ROUNDS = [{"generation_id": 2, "begin_ms": 1_000, "joined_ms": 2_000, "end_ms": 
 
 
 def test_a_sequence_diagram() -> None:
-    """Answers are dashed, what an actor does by itself is a note."""
+    """Answers are dashed, what happens without a message is a note."""
     assert sequence_diagram(list(reversed(trace(JOIN)))) == (
         "sequenceDiagram\n"
         "    participant C as coordinator\n"
         "    participant m1 as c1\n"
         "    participant m2 as c3\n"
+        "    Note over m2: 10 s member-starts: member_id=c3\n"
+        "    Note over C,m2: 10 s topic-created: u\n"
         "    m2->>C: 10 s JoinGroup: range, cooperative-sticky#59; owns nothing\n"
         "    Note over C: 10 s state: PreparingRebalance\n"
         "    m1->>C: 12 s Heartbeat: generation 1\n"
@@ -72,7 +76,7 @@ def test_a_sequence_diagram() -> None:
 def test_a_long_trace_is_cut() -> None:
     """And says how much is missing."""
     text = sequence_diagram(trace(JOIN), most_rows=2)
-    assert text.splitlines()[-1] == "    Note over C,m1: 4 later rows left out"
+    assert text.splitlines()[-1] == "    Note over C,m1: 6 later rows left out"
     assert "JoinGroup response" not in text
 
 
@@ -138,8 +142,8 @@ def test_a_line_per_protocol() -> None:
     row = cost()
     text = protocols_text({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
     assert [line.split() for line in text.splitlines()[1:]] == [
-        ["eager", "1", "1", "0", "90.5", "9.05", "%", "30.2", "s", "t-1"],
-        ["static", "0", "0", "0", "0.0", "–", "0.0", "s", "–"],
+        ["eager", "1", "1", "0", "90.5", "30.2", "s", "t-1"],
+        ["static", "0", "0", "0", "0.0", "0.0", "s", "–"],
     ]
     assert "c/g t-1" in protocols_text({"eager": row | {"groups": 2, "longest": row}})
 
