@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.protocol import Settings, simulate, simulate_protocols, upgrade_plan
@@ -25,7 +24,8 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_PARTITIONS,
     SIMULATION_TABLES,
 )
-from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulations
+from spark_assign.protocol.simulate import play_fleet
+from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation
 from spark_assign.report.story import draw_group
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
@@ -93,17 +93,14 @@ def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
     fleet, events = scenario.play(spark, given)
     settings = Settings(**{**scenario.settings, **_times(options)})
     protocols = options.protocol or scenario.protocols
-    played = {name: simulate(fleet, events, name, settings) for name in protocols}
-    first = played[protocols[0]]
-    print(f"Scenario {scenario.name}: {scenario.about}")
-    costs = {name: simulation.availability for name, simulation in played.items()}
-    print(summarize_simulations(costs, first.rejected, options.top))
-    most = first.availability.orderBy(F.desc("partition_ms_not_consumed"), "cluster", "group_id").limit(1).collect()
-    for row in most:
+    played = play_fleet(fleet, events, protocols, settings, None)
+    text, worst = summarize_simulation(played.availability, played.rejected, protocols, options.top)
+    print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
+    if worst:
         place = Path(options.output or ".")
-        files = draw_group(played, row["cluster"], row["group_id"], place, scenario.name, options.picture)
+        files = draw_group(played, worst[0], place, scenario.name, options.picture)
         print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
-    return _failed(options, first.rejected)
+    return _failed(options, played.rejected)
 
 
 def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
@@ -131,7 +128,7 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     simulation = simulate(fleet, tables["events"], protocol, settings)
     large = () if options.trace else ("trace", "partitions", "ownership")
     found = _write(options, {name: getattr(simulation, name) for name in SIMULATION_TABLES if name not in large})
-    print(summarize_simulations({protocol: found["availability"]}, found["rejected"], options.top), flush=True)
+    print(summarize_simulation(found["availability"], found["rejected"], [protocol], options.top)[0], flush=True)
     return _failed(options, found["rejected"])
 
 

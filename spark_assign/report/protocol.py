@@ -15,24 +15,41 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 
-def summarize_simulations(availability: Mapping[str, DataFrame], rejected: DataFrame, top: int = _SHOWN) -> str:
+def with_protocol(table: DataFrame, protocol: str) -> DataFrame:
+    """A simulation's table with a column `protocol`, which it lacks where there is only one."""
+    return table if "protocol" in table.columns else table.withColumn("protocol", F.lit(protocol))
+
+
+def summarize_simulation(
+    availability: DataFrame, rejected: DataFrame, protocols: Sequence[str], top: int = _SHOWN
+) -> tuple[str, list[Row]]:
     """A line per protocol, the groups that lose most, and what was rejected. Reads a row per protocol and a screenful.
 
     Args:
-        availability: `protocol.schemas.AVAILABILITY` of the same groups, by protocol.
-        rejected: `protocol.schemas.REJECTED` of any of them.
-        top: how many groups to list, those that lose most with the first protocol first.
+        availability: `protocol.schemas.AVAILABILITY`, with a column `protocol` if there are several.
+        rejected: `protocol.schemas.REJECTED`.
+        protocols: in the order in which they are shown; those that lose most with the first one are the groups listed.
+        top: how many groups to list.
+
+    Returns:
+        the text, and the rows of the groups that lose most with the first protocol (at least one, if there is any).
     """
-    total = {name: table.agg(*_totals()).collect()[0].asDict() for name, table in availability.items()}  # one row each
-    lines = [protocols_text(total)]
-    if top and max((row["groups"] for row in total.values()), default=0) > 1:
-        first = next(iter(availability.values()))
-        worst = first.orderBy(F.desc("partition_ms_not_consumed"), "cluster", "group_id").limit(top).collect()
+    every = with_protocol(availability, protocols[0])
+    sums = {
+        row["protocol"]: row.asDict() for row in every.groupBy("protocol").agg(*_totals()).collect()
+    }  # a row per protocol
+    lines = [protocols_text({name: sums[name] for name in protocols if name in sums})]
+    ordered = every.where(F.col("protocol") == protocols[0]).orderBy(
+        F.desc("partition_ms_not_consumed"), "cluster", "group_id"
+    )
+    worst: list[Row] = [row.asDict() for row in ordered.limit(max(top, 1)).collect()]
+    if top and any(row["groups"] > 1 for row in sums.values()):
         chosen = [(row["cluster"], row["group_id"]) for row in worst]
         of_them = [(F.col("cluster") == cluster) & (F.col("group_id") == group) for cluster, group in chosen]
-        rows = {name: table.where(reduce(or_, of_them)).collect() for name, table in availability.items()}
-        lines += ["", groups_text(chosen, {name: [row.asDict() for row in each] for name, each in rows.items()})]
-    return "\n".join([*lines, *rejected_lines(rejected)])
+        rows = [row.asDict() for row in every.where(reduce(or_, of_them)).collect()]
+        by_protocol = {name: [row for row in rows if row["protocol"] == name] for name in protocols}
+        lines += ["", groups_text(chosen, by_protocol)]
+    return "\n".join([*lines, *rejected_lines(rejected)]), worst
 
 
 def protocols_text(totals: Mapping[str, Row]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +10,27 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.protocol.simulate import Simulation
+from spark_assign.report.protocol import with_protocol
 from spark_assign.report.sequence import draw_sequence, sequence_diagram
 from spark_assign.report.timeline import MOST_LINES, draw_timeline
 
-_MOST_ROWS = 20_000
-"""Of a trace, read for its diagram; most of them are heartbeats."""
+_MOST_ROWS = 5_000
+"""Of a trace, read for its diagram: those among which the first messages of the members shown are looked for."""
+
+Row = dict[str, Any]
 
 
 def draw_group(
-    played: Mapping[str, Simulation], cluster: str, group_id: str, folder: Path, name: str, kind: str = "svg"
+    simulation: Simulation, group: Mapping[str, Any], folder: Path, name: str, kind: str = "svg"
 ) -> list[Path]:
-    """Draw one group of some simulations.
+    """Draw one group of a simulation.
 
     Reads from Spark: the group's generations, some thousand rows of its trace, and the ownership of at most as many
     partitions as are drawn.
 
     Args:
-        played: simulations of the same events, by protocol.
-        cluster, group_id: which group.
+        simulation: with one protocol or several, which are drawn below each other.
+        group: which one: its row of `Simulation.availability`.
         folder: where to; it is made if it is not there.
         name: how the files' names begin.
         kind: of the pictures: svg, png, pdf.
@@ -39,33 +42,30 @@ def draw_group(
         ConfigError: matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    this = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
-    files: list[Path] = []
-    ownership, rounds = {}, {}
-    partitions = 0
-    for protocol, simulation in played.items():
-        trace = _rows(simulation.trace.where(this).orderBy("seq").limit(_MOST_ROWS))
+    this = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
+    protocols, title = simulation.protocols, group["group_id"]
+    trace = _rows(simulation.trace.where(this & (F.col("seq") < _MOST_ROWS)), protocols)
+    rounds = _rows(simulation.rounds.where(this), protocols)
+    ownership = _rows(_drawn(simulation.ownership.where(this), group["partitions"]), protocols)
+    files = []
+    for protocol in protocols:
         mermaid, picture = (folder / f"{name}.{protocol}.{ending}" for ending in ("mmd", kind))
-        mermaid.write_text(sequence_diagram(trace), encoding="utf-8")
-        draw_sequence(trace, str(picture), f"{group_id}, {protocol}")
+        mermaid.write_text(sequence_diagram(trace[protocol]), encoding="utf-8")
+        draw_sequence(trace[protocol], str(picture), f"{title}, {protocol}")
         files += [mermaid, picture]
-        rounds[protocol] = _rows(simulation.rounds.where(this).orderBy("generation_id"))
-        partitions, ownership[protocol] = _some_ownership(simulation, this)
     picture = folder / f"{name}.timeline.{kind}"
-    draw_timeline(ownership, rounds, str(picture), f"{group_id}: who consumes what when", partitions)
+    draw_timeline(ownership, rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
     return [*files, picture]
 
 
-def _some_ownership(simulation: Simulation, this: Column) -> tuple[int, list[dict[str, Any]]]:
-    """How many partitions the group has, and the ownership of those that are drawn: each second, third, …"""
-    partitions = simulation.partitions.where(this)
-    count = partitions.count()
-    place = F.row_number().over(Window.partitionBy("cluster", "group_id").orderBy("topic", "partition")) - 1
-    every = -(-count // MOST_LINES) or 1
-    drawn = partitions.select("topic", "partition", place.alias("place")).where(F.col("place") % every == 0)
-    rows = simulation.ownership.where(this).join(drawn.drop("place"), ["topic", "partition"], "left_semi")
-    return count, _rows(rows)
+def _drawn(ownership: DataFrame, partitions: int) -> DataFrame:
+    """Of a large group every second, third, … partition."""
+    place: Column = F.dense_rank().over(Window.partitionBy("cluster", "group_id").orderBy("topic", "partition"))
+    every = max(1, -(-partitions // MOST_LINES))
+    return ownership.withColumn("place", place - 1).where(F.col("place") % every == 0).drop("place")
 
 
-def _rows(table: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in table.collect()]  # of one group, and few
+def _rows(table: DataFrame, protocols: Sequence[str]) -> dict[str, list[Row]]:
+    """The rows of one group, by protocol; they are few."""
+    rows = [row.asDict() for row in with_protocol(table, protocols[0]).collect()]
+    return {protocol: [row for row in rows if row["protocol"] == protocol] for protocol in protocols}
