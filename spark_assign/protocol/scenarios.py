@@ -90,7 +90,7 @@ def rolling_deployment(consumers: int = 200, partitions: int = 400) -> Scenario:
         count = share + (number < more)
         owned[f"c{number:0{len(str(consumers - 1))}d}"] = [("orders", first, count)] if count else []
         first += count
-    rolling = {"down_ms": 20_000, "parallelism": max(1, consumers // 20), "pause_ms": 10_000}
+    rolling = {"down_ms": 5_000, "parallelism": max(1, consumers // 20), "pause_ms": 10_000}
     return Scenario(
         name,
         f"{consumers} consumers of {partitions} partitions are deployed anew, {rolling['parallelism']} at a time",
