@@ -50,7 +50,9 @@ def side_by_side(simulation: Simulation) -> DataFrame:
     """The costs of `simulate_protocols`, a row per group; columns as in `compare_protocols`."""
     each = {protocol: F.col("protocol") == protocol for protocol in COMPARED}
     costs = [
-        F.max(F.when(mine, F.col(cost))).alias(f"{protocol}_{cost}") for protocol, mine in each.items() for cost in COSTS
+        F.max(F.when(mine, F.col(cost))).alias(f"{protocol}_{cost}")
+        for protocol, mine in each.items()
+        for cost in COSTS
     ]
     rows = simulation.availability.groupBy(*GROUP_KEY).agg(*costs)
     return reduce(_with_ratio, (COOPERATIVE, STATIC), rows)

@@ -112,7 +112,7 @@ def _events(events: DataFrame, groups: Groups) -> DataFrame:
 
 
 def _topics(groups: Groups, events: DataFrame) -> DataFrame:
-    """The topics with metadata that members ask for now, or that an event names: cluster, group_id, topic, partitions."""
+    """The topics with metadata that members ask for now, or that an event names, and their partition counts."""
     counts = groups.fleet.topics.where(F.col("partitions") > 0).select("cluster", "topic", "partitions")
     now = groups.topics.select(*GROUP_KEY, "topic")
     named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))

@@ -43,16 +43,17 @@ EVENTS = StructType(
 | member-starts | member_id | topics (default: all that the group asks for), group_instance_id, assignors |
 | member-leaves | member_id (it says LeaveGroup, static or not) | |
 | member-crashes | member_id (it says nothing) | |
-| member-restarts | member_id | down_ms (0), new_member_id, assignors, topics |
-| rolling-restart | | down_ms (0), parallelism (1), pause_ms (0), assignors |
+| member-restarts | member_id | down_ms (5000), new_member_id, assignors, topics |
+| rolling-restart | | down_ms (5000), parallelism (1), pause_ms (10000), assignors |
 | slow-member | member_id, delay_ms: from at_ms on it does not poll for so long | |
 | subscription-changes | member_id, topics | |
 | topic-created, partitions-added | topic, partitions (the count from now on) | |
 | topic-deleted | topic | |
 | metadata-refresh | | member_id (null: all members) |
 
-A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`, … behind it.
-Events go on naming it by its first id."""
+A rolling restart takes the members by id, so many at once; the next batch follows pause_ms after the processes of the
+last one are up. A member that restarts has a new member id from then on: `new_member_id`, else its own with `~2`, `~3`,
+… behind it. Events go on naming it by its first id."""
 
 SETTINGS_OF_GROUPS = StructType(
     [
@@ -156,6 +157,24 @@ OWNERSHIP = StructType(
 )
 """Who had a partition and when; intervals of a partition touch and never overlap. `state`: `consumed`, `revoking`,
 `restoring`, `down` (its owner is), `unowned` (no member_id)."""
+
+UPGRADE = StructType(
+    [
+        *_GROUP,
+        *_required(step=_INT, bounce=_INT, member_id=_STRING),
+        StructField("strategies", ArrayType(_STRING)),
+        *_required(eager_members=_INT),
+        StructField("refused", _STRING),
+        StructField("rounds", _INT),
+        StructField("generation_id", _INT),
+        StructField("assignor", _STRING),
+        StructField("revoked", _INT),
+        StructField("moved", _INT),
+    ]
+)
+"""A row per restart, in order: `member_id` comes back with `strategies`; `eager_members` then still follow the eager
+protocol. `refused`: why this restart must not be. The rest: the rebalances that follow from it, the last generation,
+its assignor, and how many partitions were revoked and moved in all of them; null where there was no rebalance."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 

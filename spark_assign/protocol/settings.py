@@ -20,7 +20,7 @@ class Settings:
         session_timeout_ms: a member that was not heard of for so long is out.
         heartbeat_interval_ms: a member hears of a rebalance with its next heartbeat.
         max_poll_interval_ms: a member that does not poll for so long leaves.
-        rebalance_timeout_ms: so long a rebalance waits for its members; null: max_poll_interval_ms, as consumers have it.
+        rebalance_timeout_ms: so long a rebalance waits for its members; null: max_poll_interval_ms, as of consumers.
         group_initial_rebalance_delay_ms: so long an empty group waits for more members (a setting of the broker).
         metadata_max_age_ms: a consumer looks at its topics again after so long.
         revoke_ms: a member needs so long to give up a partition; its partitions come one after the other.

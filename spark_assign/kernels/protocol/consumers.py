@@ -90,7 +90,13 @@ class Consumers:
         """The member id that the coordinator will give it."""
         member.ids += 1
         member.member_id = member_id or self._new_id(member)
-        self.by_id[member.member_id] = member
+        self.knows(member)
+
+    def knows(self, member: Member) -> None:
+        """The member has an id from now on."""
+        member_id = str(member.member_id)
+        member.hash = string_hash(member_id)
+        self.by_id[member_id] = member
 
     def _join_anew(self, member: Member, why: str) -> None:
         """Join without a member id, and be given one."""
@@ -126,7 +132,7 @@ class Consumers:
             member_id,
             member.group_instance_id,
             member.rack_id,
-            string_hash(member_id),
+            member.hash,
             member.topics,
             member.owned,
             generation,

@@ -1,9 +1,9 @@
-"""What can happen to a group, and the restarts that a rolling restart is made of."""
+"""What can happen to a group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "topic-created": ("topic", "partitions"),
@@ -21,6 +21,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """Every event, and the columns that it needs."""
 
 NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "pause_ms")
+DOWN_MS, PAUSE_MS = 5_000, 10_000
+"""How long a process is away, and how long a rolling restart waits between batches, where an event does not say."""
+
 ORDER = {event: number for number, event in enumerate(NEEDS)}
 
 
@@ -62,15 +65,6 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     for each in listed:
         _check(each)
     return sorted(listed, key=lambda each: (each.at_ms, ORDER[each.event], each.member_id or "", repr(each)))
-
-
-def rolling(event: Event, members: Sequence[str]) -> Iterator[Event]:
-    """The restarts of a rolling restart: so many members at once, a pause after each batch is up again."""
-    batch = 1 if event.parallelism is None else event.parallelism
-    apart = (event.down_ms or 0) + (event.pause_ms or 0)
-    for number, member in enumerate(members):
-        at = event.at_ms + number // batch * apart
-        yield replace(event, at_ms=at, event="member-restarts", member_id=member)
 
 
 def _check(event: Event) -> None:

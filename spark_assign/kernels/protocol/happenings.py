@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from spark_assign.kernels.protocol.consumers import Consumers
-from spark_assign.kernels.protocol.events import Event, rolling
+from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
 from spark_assign.kernels.protocol.leader_asks import code
 from spark_assign.kernels.protocol.ledger import DOWN
 from spark_assign.kernels.protocol.member import CLOSING, JOINING, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
+
+Again = tuple[Event, Callable[[], None] | None]
+"""What a member is restarted by, and what to do once its process is up."""
 
 
 class Happenings:
@@ -47,12 +50,15 @@ class Happenings:
             self.group.clock.at(each.at_ms, self._happens, each)
 
     def _happens(self, event: Event) -> None:
+        self._tell(event)
+        self.act[event.event](event)
+
+    def _tell(self, event: Event) -> None:
         group = self.group
         if group.trace is not None:
             told = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
             shown = [f"{name}={value}" for name, value in told.items() if value is not None]
             group.say(EVENT, event.event, event.member_id, " ".join(shown))
-        self.act[event.event](event)
 
     # --- members ----------------------------------------------------------------------------------------------
 
@@ -77,12 +83,15 @@ class Happenings:
 
     def member_restarts(self, event: Event) -> None:
         """It closes and starts again; a static member does not say LeaveGroup (KIP-345)."""
+        self._restart(event, None)
+
+    def _restart(self, event: Event, when_up: Callable[[], None] | None) -> None:
         member = self._running(event)
         self.restarted += 1
         leaves = member.group_instance_id is None
-        self._close(member, f"member {member.member_id} left", leaves=leaves, again=event)
+        self._close(member, f"member {member.member_id} left", leaves=leaves, again=(event, when_up))
 
-    def _close(self, member: Member, why: str, *, leaves: bool, again: Event | None = None) -> None:
+    def _close(self, member: Member, why: str, *, leaves: bool, again: Again | None = None) -> None:
         """Close the consumer: it gives up what it owns, says LeaveGroup if it is to, and may come back."""
         member.epoch += 1
         member.state = CLOSING
@@ -91,7 +100,7 @@ class Happenings:
         self.group.later(done, self._closed, member, member.epoch, owned, why, leaves, again)
 
     def _closed(
-        self, member: Member, epoch: int, owned: list[int], why: str, leaves: bool, again: Event | None
+        self, member: Member, epoch: int, owned: list[int], why: str, leaves: bool, again: Again | None
     ) -> None:
         if epoch != member.epoch:
             return
@@ -110,15 +119,39 @@ class Happenings:
             group.ledger.pause(owned, member, DOWN, now)
             group.coordinator.watch(member_id)
         if again is not None:
-            group.clock.at(now + (again.down_ms or 0), self._starts_again, member, again)
+            down = DOWN_MS if again[0].down_ms is None else again[0].down_ms
+            group.clock.at(now + down, self._starts_again, member, member.epoch, *again)
 
-    def _starts_again(self, member: Member, event: Event) -> None:
-        self._reconfigure(member, event)
-        self.group.start(member, event.new_member_id)
+    def _starts_again(self, member: Member, epoch: int, event: Event, when_up: Callable[[], None] | None) -> None:
+        if epoch == member.epoch:
+            self._reconfigure(member, event)
+            self.group.start(member, event.new_member_id)
+        if when_up is not None:
+            when_up()
 
     def rolling_restart(self, event: Event) -> None:
-        """All members that are there, one after the other."""
-        self.plan(rolling(event, sorted(each.name for each in self.group.members.values() if each.running)))
+        """All members that are there now, so many at once; a pause once each batch is up again."""
+        members = sorted(each.name for each in self.group.members.values() if each.running)
+        self._next_batch(event, members)
+
+    def _next_batch(self, event: Event, members: list[str]) -> None:
+        batch, rest = members[: event.parallelism or 1], members[event.parallelism or 1 :]
+        there = [name for name in batch if self.group.members[name].running]
+        up = len(there)
+
+        def is_up() -> None:
+            nonlocal up
+            up -= 1
+            if up <= 0 and rest:
+                pause = PAUSE_MS if event.pause_ms is None else event.pause_ms
+                self.group.clock.at(self.group.clock.now + pause, self._next_batch, event, rest)
+
+        for name in there:
+            restart = replace(event, event="member-restarts", member_id=name, parallelism=None, pause_ms=None)
+            self._tell(restart)
+            self._restart(restart, is_up)
+        if not there:
+            is_up()
 
     def member_crashes(self, event: Event) -> None:
         """It is gone without a word."""

@@ -34,6 +34,7 @@ class Member:
         silent_since: when a member that sends no heartbeats any more was heard of last; null: it is heard.
         lives: processes it has had.
         ids: member ids it has had.
+        hash: `String.hashCode` of the member id.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Member:
     silent_since: int | None = None
     lives: int = 0
     ids: int = 0
+    hash: int = 0
 
     def __post_init__(self) -> None:
         self.cooperative = is_cooperative(self.strategies)

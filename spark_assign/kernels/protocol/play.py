@@ -98,7 +98,7 @@ class Play:
 
     def _settled(self, member: Member) -> Joined:
         group = self.group
-        group.by_id[str(member.member_id)] = member
+        group.knows(member)
         member.state, member.lives, member.ids = STABLE, 1, 1
         member.generation_id = self.stage.generation_id
         member.metadata = {topic: group.truth[topic] for topic in member.topics if topic in group.truth}
