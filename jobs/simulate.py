@@ -116,7 +116,7 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     settings = Settings(**_times(options), **given)
     if options.upgrade:
         cluster, _, group_id = options.upgrade.partition("/")
-        steps = upgrade_plan(fleet, cluster, group_id)
+        steps = upgrade_plan(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
         print(rows_text(steps.columns, [row.asDict() for row in steps.collect()]), flush=True)  # of one group
         return 0
     if options.compare:

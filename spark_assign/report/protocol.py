@@ -140,8 +140,13 @@ def rejected_lines(rejected: DataFrame) -> list[str]:
 
 def rows_text(names: Sequence[str], rows: Rows) -> str:
     """Rows of any small table, the named columns, left-aligned."""
-    cells = [["–" if row[name] is None else str(row[name]) for name in names] for row in rows]
-    return "\n".join(_table([list(names), *cells], words=range(len(names))))
+    return "\n".join(_table([list(names), *([_cell(row[name]) for name in names] for row in rows)], range(len(names))))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "–" if value is None else str(value)
 
 
 def _totals() -> list[Column]:

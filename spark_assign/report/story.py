@@ -13,6 +13,7 @@ from spark_assign.protocol.simulate import Simulation
 from spark_assign.report.protocol import with_protocol
 from spark_assign.report.sequence import draw_sequence, sequence_diagram
 from spark_assign.report.timeline import MOST_LINES, draw_timeline
+from spark_assign.schemas import GROUP_KEY
 
 _MOST_ROWS = 5_000
 """Of a trace, read for its diagram: those among which the first messages of the members shown are looked for."""
@@ -44,14 +45,19 @@ def draw_group(
     folder.mkdir(parents=True, exist_ok=True)
     this = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
     protocols, title = simulation.protocols, group["group_id"]
-    trace = _rows(simulation.trace.where(this & (F.col("seq") < _MOST_ROWS)), protocols)
+    counted = with_protocol(simulation.trace.where(this), protocols[0]).withColumn(
+        "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
+    )
+    trace = _rows(counted.where(F.col("seq") < _MOST_ROWS), protocols)
     rounds = _rows(simulation.rounds.where(this), protocols)
     ownership = _rows(_drawn(simulation.ownership.where(this), group["partitions"]), protocols)
     files = []
     for protocol in protocols:
         mermaid, picture = (folder / f"{name}.{protocol}.{ending}" for ending in ("mmd", kind))
-        mermaid.write_text(sequence_diagram(trace[protocol]), encoding="utf-8")
-        draw_sequence(trace[protocol], str(picture), f"{title}, {protocol}")
+        rows = trace[protocol]
+        total = rows[0]["rows"] if rows else 0
+        mermaid.write_text(sequence_diagram(rows, total=total), encoding="utf-8")
+        draw_sequence(rows, str(picture), f"{title}, {protocol}", total=total)
         files += [mermaid, picture]
     picture = folder / f"{name}.timeline.{kind}"
     draw_timeline(ownership, rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
@@ -60,7 +66,7 @@ def draw_group(
 
 def _drawn(ownership: DataFrame, partitions: int) -> DataFrame:
     """Of a large group every second, third, … partition."""
-    place: Column = F.dense_rank().over(Window.partitionBy("cluster", "group_id").orderBy("topic", "partition"))
+    place: Column = F.dense_rank().over(Window.partitionBy(*GROUP_KEY).orderBy("topic", "partition"))
     every = max(1, -(-partitions // MOST_LINES))
     return ownership.withColumn("place", place - 1).where(F.col("place") % every == 0).drop("place")
 

@@ -64,7 +64,7 @@ def draw_timeline(
     colours = _colours(ownership)
     begin, end = _window(ownership, rounds)
 
-    high = 0.9 + max(0.9, 0.13 * len(shown) + 0.2)
+    high = 0.7 + min(max(0.9, 0.2 * len(shown)), 4.0)
     figure = Figure(figsize=(11, 0.8 + high * len(names)), layout="constrained")
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, names, strict=True):
@@ -128,12 +128,10 @@ def _first_id(member_id: str) -> str:
 
 
 def _until(rows: Rows, end: float) -> Rows:
-    """The rows, and what follows when the group has come to rest earlier than others: all stays as it is."""
+    """The rows, and what follows where a group is at rest earlier than others: all that is owned is consumed."""
     last = max((row["to_ms"] for row in rows), default=0)
-    rest = [row for row in rows if row["to_ms"] == last < end]
-    after = {"restoring": "consumed"}
-    more = [{**row, "from_ms": last, "to_ms": end, "state": after.get(row["state"], row["state"])} for row in rest]
-    return [*rows, *more]
+    rest = [{**row, "from_ms": last, "to_ms": end} for row in rows if row["to_ms"] == last < end]
+    return [*rows, *(row if row["state"] == "unowned" else {**row, "state": "consumed"} for row in rest)]
 
 
 def _window(ownership: Mapping[str, Rows], rounds: Mapping[str, Rows]) -> tuple[float, float]:

@@ -76,7 +76,7 @@ def test_a_sequence_diagram() -> None:
 def test_a_long_trace_is_cut() -> None:
     """And says how much is missing."""
     text = sequence_diagram(trace(JOIN), most_rows=2)
-    assert text.splitlines()[-1] == "    Note over C,m1: 6 later rows left out"
+    assert text.splitlines()[-1] == "    Note over C,m1: 6 of 8 rows left out"
     assert "JoinGroup response" not in text
 
 
@@ -85,7 +85,7 @@ def test_a_large_group_is_thinned() -> None:
     joins = [(at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3))]
     story = tell(trace(joins), most_members=4)
     assert story.actors == ["coordinator", "c3", "c5", "c7", "c9"]
-    assert story.left_out == ["2 rows of 2 other members left out"]
+    assert story.left_out == ["2 of 6 rows left out, among them all of other members"]
     assert [line.actor for line in story.lines] == ["c5", "c9", "c7", "c3"]
 
 
