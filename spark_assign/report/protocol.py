@@ -7,8 +7,10 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10
 Row = Mapping[str, Any]
@@ -25,6 +27,8 @@ def summarize_simulation(
 ) -> tuple[str, list[Row]]:
     """A line per protocol, the groups that lose most, and what was rejected. Reads a row per protocol and a screenful.
 
+    Groups that only some of the protocols can play are left out, so that the lines can be compared.
+
     Args:
         availability: `protocol.schemas.AVAILABILITY`, with a column `protocol` if there are several.
         rejected: `protocol.schemas.REJECTED`.
@@ -34,7 +38,7 @@ def summarize_simulation(
     Returns:
         the text, and the rows of the groups that lose most with the first protocol (at least one, if there is any).
     """
-    every = with_protocol(availability, protocols[0])
+    every = _played_by_all(with_protocol(availability, protocols[0]), len(protocols))
     sums = {
         row["protocol"]: row.asDict() for row in every.groupBy("protocol").agg(*_totals()).collect()
     }  # a row per protocol
@@ -89,7 +93,7 @@ def groups_text(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -> 
 
 
 def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _SHOWN) -> str:
-    """Sums over all groups, the groups that gain most by cooperative rebalancing, and what was rejected.
+    """Sums over the groups that all protocols can play, those that gain most by cooperating, and what was rejected.
 
     Reads a screenful of rows.
 
@@ -99,6 +103,7 @@ def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _S
         top: how many groups to list.
     """
     cost = {name: f"{name}_partition_ms_not_consumed" for name in ("eager", "cooperative", "static")}
+    compared = compared.dropna(subset=list(cost.values()))
     sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in cost.items()]
     totals = compared.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
     said = ", ".join(f"{name} {totals[name] / 1000:,.1f}" for name in cost)
@@ -147,6 +152,11 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "–" if value is None else str(value)
+
+
+def _played_by_all(availability: DataFrame, protocols: int) -> DataFrame:
+    played = F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY))
+    return availability.withColumn("played", played).where(F.col("played") == protocols).drop("played")
 
 
 def _totals() -> list[Column]:

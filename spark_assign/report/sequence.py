@@ -24,6 +24,7 @@ MOST_MEMBERS = 8
 _WIDE = 90
 """Characters of a text; what is longer is cut."""
 
+_UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _INCH = 0.043
 """Width of a character as it is drawn."""
 
@@ -141,7 +142,7 @@ def draw_sequence(
     box = {"boxstyle": "round,pad=0.25", "linewidth": 0.6}
     for name, at in place.items():
         axes.plot([at, at], [-1, below], color="0.75", linewidth=0.8, zorder=0)
-        axes.text(at, -1.3, _cut(name, 28), ha="center", va="center", fontsize=8, weight="bold")
+        axes.text(at, -1.3, short_name(name), ha="center", va="center", fontsize=8, weight="bold")
     readable = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
     before = None
     for at, line in enumerate(story.lines):
@@ -164,6 +165,11 @@ def draw_sequence(
         axes.text((len(place) - 1) / 2, at, f"… {sentence}", ha="center", va="center", fontsize=7, style="italic")
     axes.text(-1.05, -2.8, title, fontsize=9, va="center")
     figure.savefig(path, dpi=120)
+
+
+def short_name(member_id: str) -> str:
+    """A member id without the UUID that a consumer has behind its client id, and not too long."""
+    return _cut(_UUID.sub("", member_id), 28)
 
 
 def _lanes_wide(line: Line, place: Mapping[Any, int]) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.errors import ConfigError
+from spark_assign.report.sequence import short_name
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -89,10 +90,11 @@ def draw_timeline(
         axes.tick_params(labelsize=7)
     panels[-1].set_xlim(begin / 1000, end / 1000)
     panels[-1].set_xlabel("seconds")
-    owners = {member: Patch(color=colour) for member, colour in list(colours.items())[:_MOST_OWNERS]}
-    looks = {state: Patch(color=to_rgba(fixed or "0.4", alpha)) for state, (_, fixed, alpha) in _LOOKS.items()}
-    legend = looks | (owners if len(colours) <= _MOST_OWNERS else {})
-    figure.legend(list(legend.values()), list(legend), loc="outside right upper", fontsize=7)
+    legend = [(state, Patch(color=to_rgba(fixed or "0.4", alpha))) for state, (_, fixed, alpha) in _LOOKS.items()]
+    if len(colours) <= _MOST_OWNERS:
+        legend += [(short_name(member), Patch(color=colour)) for member, colour in colours.items()]
+    labels, patches = zip(*legend, strict=True)
+    figure.legend(patches, labels, loc="outside right upper", fontsize=7)
     total = partitions or len(every)
     few = f" ({len(shown)} of {total:,} partitions drawn)" if len(shown) < total else ""
     figure.suptitle(title + few, fontsize=10)
