@@ -64,7 +64,9 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     listed = list(events)
     for each in listed:
         _check(each)
-    return sorted(listed, key=lambda each: (each.at_ms, ORDER[each.event], each.member_id or "", repr(each)))
+    return sorted(
+        listed, key=lambda each: (each.at_ms, ORDER[each.event], each.member_id or "", each.partitions or 0, repr(each))
+    )
 
 
 def _check(event: Event) -> None:

@@ -19,6 +19,10 @@ Again = tuple[Event, Callable[[], None] | None]
 class Happenings:
     """Lets events happen to a group.
 
+    Attributes:
+        restarted: how many members were restarted.
+        generation_id: of the group when something happened to it last.
+
     Args:
         group: its members and their coordinator.
         strategies: of members that come later, unless their event tells.
@@ -29,6 +33,7 @@ class Happenings:
         self.group = group
         self.strategies, self.all_static = strategies, all_static
         self.restarted = 0
+        self.generation_id = 0
         self.number = {name: number for number, name in enumerate(group.topics.names)}
         self.act: dict[str, Callable[[Event], None]] = {
             "topic-created": self.topic_created,
@@ -55,6 +60,7 @@ class Happenings:
 
     def _tell(self, event: Event) -> None:
         group = self.group
+        self.generation_id = group.coordinator.group.generation_id
         if group.trace is not None:
             told = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
             shown = [f"{name}={value}" for name, value in told.items() if value is not None]

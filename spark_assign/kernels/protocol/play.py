@@ -12,7 +12,8 @@ from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topic
 from spark_assign.kernels.protocol.member import STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
 
-MOST_ROUNDS = 100_000
+MOST_ROUNDS = 1_000
+"""A group that rebalances so often after something has happened to it will not come to rest."""
 
 
 class KafkaFails(Exception):
@@ -115,8 +116,9 @@ class Play:
         while group.clock.step(until):
             while group.leading is not None:
                 leader, group.leading = group.leading, None
-                if coordinator.group.generation_id - self.stage.generation_id > MOST_ROUNDS:
-                    raise Endless(f"the group is still rebalancing after {MOST_ROUNDS} rounds")
+                if coordinator.group.generation_id - self.happenings.generation_id > MOST_ROUNDS:
+                    why = "does giving up partitions take longer than the rebalance timeout?"
+                    raise Endless(f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {why}")
                 ask = self._ask(leader)
                 answer = yield ask
                 if answer.error is not None:
