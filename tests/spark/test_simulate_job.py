@@ -71,7 +71,7 @@ def test_a_folder_is_simulated(
     (row,) = stored(tmp_path, "availability")
     assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
     assert row["rebalances"] == len(stored(tmp_path, "rounds")) > 2
-    assert {table.name for table in tmp_path.iterdir()} == {"availability", "rounds", "rejected", "_manifest"}
+    assert {table.name for table in tmp_path.iterdir()} == {"availability", "rounds", "rejected", "manifest"}
 
 
 def test_protocols_are_compared(
