@@ -37,7 +37,7 @@ EXIT_CODES = """exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 PROTOCOLS = ("eager", "cooperative", "static", "configured")
 TIMES = (
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
-    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "revoke_ms", "restore_ms"),
+    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
 )
 OF_SETTINGS = {
     "groups": SETTINGS_OF_GROUPS,

@@ -76,7 +76,7 @@ def textbook_join() -> Scenario:
         "a consumer joins two that own t-0, t-1 | t-2",
         [_event(name, 10_000, "member-starts", member_id="c3")],
         _group(name, {"t": 3}, {"c1": [("t", 0, 2)], "c2": [("t", 2, 1)]}),
-        {"revoke_ms": 1_000, "restore_ms": 2_000},
+        {"poll_interval_ms": 0, "revoke_ms": 1_000, "restore_ms": 2_000},
     )
 
 

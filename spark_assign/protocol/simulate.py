@@ -134,8 +134,9 @@ def simulate(
         fleet: the groups. Members' instance ids make them static (KIP-345).
         events: `schemas.EVENTS`; a row without group_id happens to every group of its cluster.
         protocol: `configured`: each group with its own assignors (`Settings.members`, else `groups.assignor` of the
-            fleet, else Kafka's default); `eager`: with its own if that is an eager one, else Kafka's default, which is
-            `range`; `cooperative`: with `cooperative-sticky`; `static`: the same, and every member is static.
+            fleet, else Kafka's default); `eager`: with its own if that is an eager one of Kafka's, else Kafka's
+            default, which is `range`; `cooperative`: with `cooperative-sticky`; `static`: the same, and every member is
+            static.
         settings: times, strategies; null: Kafka's defaults.
         until_ms: break off then; null: a heartbeat after the group has come to rest behind its last event.
 

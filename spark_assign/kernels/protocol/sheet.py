@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
+from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.leader_asks import Topics, code, java_key
 from spark_assign.kernels.protocol.member import Member
 from spark_assign.kernels.protocol.play import Stage
@@ -95,7 +96,7 @@ class Scene:
         if protocol == CONFIGURED:
             return own
         if protocol == EAGER:
-            return KAFKA_DEFAULT if is_cooperative(own) else own
+            return own if ASSIGNORS.keys() >= set(own) and not is_cooperative(own) else KAFKA_DEFAULT
         return ("cooperative-sticky",)
 
     def _timing(self, defaults: Timing) -> Timing:
