@@ -36,6 +36,15 @@ def string_hashes(texts: Sequence[str]) -> Ints:
     return hashes.astype(np.int64)
 
 
+def string_hash(text: str) -> int:
+    """The same of one text, where an array would be too much."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8) + low) & _MASK
+    return code
+
+
 def partition_hash(topic_hash: int, partition: int) -> int:
     """`TopicPartition.hashCode`, as unsigned 32 bits."""
     return (31 * (31 + partition) + topic_hash) & _MASK
@@ -83,7 +92,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class HashTable(Generic[Key]):
-    """A `HashSet` whose first element is asked for now and then."""
+    """A `HashSet`, or the keys of a `HashMap`, whose order is asked for now and then."""
 
     def __init__(self) -> None:
         self.capacity = _SMALLEST
@@ -97,7 +106,7 @@ class HashTable(Generic[Key]):
         """Put a key in, by the hash that `HashMap` spreads over its buckets."""
         if key in self.spread:
             return
-        if self.capacity < _NEVER_REHASHED_FOR_CHAINS:
+        if len(self.spread) >= _LONGEST_CHAIN and self.capacity < _NEVER_REHASHED_FOR_CHAINS:
             mask = self.capacity - 1
             chain = sum((other & mask) == (spread & mask) for other in self.spread.values())
             if chain >= _LONGEST_CHAIN:
@@ -115,5 +124,12 @@ class HashTable(Generic[Key]):
 
     def first(self) -> Key:
         """The key that an iterator gives first: of the lowest bucket, the one put in first."""
-        mask = self.capacity - 1
-        return min(self.spread, key=lambda key: self.spread[key] & mask)
+        return min(self.spread, key=self.bucket)
+
+    def walk(self) -> list[Key]:
+        """The keys in the order of an iterator: bucket after bucket, and in a bucket as they were put in."""
+        return sorted(self.spread, key=self.bucket)
+
+    def bucket(self, key: Key) -> int:
+        """Where a key that is there stands."""
+        return self.spread[key] & (self.capacity - 1)

@@ -13,7 +13,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import against_kafka, connect, memory, plain_loop, plans, replicas, sticky, sticky_against_kafka
+from tests.benchmarks import (
+    against_kafka,
+    connect,
+    memory,
+    plain_loop,
+    plans,
+    protocol,
+    replicas,
+    sticky,
+    sticky_against_kafka,
+)
 from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
@@ -33,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "connect": connect.connect,
     "place": replicas.placement,
     "reassign": replicas.reassignment,
+    "protocol": protocol.rolling,
 }
 
 

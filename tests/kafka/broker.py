@@ -16,8 +16,22 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from tests.kafka import maven
+
 START_TIMEOUT_S = 90
 _JVM = ["-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+# Errors; and what the coordinator says about its groups: `Cluster.group_log` reads it.
+_LOGGING = """
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{UNIX_MILLIS} %level %logger{1} %msg%n%throwable
+rootLogger.level = error
+rootLogger.appenderRef.out.ref = out
+logger.groups.name = org.apache.kafka.coordinator.group.GroupMetadataManager
+logger.groups.level = info
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,14 @@ class Cluster:
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
         return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+
+    def group_log(self) -> list[tuple[int, str]]:
+        """What the coordinators have said about their groups so far: at (ms since 1970) and text, in order of time."""
+        logs = [file.read_text(errors="replace") for file in self.folder.glob("broker-*.log")]
+        lines = [
+            line.split(" ", 3) for log in logs for line in log.splitlines() if " INFO GroupMetadataManager " in line
+        ]
+        return sorted((int(at), said) for at, _, _, said in lines)
 
 
 @contextlib.contextmanager
@@ -119,7 +141,10 @@ def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:
 
 @contextlib.contextmanager
 def _broker(class_path: str, properties: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = ["java", *_JVM, "-cp", class_path, "kafka.Kafka", str(properties)]
+    logging = properties.with_name("log4j2.properties")
+    logging.write_text(_LOGGING)
+    command = ["java", *_JVM, f"-Dlog4j2.configurationFile={logging}"]
+    command += ["-cp", f"{class_path}:{maven.logging_classpath()}", "kafka.Kafka", str(properties)]
     with properties.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -26,7 +26,8 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Consumer:
-    """One member. `assignor` by Kafka's name: the client's for `classic`, the server's for `consumer`."""
+    """One member. `assignor` by Kafka's name: the client's for `classic` (several: with commas between them), the
+    server's for `consumer`. One that is to be followed also tells its generations."""
 
     group: str
     client_id: str
@@ -36,12 +37,16 @@ class Consumer:
     instance_id: str | None = None
     rack: str | None = None
     regex: str | None = None
+    session_timeout_ms: int | None = None
+    heartbeat_interval_ms: int | None = None
+    follow: bool | None = None
 
     def spec(self) -> str:
         """The line that GroupMembers.java reads."""
         fields = {key: value for key, value in asdict(self).items() if value is not None}
         if self.protocol == "classic" and self.assignor:
-            fields["assignor"] = f"org.apache.kafka.clients.consumer.{_CLASSES[self.assignor]}"
+            names = self.assignor.split(",")
+            fields["assignor"] = ",".join(f"org.apache.kafka.clients.consumer.{_CLASSES[name]}" for name in names)
         return json.dumps(fields)
 
 
@@ -72,6 +77,22 @@ def running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def start(process: subprocess.Popen[str], consumers: Iterable[Consumer]) -> None:
+    """More consumers in a process that runs."""
+    _command(process, [f'{{"start": {consumer.spec()}}}' for consumer in consumers])
+
+
+def leave(process: subprocess.Popen[str], consumers: Iterable[Consumer]) -> None:
+    """These consumers of the process close."""
+    _command(process, [f'{{"leave": {consumer.spec()}}}' for consumer in consumers])
+
+
+def _command(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.writelines(f"{line}\n" for line in lines)
+    process.stdin.flush()
 
 
 def wait_until_settled(cluster: Cluster, members: Mapping[str, int]) -> None:

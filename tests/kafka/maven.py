@@ -2,6 +2,9 @@
 
 The folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
 that holds the jars already is taken as it is). One that lacks some of `NEEDED` gets them.
+
+Kafka's classes log by way of slf4j, which says nothing without a binding. The binding stands apart, in the folder
+`logging` below: who wants to be told puts it into the class path, everybody else's standard output stays clean.
 """
 
 from __future__ import annotations
@@ -19,18 +22,25 @@ JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
 # connect-runtime a Connect worker, connect-file and connect-json its file connectors and their converter.
 NEEDED = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-file", "connect-json")
 
+# As old an slf4j as Kafka has, and the version of log4j that comes with it.
+BINDING, BINDING_VERSION = "log4j-slf4j-impl", "2.25.3"
 
-def _dependency(artifact: str) -> str:
+
+def _dependency(group: str, artifact: str, version: str) -> str:
     return f"""
     <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{VERSION}</version>
+      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
     </dependency>"""
+
+
+_DEPENDENCIES = [_dependency("org.apache.kafka", artifact, VERSION) for artifact in NEEDED]
+_DEPENDENCIES.append(_dependency("org.apache.logging.log4j", BINDING, BINDING_VERSION))
 
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>spark_assign</groupId><artifactId>kafka-jars</artifactId><version>1</version>
-  <dependencies>{"".join(map(_dependency, NEEDED))}
+  <dependencies>{"".join(_DEPENDENCIES)}
   </dependencies>
 </project>
 """
@@ -62,14 +72,21 @@ def kafka_classpath() -> str:
     return str(folder / "*")
 
 
+def logging_classpath() -> str:
+    """What to add to `kafka_classpath` to have Kafka's classes log, by the log4j2 properties that they are given."""
+    kafka_classpath()
+    return str(jars_folder() / "logging" / "*")
+
+
 def _complete(folder: Path) -> bool:
-    return all(any(folder.glob(f"{artifact}-*.jar")) for artifact in NEEDED)
+    jars = [f"{artifact}-*.jar" for artifact in NEEDED] + [f"logging/{BINDING}-*.jar"]
+    return all(any(folder.glob(jar)) for jar in jars)
 
 
 def _download(folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        missing = [artifact for artifact in NEEDED if not any(folder.glob(f"{artifact}-*.jar"))]
+        missing = [artifact for artifact in (*NEEDED, BINDING) if not any(folder.glob(f"**/{artifact}-*.jar"))]
         raise KafkaUnavailableError(f"mvn is not on PATH and {folder} lacks {', '.join(missing)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, then renamed: an interrupted download never looks like a complete folder.
@@ -82,10 +99,14 @@ def _download(folder: Path) -> None:
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip().splitlines()
             raise KafkaUnavailableError(f"mvn could not fetch Kafka {VERSION}: {said[0] if said else 'no output'}")
+        (jars / "logging").mkdir()
+        for jar in jars.glob(f"{BINDING}-*.jar"):
+            jar.replace(jars / "logging" / jar.name)
         if not folder.exists():
             jars.rename(folder)
             return
         # A folder in use is added to, jar by jar, those that it is judged by last.
-        fresh = [jar for jar in jars.glob("*.jar") if not (folder / jar.name).exists()]
-        for jar in sorted(fresh, key=lambda jar: jar.name.startswith(NEEDED)):
-            jar.replace(folder / jar.name)
+        (folder / "logging").mkdir(exist_ok=True)
+        fresh = [jar for jar in jars.glob("**/*.jar") if not (folder / jar.relative_to(jars)).exists()]
+        for jar in sorted(fresh, key=lambda jar: jar.name.startswith((*NEEDED, BINDING))):
+            jar.replace(folder / jar.relative_to(jars))

@@ -7,9 +7,12 @@ import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
@@ -22,53 +25,76 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * Reads a member a line from standard input as JSON:
  * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer", "assignor"?: class name
- * or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?}, then an empty line. Each member polls in its
- * own thread with all its partitions paused (offsets stay as they are) until standard input ends.
+ * (several: with commas between them) or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?,
+ * "session_timeout_ms"?, "heartbeat_interval_ms"?, "follow"?: true}, then an empty line. Each member polls in its own
+ * thread with all its partitions paused (offsets stay as they are) until standard input ends. After the empty line
+ * there may come commands, a line each: {"start": a member as above} and {"leave": {"group", "client_id"}}.
  *
  * Each call of a member's rebalance listener is a line of JSON on standard output:
- * {"group", "client_id", "event": "assigned|revoked|lost", "partitions": [[topic, partition], ...]}.
+ * {"group", "client_id", "event": "assigned|revoked|lost", "partitions": [[topic, partition], ...], "at_ms",
+ * "member_id", "generation_id"}. With "follow" there is such a line as well, with the event "generation" and what the
+ * member owns, after each poll in which member id or generation changed, and one, "closed", when it has left.
  */
 public class GroupMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final List<KafkaConsumer<byte[], byte[]>> CONSUMERS = new ArrayList<>();
+    private static final Map<String, KafkaConsumer<byte[], byte[]>> BY_NAME = new HashMap<>();
+    private static final List<Thread> THREADS = new ArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-        List<KafkaConsumer<byte[], byte[]>> consumers = new ArrayList<>();
-        List<Thread> threads = new ArrayList<>();
         for (String line = input.readLine(); line != null && !line.isEmpty(); line = input.readLine()) {
-            JsonNode spec = JSON.readTree(line);
-            KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings(arguments[0], spec));
-            consumers.add(consumer);
-            threads.add(new Thread(() -> poll(consumer, spec), spec.get("client_id").asText()));
+            prepare(arguments[0], JSON.readTree(line));
         }
-        threads.forEach(Thread::start);
-        while (input.readLine() != null) {
-            // Whoever started us holds our standard input open for as long as the members shall live.
+        THREADS.forEach(Thread::start);
+        // Whoever started us holds our standard input open for as long as the members shall live.
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            JsonNode command = JSON.readTree(line);
+            if (command.has("start")) {
+                prepare(arguments[0], command.get("start")).start();
+            } else {
+                BY_NAME.get(name(command.get("leave"))).wakeup();
+            }
         }
-        consumers.forEach(KafkaConsumer::wakeup);
-        for (Thread thread : threads) {
+        CONSUMERS.forEach(KafkaConsumer::wakeup);
+        for (Thread thread : THREADS) {
             thread.join();
         }
+    }
+
+    private static Thread prepare(String bootstrapServers, JsonNode spec) {
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings(bootstrapServers, spec));
+        Thread thread = new Thread(() -> poll(consumer, spec), name(spec));
+        CONSUMERS.add(consumer);
+        BY_NAME.put(name(spec), consumer);
+        THREADS.add(thread);
+        return thread;
+    }
+
+    private static String name(JsonNode spec) {
+        return spec.get("group").asText() + " " + spec.get("client_id").asText();
     }
 
     private static void poll(KafkaConsumer<byte[], byte[]> consumer, JsonNode spec) {
         ConsumerRebalanceListener pausing = new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-                tell(spec, "revoked", partitions);
+                tell(spec, "revoked", partitions, consumer.groupMetadata());
             }
 
             @Override
             public void onPartitionsLost(Collection<TopicPartition> partitions) {
-                tell(spec, "lost", partitions);
+                tell(spec, "lost", partitions, consumer.groupMetadata());
             }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 consumer.pause(partitions);
-                tell(spec, "assigned", partitions);
+                tell(spec, "assigned", partitions, consumer.groupMetadata());
             }
         };
+        boolean follow = spec.path("follow").asBoolean();
+        ConsumerGroupMetadata known = consumer.groupMetadata();
         try (consumer) {
             if (!spec.has("regex")) {
                 List<String> topics = new ArrayList<>();
@@ -81,18 +107,29 @@ public class GroupMembers {
             }
             while (true) {
                 consumer.poll(Duration.ofMillis(200));
+                ConsumerGroupMetadata now = consumer.groupMetadata();
+                if (follow && !now.equals(known)) {
+                    tell(spec, "generation", consumer.assignment(), now);
+                    known = now;
+                }
             }
         } catch (WakeupException stop) {
             // the end that main() asked for
         }
+        if (follow) {
+            tell(spec, "closed", List.of(), known);
+        }
     }
 
-    private static synchronized void tell(JsonNode spec, String event, Collection<TopicPartition> partitions) {
+    private static synchronized void tell(
+            JsonNode spec, String event, Collection<TopicPartition> partitions, ConsumerGroupMetadata member) {
         ObjectNode line = JSON.createObjectNode().put("event", event);
         line.set("group", spec.get("group"));
         line.set("client_id", spec.get("client_id"));
         ArrayNode pairs = line.putArray("partitions");
         partitions.forEach(tp -> pairs.addArray().add(tp.topic()).add(tp.partition()));
+        line.put("at_ms", System.currentTimeMillis());
+        line.put("member_id", member.memberId()).put("generation_id", member.generationId());
         System.out.println(line);
         System.out.flush();
     }
@@ -109,6 +146,8 @@ public class GroupMembers {
         settings.put("auto.offset.reset", spec.path("auto_offset_reset").asText("earliest"));
         copy(spec, "instance_id", settings, "group.instance.id");
         copy(spec, "rack", settings, "client.rack");
+        copy(spec, "session_timeout_ms", settings, "session.timeout.ms");
+        copy(spec, "heartbeat_interval_ms", settings, "heartbeat.interval.ms");
         String protocol = spec.path("protocol").asText("classic");
         settings.put("group.protocol", protocol);
         boolean classic = protocol.equals("classic");

@@ -1,0 +1,1 @@
+"""The group protocol without Spark: coordinator, members, leader, and what they cost."""

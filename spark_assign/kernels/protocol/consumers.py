@@ -1,0 +1,414 @@
+"""The members' side of the protocol (Kafka's `ConsumerCoordinator`, `AbstractCoordinator`), for all members of a group.
+
+Messages take no time. What does: the wait for a member's next heartbeat, by which it hears of a rebalance; giving up
+partitions; waiting for members that are silent or do not poll; restoring.
+
+A member that hears of a rebalance
+    - eager: gives up all it owns, then joins; in the end it is assigned everything anew;
+    - cooperative: joins at once and goes on consuming. If its new assignment lacks something, it gives that up and
+      joins again at once, so that a second round can hand it over (KIP-429).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
+from spark_assign.kernels.protocol.classic_group_state import State
+from spark_assign.kernels.protocol.clock import Clock
+from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, code
+from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger
+from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.protocol.trace import COORDINATOR, Line, partitions_text
+
+ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
+OTHER_PARTITIONS = "it saw other partitions than it had assigned"
+
+
+class Consumers:
+    """All members of a group, and their coordinator.
+
+    Attributes:
+        truth: the topics that there are, by index, and their partition counts.
+        wanted: topics that some member has asked for; nobody misses the others.
+        members: by their first id; by_id: by every id they ever had.
+        leading: a leader that has an assignment to find now.
+        user_data: what each member's sticky assignor told when it joined: partitions and generation.
+        trace: null where nobody asked for it.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        truth: dict[int, int],
+        timing: Timing,
+        revoke_ms: Mapping[int, int],
+        restore_ms: Mapping[int, int],
+        traced: bool,
+        owners: bool,
+    ) -> None:
+        self.topics, self.truth, self.timing, self.revoke_ms = topics, truth, timing, revoke_ms
+        self.clock = Clock()
+        self.ledger = Ledger(timing.restore_ms, restore_ms, intervals=[] if owners else None)
+        self.coordinator = Coordinator(ClassicGroup(""), self.clock, timing, self)
+        self.wanted: set[int] = set()
+        self.members: dict[str, Member] = {}
+        self.by_id: dict[str, Member] = {}
+        self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
+        self.leading: Member | None = None
+        self.trace: list[Line] | None = [] if traced else None
+
+    # --- what is said -----------------------------------------------------------------------------------------
+
+    def says(self, message: str, detail: str) -> None:
+        """See `coordinator.Clients`."""
+        self.say(COORDINATOR, message, None, detail)
+
+    def say(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
+        """A line of the trace."""
+        if self.trace is not None:
+            generation = self.coordinator.group.generation_id
+            self.trace.append(Line(self.clock.now, generation, str(actor), message, to, detail))
+
+    def tell(self, member: Member, message: str, codes: Iterable[int]) -> None:
+        """What the member's rebalance listener is told."""
+        if self.trace is not None:
+            self.say(member.member_id, message, None, partitions_text(codes, self.topics.names))
+
+    # --- joining ----------------------------------------------------------------------------------------------
+
+    def start(self, member: Member, member_id: str | None) -> None:
+        """A new process: it looks for the coordinator and joins."""
+        member.start(self.clock.now)
+        self.wants(member.topics)
+        member.metadata = {topic: self.truth[topic] for topic in member.topics if topic in self.truth}
+        self._named(member, member_id)
+        self.say(member.member_id, "FindCoordinator", COORDINATOR)
+        self._join_anew(member, "joined")
+
+    def _named(self, member: Member, member_id: str | None) -> None:
+        """The member id that the coordinator will give it."""
+        member.ids += 1
+        member.member_id = member_id or self._new_id(member)
+        self.knows(member)
+
+    def knows(self, member: Member) -> None:
+        """The member has an id from now on."""
+        member_id = str(member.member_id)
+        member.hash = string_hash(member_id)
+        self.by_id[member_id] = member
+
+    def _join_anew(self, member: Member, why: str) -> None:
+        """Join without a member id, and be given one."""
+        if member.group_instance_id is None:
+            self.say(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
+            self.say(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
+        self._join(member, f"member {member.member_id} {why}")
+
+    def _new_id(self, member: Member) -> str:
+        number = member.ids
+        name = member.name if number == 1 else f"{member.name}~{number}"
+        while name in self.by_id:
+            number += 1
+            name = f"{member.name}~{number}"
+        return name
+
+    def _join(self, member: Member, why: str) -> None:
+        member.epoch += 1
+        member.state = JOINING
+        subscription = self.subscription(member)
+        if self.trace is not None:
+            owned = partitions_text(subscription.owned, self.topics.names)
+            detail = f"strategies {', '.join(member.strategies)}; generation {member.generation_id}"
+            self.say(member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else ""))
+        self.coordinator.join(subscription, member.strategies, why)
+
+    def subscription(self, member: Member) -> Joined:
+        """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
+        member_id, generation = str(member.member_id), member.generation_id
+        told = member.remembered_generation
+        self.user_data[member_id] = (member.remembered, told.get("sticky"))
+        return Joined(
+            member_id,
+            member.group_instance_id,
+            member.rack_id,
+            member.hash,
+            member.topics,
+            member.owned,
+            generation,
+            told.get("cooperative-sticky") if generation == NO_GENERATION else None,
+        )
+
+    # --- hearing of a rebalance -------------------------------------------------------------------------------
+
+    def rebalance_in_progress(self, member_id: str) -> None:
+        """See `coordinator.Clients`. Who waits for its assignment is answered at once."""
+        member = self.by_id[member_id]
+        if member.member_id == member_id and member.state in (STABLE, JOINING):
+            self.will_hear(member, at_once=member.state == JOINING)
+
+    def will_hear(self, member: Member, *, at_once: bool = False) -> None:
+        """The member's next heartbeat will tell it that something has happened."""
+        now = self.clock.now
+        beat = now if at_once else member.next_beat(now, self.timing.heartbeat_interval_ms)
+        self.clock.at(beat, self._hears, member, member.epoch)
+
+    def _hears(self, member: Member, epoch: int) -> None:
+        """The answer to a heartbeat that is no plain yes."""
+        if epoch != member.epoch:
+            return
+        group, member_id = self.coordinator.group, str(member.member_id)
+        if member_id not in group.members:
+            error = UNKNOWN_MEMBER
+        elif group.generation_id != member.generation_id:
+            error = ILLEGAL_GENERATION
+        elif group.state is State.PREPARING_REBALANCE:
+            error = REBALANCE_IN_PROGRESS
+        else:
+            return
+        request = "SyncGroup" if member.state == JOINING else "Heartbeat"
+        if request == "Heartbeat":
+            self.say(member_id, request, COORDINATOR)
+        self.say(COORDINATOR, f"{request} response", member_id, error)
+        self.rejoin(member, error)
+
+    def rejoin(self, member: Member, why: str) -> None:
+        """Prepare to join again as soon as the member polls."""
+        member.epoch += 1
+        member.state = REVOKING
+        polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
+        self.later(max(polls, member.busy_until), self.prepare_to_join, member, member.epoch, why)
+
+    def prepare_to_join(self, member: Member, epoch: int, why: str) -> None:
+        """Give up what has to be given up before joining (`onJoinPrepare`)."""
+        if epoch != member.epoch:
+            return
+        if member.member_id not in self.coordinator.group.members:
+            why = UNKNOWN_MEMBER
+        given_up: Sequence[int] = ()
+        if why in (UNKNOWN_MEMBER, ILLEGAL_GENERATION):
+            member.generation_id = NO_GENERATION
+            self._lose(member)
+        elif member.cooperative:
+            given_up = [each for each in member.owned if each >> 32 not in member.topics]
+        else:
+            given_up = member.owned
+        self.later(self.give_up(member, given_up), self._joins, member, member.epoch, given_up, why)
+
+    def _joins(self, member: Member, epoch: int, given_up: Sequence[int], why: str) -> None:
+        if epoch != member.epoch:
+            return
+        revoked = self.has_given_up(member, given_up)
+        if member.member_id not in self.coordinator.group.members:
+            self._named(member, None)
+            self._join_anew(member, "came back")
+        else:
+            self._join(member, f"{member.member_id} rejoined: {why}")
+        self.coordinator.round.revoked += revoked
+
+    # --- answers ----------------------------------------------------------------------------------------------
+
+    def joined(self, member_id: str, *, skip_assignment: bool) -> None:
+        """See `coordinator.Clients`."""
+        member, group = self.by_id[member_id], self.coordinator.group
+        if member.member_id != member_id or member.state != JOINING:
+            return  # nobody listens
+        leads = group.leader_id == member_id
+        member.generation_id, member.beats_from = group.generation_id, self.clock.now
+        member.snapshot = self.leaders_view(member) if skip_assignment else None
+        if self.trace is not None:
+            role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
+            told = f"generation {group.generation_id}; {group.protocol_name}; {role}"
+            skipped = "; skip assignment" if skip_assignment else ""
+            self.say(COORDINATOR, "JoinGroup response", member_id, told + skipped)
+        if not leads or skip_assignment:
+            self.say(member_id, "SyncGroup", COORDINATOR)
+            if group.state is State.COMPLETING_REBALANCE:
+                self.coordinator.sync(member_id)
+
+    def lead(self, member_id: str) -> None:
+        """See `coordinator.Clients`. A leader that is gone by now decides nothing."""
+        member = self.by_id[member_id]
+        if member.member_id == member_id and member.state == JOINING:
+            self.later(member.busy_until, self._leads, member, member.epoch)
+
+    def _leads(self, member: Member, epoch: int) -> None:
+        if epoch == member.epoch and self.coordinator.group.state is State.COMPLETING_REBALANCE:
+            self.leading = member
+
+    def decided(self, leader: Member, ask: Ask, answer: Answer) -> None:
+        """The leader sends the assignment."""
+        assignment = {each.member_id: given for each, given in zip(ask.members, answer.assigned, strict=True)}
+        if self.trace is not None:
+            total = sum(map(len, answer.assigned))
+            self.say(
+                leader.member_id, "assign", None, f"{ask.assignor}: {total} partitions to {len(ask.members)} members"
+            )
+            self.say(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
+        self.coordinator.sync(str(leader.member_id))
+        self.coordinator.sync_of_leader(assignment)
+
+    def synced(self, member_id: str, assigned: list[int]) -> None:
+        """See `coordinator.Clients`."""
+        member = self.by_id[member_id]
+        if member.member_id != member_id or member.state != JOINING:
+            return
+        if self.trace is not None:
+            told = partitions_text(assigned, self.topics.names)
+            self.say(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
+        member.state = REVOKING
+        self.later(member.busy_until, self._gets, member, member.epoch, assigned)
+
+    def refused(self, member_id: str, error: str) -> None:
+        """See `coordinator.Clients`."""
+        member, now = self.by_id[member_id], self.clock.now
+        self.say(COORDINATOR, "JoinGroup response", member_id, error)
+        member.epoch += 1
+        if error == INCONSISTENT:  # the consumer's poll throws
+            self.ledger.pause(member.owned, member, DOWN, now)
+            member.state, member.snapshot, member.silent_since = OFF, None, now
+            self.coordinator.watch(member_id)
+        else:
+            self._lose(member)
+            self._named(member, None)
+            self._join_anew(member, "came back")
+
+    # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
+
+    def _gets(self, member: Member, epoch: int, assigned: list[int]) -> None:
+        """A cooperative member first gives up what it is not assigned any more."""
+        if epoch != member.epoch:
+            return
+        given_up: Sequence[int] = ()
+        if member.cooperative and assigned != member.owned:
+            given_up = sorted(set(member.owned).difference(assigned))
+        self.later(self.give_up(member, given_up), self._assigned, member, epoch, assigned, given_up)
+
+    def _assigned(self, member: Member, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
+        if epoch != member.epoch:
+            return
+        member.state = STABLE
+        coordinator, now = self.coordinator, self.clock.now
+        group, current = coordinator.group, coordinator.round
+        if member.member_id not in group.members:  # it was struck off in the meantime
+            self.will_hear(member)
+            return
+        current.revoked += self.has_given_up(member, given_up)
+        if assigned != member.owned:
+            had = set(member.owned)
+            added = [each for each in assigned if each not in had]
+            current.assigned += len(added)
+            current.moved += self.ledger.give(added, member, now)
+            member.owned = assigned
+            self.tell(member, "assigned", added)
+        used = group.protocol_name
+        if used == "sticky":
+            member.remembered = assigned
+        member.remembered_generation[str(used)] = member.generation_id
+        current.end_ms = max(current.end_ms, now)
+        if given_up:
+            self.clock.at(now, self._rejoins, member, epoch, "it gave up partitions")
+        elif member.snapshot is not None and member.snapshot != member.metadata:
+            self.clock.at(now, self._rejoins, member, epoch, OTHER_PARTITIONS)
+        elif _out_of_date(group, member):
+            self.will_hear(member)
+
+    def _rejoins(self, member: Member, epoch: int, why: str) -> None:
+        if epoch == member.epoch:
+            self.rejoin(member, why)
+
+    # --- topics -----------------------------------------------------------------------------------------------
+
+    def wants(self, topics: Iterable[int]) -> None:
+        """From now on it matters whether these topics are consumed."""
+        for topic in topics:
+            if topic not in self.wanted:
+                self.wanted.add(topic)
+                self.appear(topic, 0, self.truth.get(topic, 0))
+
+    def appear(self, topic: int, first: int, end: int) -> None:
+        """Partitions that there are from now on."""
+        if topic in self.wanted:
+            self.ledger.create((code(topic, number) for number in range(first, end)), self.clock.now)
+
+    def disappear(self, topic: int, end: int) -> None:
+        """All partitions of a topic are gone."""
+        if topic in self.wanted:
+            self.ledger.delete((code(topic, number) for number in range(end)), self.clock.now)
+
+    def asked_for(self) -> frozenset[int]:
+        """The topics of all members."""
+        return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
+
+    def leaders_view(self, member: Member) -> dict[int, int]:
+        """A leader looks at the topics of all members; new ones it asks the brokers for (`onLeaderElected`)."""
+        for topic in self.asked_for():
+            if topic not in member.metadata and topic in self.truth:
+                member.metadata[topic] = self.truth[topic]
+        return dict(member.metadata)
+
+    def looks_at_topics(self, member: Member) -> None:
+        """A member renews its metadata; a leader that sees other partitions than it assigned wants to rebalance."""
+        watched = member.topics if member.snapshot is None else member.topics | self.asked_for()
+        member.metadata = {topic: self.truth[topic] for topic in watched if topic in self.truth}
+        if member.snapshot is not None and member.snapshot != member.metadata and member.state == STABLE:
+            self.say(member.member_id, "metadata", None, "partitions have changed since the assignment")
+            self.rejoin(member, OTHER_PARTITIONS)
+
+    # --- giving up --------------------------------------------------------------------------------------------
+
+    def give_up(self, member: Member, codes: Sequence[int]) -> int:
+        """Stop consuming partitions, one after the other; returns when the member is through with it."""
+        now = self.clock.now
+        if not codes:
+            return now
+        self.ledger.pause(codes, member, BEING_REVOKED, now)
+        if not self.revoke_ms:
+            return now + len(codes) * self.timing.revoke_ms
+        return now + sum(self.revoke_ms.get(each, self.timing.revoke_ms) for each in codes)
+
+    def has_given_up(self, member: Member, codes: Sequence[int]) -> int:
+        """The partitions are nobody's now; returns how many were still the member's."""
+        if not codes:
+            return 0
+        revoked = self.ledger.pause(codes, member, UNOWNED, self.clock.now)
+        gone = set(codes)
+        member.owned = [each for each in member.owned if each not in gone]
+        self.tell(member, "revoked", codes)
+        return revoked
+
+    def removed(self, member_id: str) -> int:
+        """See `coordinator.Clients`."""
+        member = self.by_id[member_id]
+        if member.member_id != member_id:
+            return 0
+        if member.state in (STABLE, JOINING):
+            self.will_hear(member)
+        return self.ledger.pause(member.owned, member, UNOWNED, self.clock.now)
+
+    def last_heard(self, member_id: str) -> int | None:
+        """See `coordinator.Clients`."""
+        member = self.by_id[member_id]
+        return member.silent_since if member.member_id == member_id else self.clock.now
+
+    def _lose(self, member: Member) -> None:
+        """The member has learned that its partitions are no longer its own (`onPartitionsLost`)."""
+        if member.owned:
+            self.coordinator.round.lost += self.ledger.pause(member.owned, member, UNOWNED, self.clock.now)
+            self.tell(member, "lost", member.owned)
+            member.owned = []
+
+    def later(self, at: int, what: Callable[..., None], *args: object) -> None:
+        """Do it then; if that is now, at once."""
+        if at > self.clock.now:
+            self.clock.at(at, what, *args)
+        else:
+            what(*args)
+
+
+def _out_of_date(group: ClassicGroup, member: Member) -> bool:
+    """Whether the group has gone on while the member was busy with its assignment."""
+    return group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id

@@ -1,0 +1,167 @@
+"""Range and round robin for many asks at once: every topic is laid against the line of its subscribers.
+
+A line is the members of a class of subscribers in the order in which both assignors serve them: static members first,
+by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`). An assignor is then arithmetic:
+the place in its topic's line of whoever gets a partition.
+
+    range        p partitions over n members give each p // n, the first p % n one more, in consecutive ranges
+    roundrobin   (start + partition) % n, where the pointer goes on from topic to topic (`kernels.ring`)
+
+For range, racks may decide otherwise (KIP-881); the rules are in `assignors.rack_range`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.protocol.leader_asks import (
+    CODE_BITS,
+    Answer,
+    Ask,
+    Joined,
+    java_order,
+    layout,
+    racks_matter,
+)
+from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
+from spark_assign.kernels.rack_range import lay_with_racks
+from spark_assign.kernels.ring import first_in_line
+from spark_assign.kernels.segments import counted, stretches
+from spark_assign.kernels.sticky import EVERYONE
+
+Ints = NDArray[np.int64]
+
+
+def assign_range(asks: Sequence[Ask]) -> list[Answer]:
+    """Kafka's `RangeAssignor`."""
+    return _deal(asks, _by_range)
+
+
+def assign_roundrobin(asks: Sequence[Ask]) -> list[Answer]:
+    """Kafka's `RoundRobinAssignor`."""
+    return _deal(asks, _in_turn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of all asks, then those of all classes.
+
+    Attributes:
+        members: of all lines, one line after the other.
+        places: of each line the places of its members in the line of their ask.
+        begin, size: of each line in `members`.
+        of_topic: of each topic the number of its line.
+    """
+
+    members: Ints
+    places: list[Sequence[int]]
+    begin: Ints
+    size: Ints
+    of_topic: Ints
+
+
+def _deal(asks: Sequence[Ask], place_of: Callable[[Table, _Lines, Ints, Ints], Ints]) -> list[Answer]:
+    """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
+    table = read_asks(asks)
+    lines = _lines(table)
+    row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), counted(table.partitions)
+    place = place_of(table, lines, row, partition)
+    member = lines.members[lines.begin[lines.of_topic[row]] + place]
+    return answer(table, member, table.topic[row] << CODE_BITS | partition, {})
+
+
+def _lines(table: Table) -> _Lines:
+    members: list[int] = []
+    places: list[Sequence[int]] = []
+    for ask, begin in zip(table.asks, table.begin, strict=False):
+        members += [begin + at for at in serving_order(ask.members)]
+        places.append(range(len(ask.members)))
+    ask_of = np.searchsorted(table.begin, [some[0] for some in table.classes], "right") - 1
+    for ask_number, some in zip(ask_of.tolist(), table.classes, strict=True):
+        begin, end = table.begin[ask_number : ask_number + 2]
+        wanted = set(some)
+        places.append([at for at, member in enumerate(members[begin:end]) if member in wanted])
+        members += [members[begin + at] for at in places[-1]]
+    size = np.array([len(each) for each in places], np.int64)
+    return _Lines(
+        members=np.array(members, np.int64),
+        places=places,
+        begin=np.cumsum(size) - size,
+        size=size,
+        of_topic=np.where(table.topic_class == EVERYONE, table.topic_ask, len(table.asks) + table.topic_class),
+    )
+
+
+def serving_order(members: Sequence[Joined]) -> list[int]:
+    """Indexes of the members in the order in which range and roundrobin serve them."""
+    static = [at for at, each in enumerate(members) if each.group_instance_id is not None]
+    if not static:
+        return java_order([each.member_id for each in members])
+    dynamic = [at for at, each in enumerate(members) if each.group_instance_id is None]
+    by_instance = java_order([members[at].group_instance_id or "" for at in static])
+    by_id = java_order([members[at].member_id for at in dynamic])
+    return [static[at] for at in by_instance] + [dynamic[at] for at in by_id]
+
+
+# --- round robin --------------------------------------------------------------------------------------------
+
+
+def _in_turn(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
+    start = np.empty(len(table.topic), np.int64)
+    line, counts = lines.of_topic.tolist(), table.partitions.tolist()
+    for begin, end in stretches(table.topic_ask):
+        start[begin:end] = first_in_line((lines.places[line[at]], counts[at]) for at in range(begin, end))
+    return (start[row] + partition) % lines.size[lines.of_topic[row]]
+
+
+# --- range --------------------------------------------------------------------------------------------------
+
+
+def _by_range(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
+    quota, longer = np.divmod(table.partitions, lines.size[lines.of_topic])
+    in_longer = longer * (quota + 1)
+    quota_of, behind = quota[row], partition - in_longer[row]
+    place: Ints = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
+    ends = np.cumsum(table.partitions)
+    for begin, end in stretches(table.topic_ask):
+        ask = table.asks[int(table.topic_ask[begin])]
+        if ask.topics.racks and any(each.rack_id for each in ask.members):
+            for topic, owner in _by_rack(table, lines, begin, end).items():
+                place[ends[topic] - len(owner) : ends[topic]] = owner
+    return place
+
+
+def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, Ints]:
+    """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
+    ask = table.asks[int(table.topic_ask[begin])]
+    sets: dict[tuple[int, int], list[int]] = {}
+    racks_of_line: dict[int, list[str]] = {}
+    needs: set[int] = set()
+    for row in range(begin, end):
+        line = int(lines.of_topic[row])
+        sets.setdefault((line, int(table.partitions[row])), []).append(row)
+        if line not in racks_of_line:
+            members = lines.members[lines.begin[line] : lines.begin[line] + lines.size[line]].tolist()
+            racks_of_line[line] = [table.members[member].rack_id or "" for member in members]
+        if racks_matter(layout(ask, int(table.topic[row])), set(racks_of_line[line]) - {""}):
+            needs.add(row)
+    found: dict[int, Ints] = {}
+    for (line, _), rows in sets.items():
+        racks = racks_of_line[line]
+        if needs and any(racks) and (len(rows) > 1 or rows[0] in needs):
+            found |= dict.fromkeys(rows, _laid(ask, racks, table.topic[rows].tolist()))
+    return found
+
+
+def _laid(ask: Ask, racks: Sequence[str], topics: Sequence[int]) -> Ints:
+    """One set of co-partitioned topics, or a topic by itself, laid out for members in these racks ("": none)."""
+    names = sorted(set(racks) - {""})
+    number = {"": -1} | {name: at for at, name in enumerate(names)}
+    near = np.ones((len(names), ask.partitions[topics[0]]), bool)
+    for topic in topics:
+        near &= np.array([[name in replicas for replicas in layout(ask, topic)] for name in names], bool)
+    return lay_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)

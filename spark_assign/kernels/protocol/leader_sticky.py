@@ -1,0 +1,148 @@
+"""Sticky and cooperative-sticky for many asks at once: asks as a batch of `kernels.sticky`, and back.
+
+What the two differ in is said in `assignors.sticky`: whose generation a claim is of, and what is withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.java_hash import table_order
+from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout, racks_matter
+from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
+from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.segments import first_of_each
+from spark_assign.kernels.sticky import Batch, plan_batch
+from spark_assign.kernels.sticky_claims import Runs
+from spark_assign.kernels.sticky_groups import Groups
+
+Ints = NDArray[np.int64]
+
+_MASK = (1 << CODE_BITS) - 1
+
+
+def assign_sticky(asks: Sequence[Ask]) -> list[Answer]:
+    """Kafka's `StickyAssignor`."""
+    return _assign(asks, cooperative=False)
+
+
+def assign_cooperative_sticky(asks: Sequence[Ask]) -> list[Answer]:
+    """Kafka's `CooperativeStickyAssignor`."""
+    return _assign(asks, cooperative=True)
+
+
+def _assign(asks: Sequence[Ask], *, cooperative: bool) -> list[Answer]:
+    table = read_asks(asks)
+    by_id = _by_id(table)
+    decided = plan_batch(_batch(table, by_id, cooperative))
+    rows = decided.runs.where(~decided.withheld).rows()
+    codes = table.topic[rows.topic] << CODE_BITS | rows.first
+    return answer(table, by_id[rows.member], codes, decided.refused)
+
+
+def _by_id(table: Table) -> Ints:
+    """The members of the table sorted by ask and id, as the kernels number them."""
+    spans = zip(table.begin, table.begin[1:], strict=False)
+    ids = [each.member_id for each in table.members]
+    return np.array([begin + at for begin, end in spans for at in java_order(ids[begin:end])], np.int64)
+
+
+def _batch(table: Table, by_id: Ints, cooperative: bool) -> Batch:
+    """The asks as the kernels read them."""
+    size = len(table.members)
+    number = np.empty(size, np.int64)
+    number[by_id] = np.arange(size)
+    member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
+    # Members are put into the leader's `HashMap` as the coordinator lists them.
+    hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
+    walk = np.empty(size, np.int64)
+    walk[number[table_order(hashes, member_ask)]] = np.arange(size)
+    generation, claimed_in = _generations(table, cooperative)
+    rack, rack_sets, rack_set = _racks(table)
+    return Batch(
+        groups=Groups(
+            member_group=member_ask,  # sorted by ask either way
+            walk=walk,
+            topic_group=table.topic_ask,
+            partitions=table.partitions,
+            cooperative=cooperative,
+        ),
+        claimed_in=claimed_in[by_id],
+        generation=generation[by_id],
+        claims=_claims(table, number, member_ask),
+        topic_class=table.topic_class,
+        topic_hash=_topic_hashes(table),
+        other_classes=table.without_metadata,
+        classes={each: np.sort(number[members]) for each, members in enumerate(table.classes)},
+        rack=rack[by_id],
+        rack_sets=rack_sets,
+        rack_set=rack_set,
+    )
+
+
+def _generations(table: Table, cooperative: bool) -> tuple[Ints, Ints]:
+    """Of each member its subscription's generation, and the one that its claims are of."""
+    size = len(table.members)
+    generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
+    told = [each.user_data_generation_id for each in table.members]
+    in_user_data = np.fromiter((-1 if each is None else each for each in told), np.int64, size)
+    silent = np.fromiter((each is None for each in told), bool, size)
+    generation, in_user_data = np.maximum(generation, -1), np.maximum(in_user_data, -1)
+    in_subscription = (generation >= 0) if cooperative else np.zeros(size, bool)
+    return generation, np.where(in_subscription | silent, generation, in_user_data)
+
+
+def _topic_hashes(table: Table) -> Ints:
+    begins = np.cumsum([0, *(len(ask.topics.names) for ask in table.asks)])
+    every = np.concatenate([ask.topics.hashes for ask in table.asks])
+    return np.asarray(every[begins[table.topic_ask] + table.topic], np.int64)
+
+
+def _claims(table: Table, number: Ints, member_ask: Ints) -> Runs:
+    """What members own of topics that somebody in their ask subscribes to and that have metadata.
+
+    As in Kafka, neither the member's own subscription nor the partition count is looked at.
+    """
+    lengths = np.fromiter((len(each.owned) for each in table.members), np.int64, len(table.members))
+    owned = chain.from_iterable(each.owned for each in table.members)
+    codes = np.fromiter(owned, np.int64, int(lengths.sum()))
+    owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
+    new = first_of_each(owner) | first_of_each(topic)
+    key, first, step, count = compress_sorted(np.cumsum(new, dtype=np.int64), codes & _MASK)
+    row = np.flatnonzero(new)[key - 1]
+    wanted = member_ask[owner[row]] << CODE_BITS | topic[row]
+    known = np.append(table.topic_ask << CODE_BITS | table.topic, np.iinfo(np.int64).max)
+    at = np.searchsorted(known, wanted)
+    runs = Runs(number[owner[row]], at, first, step, count)
+    there = known[at] == wanted
+    return runs if there.all() else runs.where(there)
+
+
+def _racks(table: Table) -> tuple[Ints, list[frozenset[int]], dict[int, Ints]]:
+    """Of each member its rack, the sets of racks, and of each topic the set of each partition, where racks matter.
+
+    Racks are numbered anew in each ask, so that asks with as many racks share their sets.
+    """
+    rack = np.full(len(table.members), -1, np.int64)
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    of_topic: dict[int, Ints] = {}
+    ends = np.searchsorted(table.topic_ask, np.arange(len(table.asks)), "right").tolist()
+    for ask, begin, topic_end, topic_begin in zip(table.asks, table.begin, ends, [0, *ends], strict=False):
+        if not ask.topics.racks:
+            continue
+        of_member = [each.rack_id or "" for each in ask.members]
+        layouts = [layout(ask, topic) for topic in table.topic[topic_begin:topic_end].tolist()]
+        used = set(chain.from_iterable(layouts))
+        if not racks_matter(used, set(of_member) - {""}):
+            continue
+        names = sorted(frozenset(of_member).union(*used) - {""})
+        number = {"": -1} | {name: at for at, name in enumerate(names)}
+        rack[begin : begin + len(of_member)] = [number[name] for name in of_member]
+        number_of = {each: sets.setdefault(frozenset(number[name] for name in each), len(sets)) for each in used}
+        for at, racks in enumerate(layouts, topic_begin):
+            of_topic[at] = np.array([number_of[each] for each in racks], np.int64)
+    return rack, list(sets), of_topic

@@ -1,0 +1,82 @@
+"""Random sequences of steps, fresh at every run, by Kafka's own `ClassicGroup` and by ours: no difference."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.protocol.steps import play_all
+from spark_assign.protocol.replay import RECORDED_GROUP_ID
+from tests.golden import classic_group_rows
+from tests.golden.classic_group_rows import Row
+from tests.kafka import random_groups, random_steps
+
+pytestmark = pytest.mark.kafka
+
+PROGRAM = Path(__file__).parent / "java" / "ClassicGroupSteps.java"
+
+
+def answered(rows: list[Row], class_path: str) -> list[Row]:
+    """The rows with `expect` filled in by Kafka's class.
+
+    Raises RuntimeError with Java's own words if the program fails or does not answer every row.
+    """
+    with tempfile.TemporaryFile() as standard_input:
+        standard_input.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
+        standard_input.seek(0)
+        # Without the flag Java leaves out the messages of exceptions that it throws often.
+        command = ["java", "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(PROGRAM)]
+        done = subprocess.run(command, stdin=standard_input, capture_output=True, check=False)
+    answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    if done.returncode != 0 or len(answers) != len(rows):
+        said = done.stderr.decode(errors="replace")[-2000:]
+        raise RuntimeError(f"{PROGRAM.name} answered {len(answers)} of {len(rows)} steps:\n{said}")
+    return [{**row, "expect": answer} for row, answer in zip(rows, answers, strict=True)]
+
+
+def ours(rows: list[Row]) -> list[str]:
+    """What our group makes of the same steps, as JSON."""
+    steps = (("c", row["sequence"], row["step"], json.dumps(row["op"])) for row in rows)
+    return [_settled(json.loads(result)) for *_, result in play_all(steps, RECORDED_GROUP_ID)]
+
+
+def _settled(result: dict[str, Any]) -> str:
+    """With the states of an error sorted: Java lists them in an order that differs from run to run."""
+    if isinstance(error := result.get("error"), dict):
+        error["message"] = re.sub(r"(?<=one of \[)[^]]+", lambda found: _sorted(found[0]), error["message"])
+    return json.dumps(result)
+
+
+def _sorted(states: str) -> str:
+    return ", ".join(sorted(states.split(", ")))
+
+
+def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
+    """The program that is asked below gives for the recorded steps what was recorded."""
+    rows = [row for row in classic_group_rows.recorded() if row["sequence"] < "fuzz-0020"]
+    now = answered([{**row, "expect": None} for row in rows], kafka_jars)
+    assert classic_group_rows.differences(rows, [json.dumps(row["expect"]) for row in now]) == []
+
+
+def test_random_sequences(kafka_jars: str) -> None:
+    """Every step's answer or error, and the whole state after it."""
+    seed = random_groups.seed()
+    rows: list[Row] = [
+        {"sequence": name, "step": number, "op": op}
+        for name, ops in random_steps.sequences(seed, 120)
+        for number, op in enumerate(ops)
+    ]
+    expected = [{**row, "expect": json.loads(_settled(row["expect"]))} for row in answered(rows, kafka_jars)]
+    differences = classic_group_rows.differences(expected, ours(rows))
+    largest = max(len(row["expect"]["members"]) for row in expected)
+    errors = sum("error" in row["expect"] for row in expected)
+    print(f"{len(rows)} steps, {errors} of them errors of Kafka's, groups of up to {largest} members")
+    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
+    assert not differences, f"{len(differences)} steps differ, {repeat}:\n" + "\n".join(differences[:5])
+    assert largest > 96, repeat

@@ -1,0 +1,169 @@
+"""The group protocol through Spark: tables, faulty groups, order of rows, protocols side by side, upgrades."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet
+from spark_assign.errors import FleetError
+from spark_assign.protocol import Settings, compare_protocols, schemas, simulate, upgrade_plan
+from spark_assign.schemas import INPUT_TABLES
+from tests.frames import dataframe
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+Tables = dict[str, list[tuple[Any, ...]]]
+
+JOIN = {"event": "member-starts", "member_id": "c3", "at_ms": 10_000}
+GROUPS = ("textbook", "other", "at-rest", "twice", "mixed", "strange", "nobody")
+
+
+def tables() -> Tables:
+    """Groups in which c1 owns t-0 and t-1, and c2 t-2, each with something of its own."""
+    names = [("k", group, member) for group in GROUPS[:-1] for member in ("c1", "c2")]
+    owned = [("k", group, *each) for group in GROUPS[:-1] for each in (("c1", "t", 0), ("c1", "t", 1), ("c2", "t", 2))]
+    return {
+        "topics": [("k", "t", 3), ("k", "u", 1)],
+        "members": [(*each, None, None, None, None, 1, None, None) for each in names],
+        "subscriptions": [(*each, "t") for each in names],
+        "owned": [*owned, ("k", "twice", "c2", "t", 0)],
+        "groups": [("k", "strange", "my-own", None, None), ("k", "other", "range", None, None)],
+    }
+
+
+def fleet_of(spark: SparkSession, rows: Tables) -> Fleet:
+    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in rows.items()})
+
+
+def events_of(spark: SparkSession, events: list[Row]) -> DataFrame:
+    lines = [tuple({"cluster": "k", **each}.get(name) for name in schemas.EVENTS.names) for each in events]
+    return dataframe(spark, schemas.EVENTS, lines)
+
+
+EVENTS: list[Row] = [
+    *({"group_id": group} | JOIN for group in ("textbook", "other", "mixed", "twice", "strange")),
+    {"group_id": "nobody", "event": "member-leaves", "member_id": "x", "at_ms": 1},
+    {"event": "topic-created", "topic": "v", "partitions": 2, "at_ms": 20_000},
+]
+
+
+def settings_of(spark: SparkSession) -> Settings:
+    """`mixed` has members that vote; t-2 is slow to restore everywhere, and `textbook` slow to hear."""
+    votes = [("k", "mixed", "c1", ["roundrobin", "range"], None), ("k", "mixed", "c2", ["range", "roundrobin"], "i2")]
+    slow = ("k", "textbook", None, 5_000, *[None] * 7)
+    return Settings(
+        poll_interval_ms=0,
+        restore_ms=1_000,
+        members=dataframe(spark, schemas.SETTINGS_OF_MEMBERS, votes),
+        groups=dataframe(spark, schemas.SETTINGS_OF_GROUPS, [slow]),
+        partitions=dataframe(spark, schemas.SETTINGS_OF_PARTITIONS, [("k", "t", 2, None, 9_000)]),
+    )
+
+
+def listed(table: DataFrame, *order: str) -> list[Row]:
+    return sorted((row.asDict() for row in table.collect()), key=lambda row: [str(row[name]) for name in order])
+
+
+def test_many_groups_in_one_call(spark: SparkSession) -> None:
+    """Each group on its own; those that cannot be played are rejected, and sink nobody."""
+    played = simulate(fleet_of(spark, tables()), events_of(spark, EVENTS), "configured", settings_of(spark))
+    rejected = {row["group_id"]: (row["code"], row["detail"]) for row in played.rejected.collect()}
+    assert {group: code for group, (code, _) in rejected.items()} == {
+        "twice": "owned-twice",
+        "strange": "unknown-assignor",
+        "nobody": "bad-event",
+    }
+    assert "t-0 belongs to c1 and to c2" in rejected["twice"][1]
+    rounds = {(row["group_id"], row["generation_id"]): row for row in played.rounds.collect()}
+    assert {key: row["assignor"] for key, row in rounds.items() if key[0] != "mixed"} == {
+        ("textbook", 2): "range",
+        ("other", 2): "range",
+    }
+    assert rounds["textbook", 2]["joined_ms"] == 15_000  # heartbeats every five seconds
+    assert rounds["other", 2]["joined_ms"] == 12_000
+    assert rounds["mixed", 2]["assignor"] in ("range", "roundrobin")
+    costs = {row["group_id"]: row for row in played.availability.collect()}
+    assert set(costs) == set(GROUPS) - set(rejected)
+    assert costs["at-rest"]["rebalances"] == 0
+    assert costs["at-rest"]["partition_ms_not_consumed"] == 0
+    assert costs["other"]["longest_pause_ms"] == 9_000  # t-2 goes to c3, and is slow to restore
+    assert (costs["other"]["longest_pause_topic"], costs["other"]["longest_pause_partition"]) == ("t", 2)
+    for name, schema in schemas.SIMULATION_TABLES.items():
+        assert getattr(played, name).schema.names == schema.names, name
+    played.release()
+
+
+@pytest.mark.once
+def test_order_and_number_of_tasks_do_not_matter(spark: SparkSession) -> None:
+    """The same groups and events in another order, in other Spark partitions: the same trace."""
+    traces = []
+    for seed in (1, 2):
+        rows = tables()
+        events = list(EVENTS)
+        for lines in (*rows.values(), events):
+            random.Random(seed).shuffle(lines)
+        played = simulate(fleet_of(spark, rows), events_of(spark, events).repartition(seed), "cooperative")
+        traces.append(listed(played.trace.repartition(seed), "group_id", "seq"))
+        played.release()
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 100
+
+
+def test_protocols_side_by_side(spark: SparkSession) -> None:
+    """A row per group: the same rolling restart three times."""
+    rows = tables()
+    kept = ("textbook", "at-rest")
+    for name in ("members", "subscriptions", "owned"):
+        rows[name] = [line for line in rows[name] if line[1] in kept]
+    restart = {"group_id": "textbook", "event": "rolling-restart", "at_ms": 10_000}
+    compared = compare_protocols(
+        fleet_of(spark, rows), events_of(spark, [restart]), Settings(poll_interval_ms=0, restore_ms=1_000)
+    )
+    costs = {row["group_id"]: row.asDict() for row in compared.collect()}
+    assert costs["at-rest"]["cooperative_ratio"] is None
+    mine = costs["textbook"]
+    assert (mine["eager_rebalances"], mine["static_rebalances"]) == (4, 0)
+    assert mine["static_partition_ms_not_consumed"] == 3 * 5_000  # each partition while its owner is away
+    assert mine["static_ratio"] == mine["static_partition_ms_not_consumed"] / mine["eager_partition_ms_not_consumed"]
+
+
+def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
+    """KIP-429: first beside the old assignor, then alone; at once it is refused, with the reason."""
+    fleet = fleet_of(spark, tables())
+    steps = listed(upgrade_plan(fleet, "k", "other"), "step")
+    assert [(each["bounce"], each["member_id"], each["strategies"]) for each in steps] == [
+        (1, "c1", ["cooperative-sticky", "range"]),
+        (1, "c2", ["cooperative-sticky", "range"]),
+        (2, "c1", ["cooperative-sticky"]),
+        (2, "c2", ["cooperative-sticky"]),
+    ]
+    assert [each["eager_members"] for each in steps] == [2, 2, 1, 0]
+    assert [each["assignor"] for each in steps] == ["range", "cooperative-sticky", *["cooperative-sticky"] * 2]
+    assert not any(each["refused"] for each in steps)
+    at_once = [("c1", ["cooperative-sticky"]), ("c2", ["cooperative-sticky"])]
+    refused = [each["refused"] for each in listed(upgrade_plan(fleet, "k", "other", at_once), "step")]
+    assert refused[0].startswith("INCONSISTENT_GROUP_PROTOCOL: c1 would support only cooperative-sticky")
+    assert refused[1].startswith("not reached")
+    with pytest.raises(FleetError, match="there is no group 'none'"):
+        upgrade_plan(fleet, "k", "none")
+    with pytest.raises(ValueError, match="no member 'c9'"):
+        upgrade_plan(fleet, "k", "other", [("c9", ["range"])])
+
+
+def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:
+    fleet = fleet_of(spark, tables())
+    with pytest.raises(ValueError, match="no protocol is called 'lazy'"):
+        simulate(fleet, events_of(spark, []), "lazy")
+    with pytest.raises(ValueError, match="heartbeat_interval_ms is 50000"):
+        Settings(heartbeat_interval_ms=50_000)
+    with pytest.raises(FleetError, match="at_ms: the column is missing"):
+        simulate(fleet, events_of(spark, []).drop("at_ms"))
+    nowhere = events_of(spark, [{"group_id": "g", **JOIN}]).withColumn("cluster", F.lit(None).cast("string"))
+    with pytest.raises(FleetError, match="rows have no cluster"):
+        simulate(fleet, nowhere)

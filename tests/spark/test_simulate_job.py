@@ -1,0 +1,118 @@
+"""The simulate job on a story and on a folder, in the session of the tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import simulate
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two groups of two consumers as json lines, one of them listed twice, and what happens to them."""
+    place = tmp_path_factory.mktemp("simulated-fleet")
+    groups = [{"cluster": "c", "group_id": name} for name in ("good", "twice")]
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": member, "generation_id": 1} for key in groups for member in ("m1", "m2")],
+        "subscriptions": [key | {"member_id": member, "topic": "t"} for key in groups for member in ("m1", "m2")],
+        "owned": [
+            key | {"member_id": f"m{1 + partition // 2}", "topic": "t", "partition": partition}
+            for key in groups
+            for partition in range(4)
+        ],
+        "events": [{"cluster": "c", "at_ms": 5_000, "event": "rolling-restart", "down_ms": 4_000, "pause_ms": 20_000}],
+    }
+    tables["members"].append(groups[1] | {"member_id": "m1"})
+    for name, rows in tables.items():
+        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+def stored(place: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of a written table."""
+    return [json.loads(line) for file in place.glob(f"{table}/run_id=first/attempt=*/*.json") for line in file.open()]
+
+
+def test_the_textbook_case(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per protocol; eager stops all three partitions, cooperative the one that moves."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    assert simulate.main(["--scenario", "textbook-join", "--output", str(tmp_path), "--picture", "png"]) == 0
+    printed = capsys.readouterr().out
+    assert "Scenario textbook-join: a consumer joins two that own t-0, t-1 | t-2" in printed
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "textbook-join.timeline.png",
+        *(f"textbook-join.{name}.{end}" for name in ("eager", "cooperative") for end in ("mmd", "png")),
+    }
+    eager, cooperative = ((tmp_path / f"textbook-join.{name}.mmd").read_text() for name in ("eager", "cooperative"))
+    assert "revoked: t-0 t-1\n" in eager
+    assert "revoked: t-2\n" in eager
+    assert "revoked: t-1\n" in cooperative
+    assert cooperative.count("revoked: t-") == 1
+
+
+def test_a_folder_is_simulated(
+    spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A summary, the tables, and exit code 1 for the faulty group if asked for."""
+    arguments = ["--protocol", "cooperative", "--restore-ms", "1000", "--fail-on", "rejected"]
+    arguments += ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json"]
+    assert simulate.main(["--fleet", str(folder), *arguments]) == 1
+    printed = capsys.readouterr().out
+    assert f"Written to {tmp_path} as run_id=first" in printed
+    assert "c/twice: " in printed
+    (row,) = stored(tmp_path, "availability")
+    assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
+    assert row["rebalances"] == len(stored(tmp_path, "rounds")) > 2
+    assert {table.name for table in tmp_path.iterdir()} == {"availability", "rounds", "rejected", "manifest"}
+
+
+def test_protocols_are_compared(
+    spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Members that are back in time cost a static group no rebalance."""
+    arguments = ["--compare", "--output", str(tmp_path), "--run-id", "first", "--output-format", "json"]
+    assert simulate.main(["--fleet", str(folder), *arguments]) == 0
+    assert "groups compared; partition-seconds not consumed: eager" in capsys.readouterr().out
+    (row,) = stored(tmp_path, "comparison")
+    assert row["eager_rebalances"] > 2
+    assert row["static_rebalances"] == 0
+
+
+def test_the_steps_of_an_upgrade(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per step of both rolling bounces."""
+    assert simulate.main(["--fleet", str(folder), "--upgrade", "c/good"]) == 0
+    printed = capsys.readouterr().out
+    assert "m1" in printed
+    assert "cooperative-sticky" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of the arguments --scenario --fleet is required"),
+        (["--scenario", "picnic"], "invalid choice: 'picnic'"),
+        (["--scenario", "crash", "--compare"], "--events, --compare and --upgrade go with --fleet"),
+        (["--fleet", ".", *["--protocol", "eager"] * 2], "simulated with one --protocol"),
+        (["--fleet", ".", "--upgrade", "good"], "--upgrade good: expected CLUSTER/GROUP"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before a session is started."""
+    with pytest.raises(SystemExit) as ended:
+        simulate.main(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_fleet_without_events(spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Said with the table's name."""
+    assert simulate.main(["--fleet", str(folder), "--events", "/nothing"]) == 2
+    assert "/nothing" in caplog.text

@@ -1,0 +1,82 @@
+"""Small groups to play in tests, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_assign.kernels.protocol.events import Event, in_order
+from spark_assign.kernels.protocol.leader import assign
+from spark_assign.kernels.protocol.leader_asks import Topics, code
+from spark_assign.kernels.protocol.member import Member
+from spark_assign.kernels.protocol.play import Play, Stage
+from spark_assign.kernels.protocol.settings import Timing
+
+EAGER, COOPERATIVE, STICKY = ("range",), ("cooperative-sticky",), ("sticky",)
+
+
+def stage(
+    owned: dict[str, list[int]],
+    strategies: tuple[str, ...],
+    *,
+    static: bool = False,
+    partitions: int | None = None,
+    timing: Timing | None = None,
+) -> Stage:
+    """A group whose members own partitions of the topic `t`, in generation 1."""
+    members = [
+        Member(name, name if static else None, None, frozenset([0]), strategies, name, owned=[code(0, p) for p in mine])
+        for name, mine in owned.items()
+    ]
+    count = partitions if partitions is not None else sum(map(len, owned.values()))
+    times = timing or Timing(revoke_ms=500, restore_ms=2_000)
+    return Stage(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, all_static=static)
+
+
+def play(beginning: Stage, *events: Event, until: int | None = None) -> Play:
+    """Play it to the end."""
+    played = Play(beginning, in_order(events), traced=True, owners=True)
+    going = played.run(until)
+    try:
+        ask = next(going)
+        while True:
+            ask = going.send(assign([ask])[0])
+    except StopIteration:
+        return played
+
+
+def messages(played: Play) -> list[str]:
+    """The trace, a line a message, without what has no meaning but for people."""
+    return [f"{each.at_ms} {each.actor}: {each.message} {each.detail}".rstrip() for each in played.group.trace or ()]
+
+
+def said(played: Play, message: str) -> list[tuple[int, str, str]]:
+    """When, who and what, of one kind of message."""
+    return [(each.at_ms, each.actor, each.detail) for each in played.group.trace or () if each.message == message]
+
+
+def rounds(played: Play) -> list[tuple[int, str]]:
+    """Generation and cause of every round."""
+    return [(each.generation_id, each.cause) for each in played.group.coordinator.rounds]
+
+
+def pauses(played: Play) -> dict[int, int]:
+    """Of each partition of `t` how long it was not consumed."""
+    return {each.code & 0xFFFFFFFF: each.not_consumed for each, _ in played.group.ledger.gone if each.code >> 32 == 0}
+
+
+def owners(played: Play) -> dict[int, str | None]:
+    """Who has each partition of `t` in the end."""
+    running = (each for each in played.group.members.values() if each.running)
+    return {
+        each & 0xFFFFFFFF: member.member_id for member in running for each in sorted(member.owned) if each >> 32 == 0
+    }
+
+
+def at(time: int, event: str, member: str | None = None, **columns: object) -> Event:
+    """An event."""
+    return Event(time, event, member, **columns)  # type: ignore[arg-type]
+
+
+def names(codes: Sequence[int]) -> str:
+    """Partitions of `t` as the trace writes them."""
+    return " ".join(f"t-{each}" for each in codes)

@@ -1,0 +1,174 @@
+"""Every recorded step by the state machine alone, and what the recorded ones do not show."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, table_order
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
+from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
+from spark_assign.kernels.protocol.classic_group_state import State
+from spark_assign.kernels.protocol.steps import play, play_all
+from tests.golden import classic_group_rows
+
+ADD = {"op": "add", "protocol_type": "consumer", "protocols": ["range"], "topics": ["t"], "rebalance_timeout_ms": 1000}
+
+
+def add(member_id: str, **other: Any) -> dict[str, Any]:
+    """A member that joins and waits."""
+    return {**ADD, "id": member_id, "instance": None, "awaiting_join": True, **other}
+
+
+def played(*ops: dict[str, Any] | str | None, name: str = "g") -> list[dict[str, Any]]:
+    """The results of these steps, by one group."""
+    group = ClassicGroup(name)
+    return [json.loads(play(group, json.dumps(op) if isinstance(op, dict) else op)) for op in ops]
+
+
+def test_every_recorded_step() -> None:
+    """15,402 steps of 242 sequences, no difference, none left out; the keys come in the recorded order as well."""
+    rows = classic_group_rows.recorded()
+    steps = [("c", row["sequence"], row["step"], json.dumps(row["op"])) for row in rows]
+    results = [result for *_, result in play_all(steps, "group-1")]
+    assert classic_group_rows.differences(rows, results) == []
+    assert [*json.loads(results[0])] == [*rows[0]["expect"]]
+    assert len(rows) == 15_402
+
+
+# --- Java's order -------------------------------------------------------------------------------------------
+
+
+def test_a_table_walks_as_a_map_of_its_largest_size() -> None:
+    """Filled key by key, it walks as `table_order` says; after taking keys out it keeps its buckets."""
+    draw = random.Random(6)
+    for size in (0, 1, 12, 13, 24, 25, 300):
+        texts = list(dict.fromkeys(f"member-{draw.random()}-é😀"[draw.randrange(8) :] for _ in range(size)))
+        table: HashTable[str] = HashTable()
+        for text in texts:
+            table.add(text, string_hash(text))
+        hashes = string_hashes(texts)
+        assert [string_hash(text) for text in texts] == hashes.tolist()
+        assert table.walk() == [texts[at] for at in table_order(hashes)]
+        assert size < 13 or table.capacity > size
+        before = table.walk()
+        for text in texts[: size // 2]:
+            table.remove(text)
+        assert table.walk() == [text for text in before if text not in texts[: size // 2]]
+
+
+def test_one_that_comes_back_stands_behind_its_bucket() -> None:
+    """AaAa, AaBB, BBAa and BBBB share a hash; a leader is elected by that order."""
+    table: HashTable[str] = HashTable()
+    for text in ("BBBB", "AaAa", "AaBB"):
+        table.add(text, string_hash(text))
+    table.add("BBBB", string_hash("BBBB"))
+    assert table.walk() == ["BBBB", "AaAa", "AaBB"]
+    table.remove("BBBB")
+    table.add("BBBB", string_hash("BBBB"))
+    assert table.walk() == ["AaAa", "AaBB", "BBBB"]
+
+
+def test_the_next_leader_hangs_on_the_largest_size() -> None:
+    """Of q (bucket 1 of 16, 17 of 32) and b (bucket 2 of both) q is first only as long as the map is small."""
+    assert [string_hash(text) % 32 for text in "qb"] == [17, 2]
+    small = played(add("zz"), add("q"), add("b"), {"op": "remove", "id": "zz"})[-1]
+    assert (small["leader"], small["members"]) == ("q", ["q", "b"])
+    others = [f"other-{number}" for number in range(10)]
+    grown = [add("zz"), *map(add, others), add("q"), add("b"), *({"op": "remove", "id": each} for each in others)]
+    large = played(*grown, {"op": "remove", "id": "zz"})[-1]
+    assert (large["leader"], large["members"]) == ("b", ["b", "q"])
+
+
+# --- the machine --------------------------------------------------------------------------------------------
+
+
+def test_one_id_twice_is_counted_twice() -> None:
+    """Kafka's `add` puts the member over the old one and counts both, so that nothing is supported by all."""
+    first, second, _ = played(add("m", protocols=["range", "range"]), add("m"), {"op": "select_protocol"})
+    assert first["supported_protocols"] == {"range": 2}
+    assert (second["members"], second["num_awaiting_join"], second["all_members_joined"]) == (["m"], 2, False)
+    assert played(add("m"), add("m"), {"op": "select_protocol"})[-1]["error"]["class"] == "IllegalArgumentException"
+
+
+def test_a_group_of_members_as_the_simulation_drives_it() -> None:
+    """Methods, without JSON: two join, sync, and one leaves."""
+    group = ClassicGroup("g")
+    a, b = (ClassicGroupMember(name, protocols=["cooperative-sticky"], topics=["t"]) for name in "ab")
+    group.add(a, awaiting_join=True)
+    group.transition_to(State.PREPARING_REBALANCE)
+    group.add(b, awaiting_join=True)
+    assert group.has_all_members_joined()
+    assert group.maybe_elect_new_joined_leader()
+    group.init_next_generation()
+    assert (group.leader_id, group.generation_id, group.protocol_name) == ("a", 1, "cooperative-sticky")
+    for member in (a, b):
+        assert group.complete_join(member)
+        assert group.add_pending_sync_member(member.member_id)
+    assert [group.remove_pending_sync_member(each) for each in "ab"] == [True, True]
+    assert group.has_received_sync_from_all_members()
+    group.transition_to(State.STABLE)
+    assert group.can_rebalance()
+    group.remove("a")
+    assert (group.leader_id, group.subscribed_topics) == ("b", frozenset("t"))
+    assert group.not_yet_rejoined_members() == [b]
+
+
+@pytest.mark.parametrize("op", ["update", "complete_join", "complete_sync", "await_sync"])
+def test_of_one_that_is_not_there_kafka_asks_in_vain(op: str) -> None:
+    """Java then throws a NullPointerException, and nothing changes."""
+    step = {**add("gone"), "op": op}
+    before, after = played(add("m"), step)
+    assert after.pop("error")["class"] == "NullPointerException"
+    assert after == {key: value for key, value in before.items() if key != "returned"}
+
+
+def test_errors_name_the_group() -> None:
+    """By the name that is given, else by its id."""
+    steps = [("c", "orders", 0, '{"op": "transition", "to": "STABLE"}')]
+    for name in (None, "group-1"):
+        [(*_, result)] = play_all(steps, name)
+        message = json.loads(result)["error"]["message"]
+        assert message.startswith(f"Group {name or 'orders'} should be in one of [CompletingRebalance] states")
+
+
+# --- steps that cannot be read ------------------------------------------------------------------------------
+
+UNREADABLE = {
+    None: "op is null",
+    "": "op is no JSON",
+    '{"op": "add"': "op is no JSON",
+    "[" * 100_000: "op is nested too deeply",
+    "[1, 2]": "op is [1, 2], expected a JSON object",
+    "{}": "there is no op null, expected one of add, update",
+    '{"op": ["add"]}': 'there is no op ["add"]',
+    '{"op": "explode"}': 'there is no op "explode"',
+    '{"op": "remove"}': "remove has no id, expected a string",
+    '{"op": "remove", "id": 7}': "id of remove is 7, expected a string",
+    '{"op": "transition", "to": "Stable"}': 'to of transition is "Stable", expected one of EMPTY, PREPARING_REBALANCE',
+    json.dumps(add("m", protocols="range")): 'protocols of add is "range", expected a list of strings',
+    json.dumps(add("m", awaiting_join=1)): "awaiting_join of add is 1, expected true or false",
+    json.dumps(add("m", rebalance_timeout_ms=2**31)): "expected a whole number of milliseconds",
+}
+
+
+@pytest.mark.parametrize("op", UNREADABLE)
+def test_what_cannot_be_read_says_so_and_changes_nothing(op: str | None) -> None:
+    """The result is a text; the steps around it are taken."""
+    first, wrong, last = played(add("m1"), op, add("m2"))
+    assert [*wrong] == ["error"]
+    assert UNREADABLE[op] in wrong["error"]
+    assert last == played(add("m1"), add("m2"))[-1]
+    assert first["members"] == ["m1"]
+
+
+def test_a_number_that_is_there_twice_is_not_taken() -> None:
+    """Neither of the two, as their order is unknown; the others are."""
+    steps = [("c", "g", 0, json.dumps(add("m1"))), *[("c", "g", 1, json.dumps(add("m2")))] * 2]
+    steps += [("c", "g", 2, json.dumps(add("m3"))), ("c", "h", 1, json.dumps(add("m4")))]
+    results = [json.loads(result) for *_, result in play_all(steps, None)]
+    assert results[1] == results[2] == {"error": "step 1 is there 2 times, expected once"}
+    assert [results[at]["members"] for at in (0, 3, 4)] == [["m1"], ["m1", "m3"], ["m4"]]

@@ -1,0 +1,144 @@
+"""The leader's assignments: textbook cases, random groups beside a second way to the same answer, and the seam."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from spark_assign.errors import UnknownAssignorError
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, Joined, Topics, assign, code
+from tests.golden import leader_rows, sticky_kernel, vectors
+from tests.kafka import random_groups
+from tests.oracle import range_assignor, roundrobin_assignor
+from tests.oracle.group import Group
+
+ALL = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+def _rows(strategy: str, small: int) -> list[vectors.Row]:
+    """Random groups; the seed is in the test's output when it fails."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    return list(random_groups.groups(strategy, seed, small=small, mid_size=1))
+
+
+def _sets(rows: list[vectors.Row], asks: list[Ask], answers: list[Answer]) -> vectors.Sets:
+    return leader_rows.sets_of(rows, asks, answers)
+
+
+def _ask(assignor: str, owned: dict[str, list[int]], partitions: dict[str, int]) -> Ask:
+    """A group whose members all subscribe to all topics."""
+    topics = Topics.of(partitions)
+    asked = frozenset(range(len(topics.names)))
+    hashes = string_hashes(list(owned)).tolist()
+    members = [
+        Joined(name, None, None, hash_code, asked, codes, generation_id=1 if codes else -1)
+        for (name, codes), hash_code in zip(owned.items(), hashes, strict=True)
+    ]
+    return Ask(assignor, members, topics, {at: partitions[name] for at, name in enumerate(topics.names)})
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_textbook_range_and_round_robin(assignor: str) -> None:
+    """C0 and C1, two topics of three partitions each (the Javadoc of both classes)."""
+    answer = assign([_ask(assignor, {"C1": [], "C0": []}, {"t0": 3, "t1": 3})])[0]
+    expected = {
+        "range": [[code(0, 2), code(1, 2)], [code(0, 0), code(0, 1), code(1, 0), code(1, 1)]],
+        "roundrobin": [[code(0, 1), code(1, 0), code(1, 2)], [code(0, 0), code(0, 2), code(1, 1)]],
+    }
+    assert answer == Answer(expected[assignor])
+
+
+def test_a_consumer_joins_two() -> None:
+    """Sticky gives the partition that moves at once; cooperative-sticky gives it to nobody until it is given up."""
+    before = {"a": [0, 1], "b": [2], "c": []}
+    assert assign([_ask("sticky", before, {"t": 3})]) == [Answer([[0], [2], [1]])]
+    assert assign([_ask("cooperative-sticky", before, {"t": 3})]) == [Answer([[0], [2], []])]
+    assert assign([_ask("cooperative-sticky", before | {"a": [0]}, {"t": 3})]) == [Answer([[0], [2], [1]])]
+
+
+def test_what_is_owned_of_topics_that_are_gone() -> None:
+    """Claims of topics without metadata are overlooked, those of partitions that do not exist are not: Kafka throws."""
+    ask = _ask("cooperative-sticky", {"a": [code(0, 0), code(1, 7)], "b": [code(0, 1)]}, {"t0": 2, "t1": 0})
+    assert assign([ask]) == [Answer([[code(0, 0)], [code(0, 1)]])]
+    ask.partitions = {0: 2, 1: 1}
+    refused = assign([ask])[0]
+    assert refused.assigned == [[], []]
+    assert refused.error is not None
+    assert refused.error.startswith("IllegalStateException")
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+def test_random_groups_as_the_loops_do(strategy: str) -> None:
+    """Racks, static members and differing subscriptions among them."""
+    rows = _rows(strategy, 300)
+    asks = [leader_rows.ask_of(row, strategy) for row in rows]
+    loop = {"range": range_assignor, "roundrobin": roundrobin_assignor}[strategy].assign
+    expected = {
+        row["case"]: {member: set(got) for member, got in loop(Group.from_row(row)).items() if got} for row in rows
+    }
+    assert vectors.differences(expected, _sets(rows, asks, assign(asks))) == []
+
+
+@pytest.mark.parametrize("strategy", random_groups.STICKY)
+def test_random_groups_as_plan_does(strategy: str) -> None:
+    """The same kernels through the tables of facts, ownership as rows."""
+    rows = _rows(strategy, 300)
+    asks = [leader_rows.ask_of(row, strategy) for row in rows]
+    answers = assign(asks)
+    expected = sticky_kernel.planned(rows, strategy)
+    assert vectors.differences(expected.sets, _sets(rows, asks, answers)) == []
+    refused = {row["case"]: answer.error for row, answer in zip(rows, answers, strict=True) if answer.error}
+    assert refused == expected.refused
+
+
+def test_asks_do_not_know_of_each_other() -> None:
+    """In any order, in batches of any size, all assignors side by side: the same answers."""
+    asks = [leader_rows.ask_of(row, strategy) for strategy in ALL for row in _rows(strategy, 60)]
+    expected = leader_rows.answered(asks, len(asks))
+    for size in (1, 7, 50):
+        order = random.Random(size).sample(range(len(asks)), len(asks))
+        answers = leader_rows.answered([asks[at] for at in order], size)
+        assert answers == [expected[at] for at in order]
+
+
+@pytest.mark.parametrize("assignor", ALL)
+def test_little_to_assign(assignor: str) -> None:
+    """No asks, no members, no topics, no metadata; alone and beside others."""
+    some = _ask(assignor, {"a": [], "b": []}, {"t": 2})
+    nobody = _ask(assignor, {}, {"t": 2})
+    nothing = _ask(assignor, {"a": []}, {})
+    unknown = _ask(assignor, {"a": [0]}, {"t": 0})
+    assert assign([]) == []
+    answers = [Answer([]), Answer([[]]), Answer([[]]), Answer([[0], [1]])]
+    assert assign([nobody, nothing, unknown, some]) == answers
+    assert assign([some, unknown, nothing, nobody]) == answers[::-1]
+    assert [assign([each])[0] for each in (nobody, nothing, unknown, some)] == answers
+
+
+@pytest.fixture
+def _mine() -> Iterator[None]:
+    ASSIGNORS["mine"] = lambda asks: [Answer([[number] for number in range(len(ask.members))]) for ask in asks]
+    yield
+    del ASSIGNORS["mine"]
+
+
+@pytest.mark.usefixtures("_mine")
+def test_another_assignor_by_name() -> None:
+    """It is called with all of its asks at once; an unknown name says which names there are."""
+    theirs, mine = (_ask(name, {"a": [], "b": []}, {"t": 2}) for name in ("roundrobin", "mine"))
+    assert assign([mine, theirs, mine]) == [Answer([[0], [1]])] * 3
+    with pytest.raises(UnknownAssignorError, match=r"'stiky'.*cooperative-sticky, mine, range"):
+        assign([_ask("stiky", {"a": []}, {"t": 2})])
+
+
+def test_topics_stand_in_javas_order() -> None:
+    """By UTF-16 code unit; their hashes beside them."""
+    topics = Topics.of(["b", "\ue000", "\U0001f600", "a"], {"b": [frozenset({"r"})]})
+    assert topics.names == ("a", "b", "\U0001f600", "\ue000")
+    assert np.array_equal(topics.hashes, string_hashes(topics.names))
+    assert topics.racks == {1: [frozenset({"r"})]}

@@ -1,0 +1,176 @@
+"""Simulations as text and as pictures, from rows made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.report.protocol import comparison_text, groups_text, protocols_text, rows_text
+from spark_assign.report.sequence import draw_sequence, sequence_diagram, tell
+from spark_assign.report.timeline import draw_timeline
+
+Said = tuple[int, str, str | None, str, str]
+
+JOIN: list[Said] = [
+    (10_000, "event", "c3", "member-starts", "member_id=c3"),
+    (10_000, "event", None, "topic-created", "u"),
+    (10_000, "c3", "coordinator", "JoinGroup", "range, cooperative-sticky; owns nothing"),
+    (10_000, "coordinator", None, "state", "PreparingRebalance"),
+    (12_000, "c1", "coordinator", "Heartbeat", "generation 1"),
+    (12_000, "coordinator", "c1", "Heartbeat response", "REBALANCE_IN_PROGRESS"),
+    (12_500, "c1", None, "revoked", "t-0 t-1"),
+    (12_500, "coordinator", "c1", "JoinGroup response", "generation 2"),
+]
+
+
+def trace(said: list[Said]) -> list[dict[str, Any]]:
+    """Rows of a trace."""
+    names = ("at_ms", "actor", "to", "message", "detail")
+    key = {"cluster": "c", "group_id": "g", "generation_id": 1}
+    return [key | {"seq": seq} | dict(zip(names, row, strict=True)) for seq, row in enumerate(said)]
+
+
+def ownership(members: int = 2, partitions: int = 3, steps: int = 1) -> list[dict[str, Any]]:
+    """Partitions that go from one member to the next and pause on the way."""
+    states = ("consumed", "revoking", "unowned", "restoring", "down")
+    return [
+        {
+            "cluster": "c",
+            "group_id": "g",
+            "topic": "t",
+            "partition": partition,
+            "state": state,
+            "from_ms": 1_000 * (step * len(states) + at),
+            "to_ms": 1_000 * (step * len(states) + at + 1),
+            "member_id": None if state == "unowned" else f"c{(partition + step) % members}",
+        }
+        for partition in range(partitions)
+        for step in range(steps)
+        for at, state in enumerate(states)
+    ]
+
+
+ROUNDS = [{"generation_id": 2, "begin_ms": 1_000, "joined_ms": 2_000, "end_ms": 3_000}]
+
+
+def test_a_sequence_diagram() -> None:
+    """Answers are dashed, what happens without a message is a note."""
+    assert sequence_diagram(list(reversed(trace(JOIN)))) == (
+        "sequenceDiagram\n"
+        "    participant C as coordinator\n"
+        "    participant m1 as c1\n"
+        "    participant m2 as c3\n"
+        "    Note over m2: 10 s member-starts: member_id=c3\n"
+        "    Note over C,m2: 10 s topic-created: u\n"
+        "    m2->>C: 10 s JoinGroup: range, cooperative-sticky#59; owns nothing\n"
+        "    Note over C: 10 s state: PreparingRebalance\n"
+        "    m1->>C: 12 s Heartbeat: generation 1\n"
+        "    C-->>m1: 12 s Heartbeat response: REBALANCE_IN_PROGRESS\n"
+        "    Note over m1: 12.5 s revoked: t-0 t-1\n"
+        "    C-->>m1: 12.5 s JoinGroup response: generation 2\n"
+    )
+
+
+def test_a_long_trace_is_cut() -> None:
+    """And says how much is missing."""
+    text = sequence_diagram(trace(JOIN), most_rows=2)
+    assert text.splitlines()[-1] == "    Note over C,m1: 6 of 8 rows left out"
+    assert "JoinGroup response" not in text
+
+
+def test_a_large_group_is_thinned() -> None:
+    """The members that appear first, and those with the highest ids."""
+    joins = [(at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3))]
+    story = tell(trace(joins), most_members=4)
+    assert story.actors == ["coordinator", "c3", "c5", "c7", "c9"]
+    assert story.left_out == ["2 of 6 rows left out, among them all of other members"]
+    assert [line.actor for line in story.lines] == ["c5", "c9", "c7", "c3"]
+
+
+def test_names_that_mermaid_would_misread() -> None:
+    """They become its codes."""
+    text = sequence_diagram(trace([(0, "a#1;%", None, "event", "member-leaves at the end")]))
+    assert "participant m1 as a#35;1#59;#37;\n" in text
+    assert text.splitlines()[-1].endswith("at the #101;nd")
+
+
+def test_an_empty_trace() -> None:
+    """Nobody says anything."""
+    assert sequence_diagram([]) == "sequenceDiagram\n    participant C as coordinator\n"
+
+
+def test_the_sequence_drawn(tmp_path: Path) -> None:
+    """A picture of the kind that the name says; a long one, too."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    draw_sequence(trace(JOIN * 10), str(tmp_path / "story.svg"), "a story")
+    draw_sequence([], str(tmp_path / "nothing.png"))
+    assert "</svg>" in (tmp_path / "story.svg").read_text()
+    assert (tmp_path / "nothing.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("partitions", "steps"), [(3, 1), (150, 20)])
+def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
+    """Few partitions and many, with owners that come back under a new id."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    rows = ownership(40, partitions, steps)
+    rows[0] |= {"member_id": "c0~2"}
+    both = {"eager": rows, "cooperative": rows[: len(rows) // 2]}
+    draw_timeline(both, dict.fromkeys(both, ROUNDS), str(tmp_path / "time.svg"), "a story", 2 * partitions)
+    assert "</svg>" in (tmp_path / "time.svg").read_text()
+
+
+def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
+    """All is consumed all the time; and a group without partitions."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    calm = [row | {"state": "consumed"} for row in ownership()[:1]]
+    for name, rows in (("calm", calm), ("empty", [])):
+        draw_timeline({"eager": rows}, {}, str(tmp_path / f"{name}.png"))
+        assert (tmp_path / f"{name}.png").stat().st_size > 0
+
+
+def cost(group: str = "g", lost: int = 90_500, **more: Any) -> dict[str, Any]:
+    """A row of availability, or a protocol's total."""
+    row = {"cluster": "c", "group_id": group, "partitions": 3, "rebalances": 1, "members_restarted": 0}
+    row |= {"partition_ms": 1_000_000, "partition_ms_not_consumed": lost, "longest_pause_ms": 30_200}
+    return row | {"longest_pause_topic": "t", "longest_pause_partition": 1} | more
+
+
+def test_a_line_per_protocol() -> None:
+    """In seconds, with the partition that pauses longest, and its group where there are several."""
+    row = cost()
+    text = protocols_text({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
+    assert [line.split() for line in text.splitlines()[1:]] == [
+        ["eager", "1", "1", "0", "90.5", "30.2", "s", "t-1"],
+        ["static", "0", "0", "0", "0.0", "0.0", "s", "–"],
+    ]
+    assert "c/g t-1" in protocols_text({"eager": row | {"groups": 2, "longest": row}})
+
+
+def _nothing() -> dict[str, Any]:
+    """The sums of no rows."""
+    return {**dict.fromkeys(cost()), "groups": 0, "longest": None}
+
+
+def test_a_line_per_group() -> None:
+    """In the order given; a group that one protocol lacks has a dash there."""
+    text = groups_text([("c", "h"), ("c", "g")], {"eager": [cost(), cost("h")], "cooperative": [cost(lost=1_000)]})
+    assert text.splitlines()[2].split() == ["c/h", "3", "1", "/", "90.5", "/", "30.2", "s", "–"]
+    assert text.splitlines()[3].endswith("1 / 90.5 / 30.2 s  1 / 1.0 / 30.2 s")
+
+
+def test_a_comparison() -> None:
+    """A ratio that there is none of is a dash."""
+    parts = ("partition_ms_not_consumed", "longest_pause_ms", "rebalances")
+    costs = {f"{name}_{part}": 0 for name in ("eager", "cooperative", "static") for part in parts}
+    row = {"cluster": "c", "group_id": "g", **costs, "cooperative_ratio": None, "static_ratio": 0.25}
+    line = comparison_text([row]).splitlines()[-1]
+    assert line.split()[0] == "c/g"
+    assert line.split()[-2:] == ["–", "0.25"]
+
+
+def test_rows_of_any_table() -> None:
+    """Named columns, null as a dash."""
+    rows = [{"step": 1, "what": None}, {"step": 10, "what": "bounce"}]
+    assert rows_text(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"
