@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect.items import parted
+from spark_assign.kernels.connect.items import Names, parted
 from spark_assign.kernels.connect.loads import Loads
 from spark_assign.kernels.connect.lost import handle_lost
+from spark_assign.kernels.connect.orders import walk
 from spark_assign.kernels.connect.round import Round
 from spark_assign.kernels.connect.wire import list_after, over_the_wire
 from tests.golden import connect_rows
@@ -190,3 +191,16 @@ def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: Loads,
         state
         == connect_rows.expected({"expect": {**row["expect"], "assigned": {}, "revoked": {}, "delay_ms": 0}})["state"]
     )
+
+
+def test_workers_are_walked_as_recorded() -> None:
+    """The recorded walks are those of a HashMap; only inside a bucket it matters in which order workers were put in."""
+    orders = {tuple(row["member_order"]) for row in connect_rows.rounds("connect", "connect-2.6")}
+    by_id = 0
+    for recorded in orders:
+        names = Names(recorded)
+        numbers = names.numbers()
+        assert walk([numbers[each] for each in recorded], names.spread) == [numbers[each] for each in recorded]
+        by_id += walk(range(len(recorded)), names.spread) == [numbers[each] for each in recorded]
+    print(f"{by_id} of {len(orders)} orders follow from putting workers in sorted by id, the rule without positions")
+    assert by_id > 0.7 * len(orders)

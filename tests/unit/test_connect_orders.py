@@ -11,7 +11,6 @@ from spark_assign.kernels.connect.items import Names, connector_item, named, par
 from spark_assign.kernels.connect.loads import Loads
 from spark_assign.kernels.connect.orders import walk, walk_of_copy
 from spark_assign.kernels.connect.wire import list_after, over_the_wire
-from tests.golden import connect_rows
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:
@@ -27,19 +26,6 @@ def test_items_sort_as_kafka_sorts_them() -> None:
         ("a-1", None),
     ]
     assert parted(items) == ([items[2], items[3]], [items[0], items[1], items[4]])
-
-
-def test_workers_are_walked_as_recorded() -> None:
-    """The recorded walks are those of a HashMap; only inside a bucket it matters in which order workers were put in."""
-    orders = {tuple(row["member_order"]) for row in connect_rows.rounds("connect", "connect-2.6")}
-    by_id = 0
-    for recorded in orders:
-        names = Names(recorded)
-        numbers = names.numbers()
-        assert walk([numbers[each] for each in recorded], names.spread) == [numbers[each] for each in recorded]
-        by_id += walk(range(len(recorded)), names.spread) == [numbers[each] for each in recorded]
-    print(f"{by_id} of {len(orders)} orders follow from putting workers in sorted by id, the rule without positions")
-    assert by_id > 0.7 * len(orders)
 
 
 def test_a_copy_is_made_large_enough_at_once() -> None:

@@ -17,8 +17,9 @@ from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_state import State
 from spark_assign.kernels.protocol.clock import Clock
+from spark_assign.kernels.protocol.cluster import Cluster
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, code
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
 from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger
 from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
@@ -32,8 +33,6 @@ class Consumers:
     """All members of a group, and their coordinator.
 
     Attributes:
-        truth: the topics that there are, by index, and their partition counts.
-        wanted: topics that some member has asked for; nobody misses the others.
         members: by their first id; by_id: by every id they ever had.
         leading: a leader that has an assignment to find now.
         user_data: what each member's sticky assignor told when it joined: partitions and generation.
@@ -43,18 +42,18 @@ class Consumers:
     def __init__(
         self,
         topics: Topics,
-        truth: dict[int, int],
+        partitions: dict[int, int],
         timing: Timing,
         revoke_ms: Mapping[int, int],
         restore_ms: Mapping[int, int],
         traced: bool,
         owners: bool,
     ) -> None:
-        self.topics, self.truth, self.timing, self.revoke_ms = topics, truth, timing, revoke_ms
+        self.topics, self.timing, self.revoke_ms = topics, timing, revoke_ms
         self.clock = Clock()
         self.ledger = Ledger(timing.restore_ms, restore_ms, intervals=[] if owners else None)
+        self.cluster = Cluster(partitions, self.ledger, self.clock)
         self.coordinator = Coordinator(ClassicGroup(""), self.clock, timing, self)
-        self.wanted: set[int] = set()
         self.members: dict[str, Member] = {}
         self.by_id: dict[str, Member] = {}
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
@@ -83,8 +82,8 @@ class Consumers:
     def start(self, member: Member, member_id: str | None) -> None:
         """A new process: it looks for the coordinator and joins."""
         member.start(self.clock.now)
-        self.wants(member.topics)
-        member.metadata = {topic: self.truth[topic] for topic in member.topics if topic in self.truth}
+        self.cluster.want(member.topics)
+        member.metadata = self.cluster.look(member.topics)
         self._named(member, member_id)
         self.say(member.member_id, "FindCoordinator", COORDINATOR)
         self._join_anew(member, "joined")
@@ -322,38 +321,19 @@ class Consumers:
 
     # --- topics -----------------------------------------------------------------------------------------------
 
-    def wants(self, topics: Iterable[int]) -> None:
-        """From now on it matters whether these topics are consumed."""
-        for topic in topics:
-            if topic not in self.wanted:
-                self.wanted.add(topic)
-                self.appear(topic, 0, self.truth.get(topic, 0))
-
-    def appear(self, topic: int, first: int, end: int) -> None:
-        """Partitions that there are from now on."""
-        if topic in self.wanted:
-            self.ledger.create((code(topic, number) for number in range(first, end)), self.clock.now)
-
-    def disappear(self, topic: int, end: int) -> None:
-        """All partitions of a topic are gone."""
-        if topic in self.wanted:
-            self.ledger.delete((code(topic, number) for number in range(end)), self.clock.now)
-
     def asked_for(self) -> frozenset[int]:
         """The topics of all members."""
         return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
 
     def leaders_view(self, member: Member) -> dict[int, int]:
         """A leader looks at the topics of all members; new ones it asks the brokers for (`onLeaderElected`)."""
-        for topic in self.asked_for():
-            if topic not in member.metadata and topic in self.truth:
-                member.metadata[topic] = self.truth[topic]
+        member.metadata = self.cluster.look(self.asked_for()) | member.metadata
         return dict(member.metadata)
 
     def looks_at_topics(self, member: Member) -> None:
         """A member renews its metadata; a leader that sees other partitions than it assigned wants to rebalance."""
         watched = member.topics if member.snapshot is None else member.topics | self.asked_for()
-        member.metadata = {topic: self.truth[topic] for topic in watched if topic in self.truth}
+        member.metadata = self.cluster.look(watched)
         if member.snapshot is not None and member.snapshot != member.metadata and member.state == STABLE:
             self.say(member.member_id, "metadata", None, "partitions have changed since the assignment")
             self.rejoin(member, OTHER_PARTITIONS)

@@ -211,10 +211,8 @@ class Happenings:
         """It asks for other topics, and joins again for them."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
-        group.wants(member.topics)
-        for topic in member.topics:
-            if topic in group.truth:
-                member.metadata.setdefault(topic, group.truth[topic])
+        group.cluster.want(member.topics)
+        member.metadata = group.cluster.look(member.topics) | member.metadata
         if member.state == STABLE:
             group.rejoin(member, "its subscription changed")
 
@@ -242,34 +240,29 @@ class Happenings:
 
     def topic_created(self, event: Event) -> None:
         """A topic begins to exist; members find it when they look again."""
-        topic, count = self.number[str(event.topic)], int(event.partitions or 0)
-        if topic in self.group.truth:
+        topic = self.number[str(event.topic)]
+        if topic in self.group.cluster.partitions:
             raise event.refused(f"topic {event.topic} is there already")
-        self._grow(topic, 0, count)
+        self.group.cluster.grow(topic, int(event.partitions or 0))
+        self._will_look_again()
 
     def topic_deleted(self, event: Event) -> None:
         """A topic is gone with all its partitions."""
         topic = self.number[str(event.topic)]
-        if topic not in self.group.truth:
+        if topic not in self.group.cluster.partitions:
             raise event.refused(f"there is no topic {event.topic}")
-        count = self.group.truth.pop(topic)
-        self.group.disappear(topic, count)
+        self.group.cluster.delete(topic)
         self._will_look_again()
 
     def partitions_added(self, event: Event) -> None:
         """A topic gets more partitions; nobody consumes them before the leader has seen them."""
         topic, count = self.number[str(event.topic)], int(event.partitions or 0)
-        before = self.group.truth.get(topic)
+        before = self.group.cluster.partitions.get(topic)
         if before is None:
             raise event.refused(f"there is no topic {event.topic}")
         if count < before:
             raise event.refused(f"topic {event.topic} has {before} partitions; they cannot become {count}")
-        self._grow(topic, before, count)
-
-    def _grow(self, topic: int, before: int, count: int) -> None:
-        group = self.group
-        group.truth[topic] = count
-        group.appear(topic, before, count)
+        self.group.cluster.grow(topic, count)
         self._will_look_again()
 
     def _will_look_again(self) -> None:

@@ -79,7 +79,7 @@ class Play:
         stable = any(each.owned for each in present)
         for member in present:
             group.members[member.name] = member
-            group.wants(member.topics)
+            group.cluster.want(member.topics)
             if not stable:
                 group.clock.at(0, group.start, member, member.member_id)
         if not stable:
@@ -94,15 +94,14 @@ class Play:
             if used == "sticky":
                 member.remembered = member.owned
         leader = group.by_id[str(group.coordinator.group.leader_id)]
-        leader.metadata = dict(group.truth)
-        leader.snapshot = dict(group.truth)
+        leader.snapshot = group.leaders_view(leader)
 
     def _settled(self, member: Member) -> Joined:
         group = self.group
         group.knows(member)
         member.state, member.lives, member.ids = STABLE, 1, 1
         member.generation_id = self.stage.generation_id
-        member.metadata = {topic: group.truth[topic] for topic in member.topics if topic in group.truth}
+        member.metadata = group.cluster.look(member.topics)
         return group.subscription(member)
 
     def run(self, until: int | None) -> Generator[Ask, Answer, None]:
