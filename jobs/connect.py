@@ -91,6 +91,7 @@ def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("spark_assign").setLevel(logging.INFO)
     try:
         spark = SparkSession.builder.appName("spark_assign connect").getOrCreate()
         if options.verbose and hasattr(spark, "sparkContext"):

@@ -216,6 +216,7 @@ def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("spark_assign").setLevel(logging.INFO)
     try:
         spark = SparkSession.builder.appName(f"spark_assign replicas {options.command}").getOrCreate()
         return run(options, spark)

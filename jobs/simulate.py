@@ -94,9 +94,11 @@ def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
     settings = Settings(**{**scenario.settings, **_times(options)})
     protocols = options.protocol or scenario.protocols
     played = play_fleet(fleet, events, protocols, settings, None)
+    log.info("playing %d events with %s", events.count(), ", ".join(protocols))
     text, worst = summarize_simulation(played.availability, played.rejected, protocols, options.top)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if worst:
+        log.info("drawing group %s", worst[0]["group_id"])
         place = Path(options.output or ".")
         files = draw_group(played, worst[0], place, scenario.name, options.picture)
         print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
@@ -119,6 +121,7 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
         steps = upgrade_plan(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
         print(rows_text(steps.columns, [row.asDict() for row in steps.collect()]), flush=True)  # of one group
         return 0
+    log.info("read the fleet's tables; playing %d events", tables["events"].count())
     if options.compare:
         compared = simulate_protocols(fleet, tables["events"], settings)
         found = _write(options, {"comparison": side_by_side(compared), "rejected": compared.rejected})
@@ -158,6 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("spark_assign").setLevel(logging.INFO)
     try:
         spark = SparkSession.builder.appName("spark_assign simulate").getOrCreate()
         if options.verbose and hasattr(spark, "sparkContext"):

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 Tables = dict[str, list[tuple[Any, ...]]]
 
 JOIN = {"event": "member-starts", "member_id": "c3", "at_ms": 10_000}
-GROUPS = ("textbook", "other", "at-rest", "twice", "mixed", "strange", "nobody")
+GROUPS = ("textbook", "other", "at-rest", "twice", "mixed", "apart", "strange", "nobody")
 
 
 def tables() -> Tables:
@@ -55,7 +55,12 @@ EVENTS: list[Row] = [
 
 def settings_of(spark: SparkSession) -> Settings:
     """`mixed` has members that vote; t-2 is slow to restore everywhere, and `textbook` slow to hear."""
-    votes = [("k", "mixed", "c1", ["roundrobin", "range"], None), ("k", "mixed", "c2", ["range", "roundrobin"], "i2")]
+    votes = [
+        ("k", "mixed", "c1", ["roundrobin", "range"], None),
+        ("k", "mixed", "c2", ["range", "roundrobin"], "i2"),
+        ("k", "apart", "c1", ["roundrobin"], None),
+        ("k", "apart", "c2", ["range"], None),
+    ]
     slow = ("k", "textbook", None, 5_000, *[None] * 7)
     return Settings(
         poll_interval_ms=0,
@@ -78,6 +83,7 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
         "twice": "owned-twice",
         "strange": "unknown-assignor",
         "nobody": "bad-event",
+        "apart": "kafka-refuses",
     }
     assert "t-0 belongs to c1 and to c2" in rejected["twice"][1]
     rounds = {(row["group_id"], row["generation_id"]): row for row in played.rounds.collect()}

@@ -53,7 +53,7 @@ class Consumers:
         self.clock = Clock()
         self.ledger = Ledger(timing.restore_ms, restore_ms, intervals=[] if owners else None)
         self.cluster = Cluster(partitions, self.ledger, self.clock)
-        self.coordinator = Coordinator(ClassicGroup(""), self.clock, timing, self)
+        self.coordinator = Coordinator(ClassicGroup("the group"), self.clock, timing, self)
         self.members: dict[str, Member] = {}
         self.by_id: dict[str, Member] = {}
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}

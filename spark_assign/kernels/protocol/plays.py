@@ -132,10 +132,10 @@ _CODES: dict[type[Exception], str] = {
     BadEvent: "bad-event",
     KafkaFails: "kafka-fails",
     Endless: "endless",
-    IllegalArgument: "inconsistent-group-protocol",
-    IllegalState: "inconsistent-group-protocol",
+    IllegalArgument: "kafka-refuses",
+    IllegalState: "kafka-refuses",
 }
-"""What `rejected` calls it. ClassicGroup only refuses members of a stage that have no strategy in common."""
+"""What `rejected` calls it. Kafka's group refuses members that have no assignor in common, or one instance id."""
 
 
 def _check(stage: Stage) -> None:
