@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -12,3 +14,9 @@ def cached(table: DataFrame) -> DataFrame:
         return table.persist()
     except PySparkException:
         return table
+
+
+def uncached(table: DataFrame) -> None:
+    """Give back what `cached` keeps; nothing where the session could not keep it."""
+    with suppress(PySparkException):
+        table.unpersist()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.faults import find_group_faults, find_table_faults, raise_table_faults
 from spark_assign.ownership import Ownership, read_ownership
@@ -81,7 +81,7 @@ class Census:
     def release(self) -> None:
         """Give back the executors' memory that the cached tables hold; they are computed anew if needed again."""
         for table in (self.topics, self.members, *self.kept):
-            table.unpersist()
+            uncached(table)
 
 
 def take_census(fleet: Fleet) -> Census:
