@@ -1,0 +1,191 @@
+"""The report from a plan, stored or not: what Spark adds up is what there is; the job; a plan in a notebook."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+pytest.importorskip("jinja2", reason="reports are an extra")
+
+from jobs import report as job
+from spark_assign import Plan, plan
+from spark_assign.protocol.compare import side_by_side, simulate_protocols
+from spark_assign.protocol.schemas import EVENTS
+from spark_assign.report.html import PlanRows, report
+from spark_assign.report.html.collect import plan_rows
+from spark_assign.report.html.collect_beside import compare_rows, drift_rows, simulation_rows
+from spark_assign.report.html.rows import classes_of
+from spark_assign.schemas import GROUP_KEY
+from spark_assign.sinks.plan_store import read_plan, write_plan
+from tests.frames import dataframe
+from tests.spark.fleets import fleet
+
+pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
+
+MEMBERS = {
+    "joined": ["a", "b", "new"],
+    "claimed": ["a", "b"],
+    "ranged": ["x", "y"],
+    "idle": ["one", "two", "three"],
+    "twice": ["m", "m"],
+}
+OWNED = {
+    "joined": {"a": [0, 1, 2], "b": [3, 4, 5]},
+    "claimed": {"a": [0, 1, 2], "b": [2, 3, 4, 5]},
+    "ranged": {"x": [5, 4]},
+}
+COOPERATIVE = ("joined", "claimed")
+
+
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession) -> Plan:
+    """Groups of all kinds: one waits for a second round, in one two members claim the same, one cannot be planned."""
+    members = [("c", group, member) for group, ids in MEMBERS.items() for member in ids]
+    tables = fleet(
+        spark,
+        topics=[("c", "t", 6), ("c", "small", 1)],
+        members=members,
+        subscriptions=[(*member, "small" if member[1] == "idle" else "t") for member in sorted(set(members))],
+        owned=[
+            ("c", group, member, "t", partition)
+            for group, of_group in OWNED.items()
+            for member, partitions in of_group.items()
+            for partition in partitions
+        ],
+    )
+    return plan(tables, {"joined": "cooperative-sticky", "claimed": "cooperative-sticky", "*": "range"})
+
+
+@pytest.fixture(scope="module")
+def rows(planned: Plan) -> PlanRows:
+    """What the page is made from."""
+    return plan_rows(planned)
+
+
+def test_members_before_and_after(planned: Plan, rows: PlanRows) -> None:
+    """What follows from the tables of a plan is what the fleet says is owned, and what the plan assigns."""
+    before = {(group, member): len(owned) for group, of_group in OWNED.items() for member, owned in of_group.items()}
+    after = Counter((row["group_id"], row["member_id"]) for row in planned.assignments.collect())
+    shown = {(row["group_id"], row["member_id"]): row for row in rows.members}
+    assert {key: row["before"] for key, row in shown.items() if row["before"]} == {k: n for k, n in before.items() if n}
+    assert {key: row["after"] for key, row in shown.items() if row["after"]} == {
+        key: count for key, count in after.items() if key[0] in {group for group, _ in shown}
+    }
+    assert shown["joined", "new"]["waiting"] == 2
+    assert {row["listed"] for row in rows.members if row["group_id"] == "joined"} == {3}
+    for row in rows.groups:
+        waiting = sum(each["waiting"] for each in rows.members if each["group_id"] == row["group_id"])
+        assert waiting == row["withheld"], row["group_id"]
+
+
+def test_totals_and_classes(planned: Plan, rows: PlanRows) -> None:
+    """Spark adds up groups as Python does; every group is listed once, the worst first; refusals are there."""
+    key = lambda row: (row["assignor"], row["imbalance"], row["even"])  # noqa: E731
+    assert sorted(rows.classes, key=key) == sorted(classes_of(rows.groups), key=key)
+    assert {row["group_id"] for row in rows.groups} == {"joined", "claimed", "ranged", "idle"}
+    assert rows.groups[-1]["group_id"] == "idle"
+    assert [(row["group_id"], row["code"]) for row in rows.rejected] == [("twice", "duplicate-member")]
+    changes = Counter(row["reason"] for row in planned.moves.collect())
+    assert {row["reason"]: row["partitions"] for row in rows.reasons} == changes
+    assert sum(row["partitions"] for row in rows.moves if row["group_id"] == "joined") == 2
+
+
+def test_a_plan_in_a_notebook(planned: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    """Totals, the worst groups, what was rejected; as HTML and as text."""
+    html = planned._repr_html_()
+    assert "Plan of 4 groups: 9 members, 19 partitions" in html
+    assert html.index("c/claimed") < html.index("c/idle")
+    assert "c/twice: duplicate-member" in html
+    planned.show(2)
+    printed = capsys.readouterr().out
+    assert "Plan of 4 groups" in printed
+    assert "c/idle" not in printed
+
+
+@pytest.mark.once
+def test_the_job_on_stored_plans(
+    spark: SparkSession, planned: Plan, rows: PlanRows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A whole plan, one without members and movements, the exit code, and what is missing."""
+    place, file = str(tmp_path / "plans"), tmp_path / "out.html"
+    write_plan(planned, place, run_id="whole")
+    stored = read_plan(spark, place)
+    assert sorted(map(str, plan_rows(stored).members)) == sorted(map(str, rows.members))
+    assert job.main(["--plan", place, "--output", str(file), "--fail-on", "rejected"]) == 1
+    assert f"Report {file}: 0." in capsys.readouterr().out
+    text = file.read_text()
+    assert "duplicate-member" in text
+    assert "Partitions of each member, before and after" in text
+    write_plan(planned, place, run_id="short", tables=[])
+    assert job.main(["--plan", place, "--run-id", "short", "--output", str(file)]) == 0
+    assert "Members are not shown: the plan was stored without the tables runs and assignments." in file.read_text()
+    assert list(tmp_path.glob(".*")) == []
+    for wrong in (["--run-id", "other"], ["--output", str(tmp_path)], ["--output", "/no/where.html"]):
+        assert job.main(["--plan", place, *wrong]) == 2
+
+
+def test_the_job_without_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage is said before a session is started."""
+    with pytest.raises(SystemExit) as ended:
+        job.main(["--output", "report.html"])
+    assert ended.value.code == 2
+    assert "nothing to report on" in capsys.readouterr().err
+
+
+@pytest.mark.once
+def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
+    """What is drawn adds up to what is counted; a comparison stored by itself is shown, too."""
+    events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
+    played = simulate_protocols(planned.fleet, events)
+    shown = simulation_rows(played)
+    assert {row["protocol"] for row in shown.totals} == {"eager", "cooperative", "static"}
+    for row in shown.groups:
+        drawn = [
+            each["not_consumed"] * (each["to_ms"] - each["from_ms"])
+            for each in shown.pauses
+            if all(each[name] == row[name] for name in (*GROUP_KEY, "protocol"))
+        ]
+        assert sum(drawn) == pytest.approx(row["partition_ms_not_consumed"])
+    stored = {"configured": {"comparison": side_by_side(played), "rejected": played.rejected}}
+    text = report(simulation=stored)
+    assert "Groups that gain most by cooperating" in text
+    assert "c/twice" in text
+    played.release()
+
+
+@pytest.mark.once
+def test_comparisons_and_drift(spark: SparkSession) -> None:
+    """Sums per assignor, what is recommended and spares most; what changed between two runs."""
+    columns = (
+        "cluster string, group_id string, assignor string, change string, moved long, revoked long, rounds int, "
+        "max_over_mean double, partition_seconds_paused double, rejected string, recommended boolean, reason string"
+    )
+    compared = spark.createDataFrame(
+        [
+            ("c", "g", "range", "as-is", 9, 9, 1, 1.0, 5.0, None, False, ""),
+            ("c", "g", "sticky", "as-is", 2, 2, 1, 1.0, 3.0, None, True, "2 move instead of 9"),
+            ("c", "h", "range", "as-is", 0, 0, 1, 1.0, 0.0, None, True, "nothing moves"),
+            ("c", "h", "sticky", "as-is", None, None, None, None, None, "code", False, "no"),
+        ],
+        columns,
+    )
+    rows = compare_rows(compared)
+    assert [(row["assignor"], row["moved"], row["rejected"], row["recommended"]) for row in rows.totals] == [
+        ("range", 9, 0, 1),
+        ("sticky", 2, 1, 1),
+    ]
+    assert [(row["group_id"], row["spared"]) for row in rows.recommended] == [("g", 7), ("h", 0)]
+    names = ("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted")
+    groups = spark.sql(
+        "select 'c' as cluster, group_id, change, "
+        + ", ".join(f"moves as {name}" for name in names)
+        + " from values ('same', 'same', 0L), ('few', 'changed', 1L), ('many', 'changed', 5L)"
+        + " as t(group_id, change, moves)"
+    )
+    changed = drift_rows({"groups": groups})
+    assert [row["group_id"] for row in changed.groups] == ["many", "few"]
+    assert {row["change"]: row["groups"] for row in changed.changes} == {"changed": 2, "same": 1}
+    assert "many" in report(comparison=compared, drift={"groups": groups})
