@@ -1,9 +1,9 @@
 """Which groups hurt most: by partitions affected, in rows and, the same, in columns of `schemas.METRICS`.
 
-A partition is affected if it gets another owner, if nobody gets it, or if it is one of those that the fullest member of
-its group has above an even share. An even share is the fewest partitions that the fullest member can have: partitions
-by members, rounded up. So a group of eight members and five partitions, whose largest over mean is 1.60, is as even as
-can be.
+A partition is affected if it gets another owner or is given up, if nobody gets it, or if it is one of those that the
+fullest member of its group has above an even share. An even share is the fewest partitions that the fullest member can
+have: partitions by members, rounded up. So a group of eight members and five partitions, whose largest over mean is
+1.60, is as even as can be.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def even_share(row: Row) -> int:
 
 def over_share(row: Row) -> int:
     """Partitions that the fullest member has above an even share."""
-    return max(0, row["max_per_member"] - even_share(row))
+    return max(0, int(row["max_per_member"]) - even_share(row))
 
 
 def nobody_gets(row: Row) -> int:
@@ -40,7 +40,7 @@ def nobody_gets(row: Row) -> int:
 
 def affected(row: Row) -> int:
     """Partitions affected."""
-    return int(row["moved"]) + nobody_gets(row) + over_share(row)
+    return max(int(row["moved"]), int(row["revoked"])) + nobody_gets(row) + over_share(row)
 
 
 def over_share_column() -> Column:
@@ -52,5 +52,5 @@ def over_share_column() -> Column:
 def worst_first(metrics: DataFrame) -> DataFrame:
     """Most partitions affected first, as `affected`; names decide between equals."""
     nobody = F.col("unassigned") - F.col("withheld")
-    order = F.desc(F.col("moved") + nobody + over_share_column())
+    order = F.desc(F.greatest("moved", "revoked") + nobody + over_share_column())
     return metrics.orderBy(order, F.desc_nulls_last("max_over_mean"), *GROUP_KEY)

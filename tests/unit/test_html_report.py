@@ -11,15 +11,16 @@ import pytest
 
 pytest.importorskip("jinja2", reason="reports are an extra")
 
+from spark_assign.report import notebook
 from spark_assign.report.html import PlanRows, render_report
 from spark_assign.report.html.one_group import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.rows import NOTHING_ASSIGNED, OTHERS, class_of, classes_of
-from spark_assign.report.ranking import affected, over_share
+from spark_assign.report.ranking import SUMS, affected, over_share
 from spark_assign.report.words import number, seconds, share, short_names
 from tests.unit import report_rows
 
-VOID = {"meta", "link", "input", "br", "hr", "img"}
+VOID = {"col", "meta", "link", "input", "br", "hr", "img"}
 CLOSED = {"rect", "line", "path"}
 HOSTILE = """<script>alert(1)</script>"'&</td></style><img src=x onerror=alert(2)>{{ 7 * 7 }}"""
 
@@ -187,6 +188,22 @@ def test_what_hurts() -> None:
     assert (over_share(row), affected(row)) == (0, 0)
     row = report_rows.group(1, 5, 85, 58, 26, unassigned=4, withheld=3)
     assert (over_share(row), affected(row)) == (9, 58 + 9 + 1)
+
+
+def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `Plan.show` prints, and the same for a notebook; names do nothing."""
+    rows = report_rows.plan(3).groups
+    totals = {name: sum(row[name] for row in rows) for name in SUMS} | {"groups": 3}
+    refused = [{"cluster": "c", "group_id": name, "code": "x", "detail": f"{HOSTILE}\ny"} for name in ("f", "g")]
+    monkeypatch.setattr(notebook, "_read", lambda plan, top: (totals, rows[:top], refused))
+    text = notebook.plan_text(None, 1)  # type: ignore[arg-type]
+    assert text.startswith("Plan of 3 groups: ")
+    assert rows[0]["group_id"] in text
+    assert rows[1]["group_id"] not in text
+    assert text.endswith("c/f: x: " + HOSTILE + " y\n  and more, in the table rejected")
+    html = notebook.plan_html(None, 2)  # type: ignore[arg-type]
+    assert Page(html).elements["tr"] == 3
+    assert Page(html).elements["script"] == 0
 
 
 def test_classes_of_imbalance() -> None:

@@ -156,17 +156,17 @@ def of_comparison(rows: CompareRows) -> list[Table]:
         [("Change", False), ("Assignor", False), *((title, True) for title in titles)],
         [[row["change"], row["assignor"], *(cell(row[_column(title)]) for title in titles)] for row in rows.totals],
     )
-    titles = ("Moved", "Rounds", "Max over mean", "Partition-seconds paused", "Spared")
+    figures = ("Moved", "Rounds", "Max over mean", "Partition-seconds paused", "Spared")
     recommended = Table(
         "Recommended assignors; spared: partitions that would move besides with the assignor that moves most",
         [
-            *(("Group", False), ("Change", False), ("Recommended", False), *((title, True) for title in titles)),
+            *(("Group", False), ("Change", False), ("Recommended", False), *((title, True) for title in figures)),
             ("Reason", False),
         ],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                *(row["change"], row["assignor"], *(cell(row[_column(title)]) for title in titles), row["reason"]),
+                *(row["change"], row["assignor"], *(cell(row[_column(title)]) for title in figures), row["reason"]),
             ]
             for row in rows.recommended
         ],

@@ -97,12 +97,12 @@ def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
         }
         return rows_of_tables(plan.tables, about)
     computed = plan.with_runs(cached(plan.runs))
-    metrics = cached(computed.metrics)
-    names = ("runs", "moves", "revocations", "rejected")
-    rows = rows_of_tables({"metrics": metrics, **{name: getattr(computed, name) for name in names}}, {})
+    names = ("metrics", "moves", "revocations")
+    tables = {name: cached(getattr(computed, name)) for name in names}
+    rows = rows_of_tables({**tables, "runs": computed.runs, "rejected": computed.rejected}, {})
     with suppress(PySparkException):  # where nothing could be cached
-        metrics.unpersist()
-        computed.runs.unpersist()
+        for table in (*tables.values(), computed.runs):
+            table.unpersist()
     return rows
 
 

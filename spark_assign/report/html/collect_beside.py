@@ -39,9 +39,9 @@ def collected(table: DataFrame) -> list[Row]:
 
 def any_of(groups: Rows) -> Column:
     """Whether a row is of one of these groups."""
-    return reduce(
-        or_, [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
-    )
+    each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
+    found: Column = reduce(or_, each)
+    return found
 
 
 def compare_rows(comparison: DataFrame) -> CompareRows:

@@ -60,7 +60,6 @@ class PlanSection:
 _NUMBERS = (
     ("Members", "members of the group"),
     ("Partitions", "partitions that are assigned"),
-    ("Fewest", "partitions of the member that has the fewest"),
     ("Most", "partitions of the member that has the most"),
     ("Max/mean", "partitions of the fullest member over the mean"),
     ("Over share", "partitions that the fullest member has above an even share"),
@@ -130,7 +129,11 @@ def _tiles(totals: Mapping[str, int], uneven: int, rejected: int) -> list[tuple[
         ("Members", number(totals["members"]), ""),
         ("Partitions", number(totals["partitions"]), f"{number(lost)} without owner"),
         ("Moved", number(totals["moved"]), share(totals["moved"], totals["partitions"])),
-        ("Revoked", number(totals["revoked"]), f"{number(totals['withheld'])} wait for the next round"),
+        (
+            "Revoked",
+            number(totals["revoked"]),
+            f"{number(totals['withheld'])} wait for the next round" if totals["withheld"] else "",
+        ),
         ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", ""))),
     ]
 
@@ -161,7 +164,7 @@ def _bars(classes: Rows) -> list[svg.Bar]:
 
 
 def _line(row: Row, link: str) -> GroupLine:
-    numbers = [number(row[name]) for name in ("members", "partitions", "min_per_member", "max_per_member")]
+    numbers = [number(row[name]) for name in ("members", "partitions", "max_per_member")]
     numbers += [ratio(row["max_over_mean"]), number(over_share(row)), number(row["moved"])]
     numbers += [share(row["moved"], row["partitions"]), number(nobody_gets(row))]
     return GroupLine(row["cluster"], row["group_id"], row["assignor"], numbers, "; ".join(_oddities(row)), link)

@@ -53,7 +53,7 @@ function searchable(table) {
   const total = Number(table.dataset.total);
   const words = new Map([...table.tBodies[0].rows].map((row) => {
     const cells = [...row.cells];
-    return [row, [...cells.slice(0, 3), cells.at(-1)].map(text).join(" ").toLowerCase()];
+    return [row, cells.slice(0, 3).map(text).join(" ").toLowerCase()];
   }));
   let limit = step;
   let said = "";
