@@ -58,13 +58,13 @@ def numbers(page: Page, column: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def fleet_page() -> str:
-    """5,000 groups."""
-    return render_report(report_rows.plan(5_000))
+    """A thousand groups."""
+    return render_report(report_rows.plan(1_000))
 
 
-def test_searching(page_of: Open, fleet_page: str) -> None:
+def test_searching(page_of: Open) -> None:
     """At first the worst groups; what matches all words; and how many do, said politely."""
-    page = page_of(fleet_page)
+    page = page_of(render_report(report_rows.plan(5_000)))
     status = page.get_by_role("status")
     assert status.inner_text() == "5,000 groups; 50 shown."
     assert len(shown(page, 1)) == 50
@@ -77,27 +77,34 @@ def test_searching(page_of: Open, fleet_page: str) -> None:
     page.get_by_label("Search groups").fill("")
     page.get_by_role("button", name="Show 100 more").click()
     status.get_by_text("5,000 groups; 150 shown.").wait_for()
+
+
+def test_all_groups_are_shown_where_that_is_wanted(page_of: Open, fleet_page: str) -> None:
+    """And then nothing is left to be shown."""
+    page = page_of(fleet_page)
     page.get_by_role("button", name="Show all").click()
-    status.get_by_text("5,000 groups; 5,000 shown.").wait_for()
+    page.get_by_role("status").get_by_text("1,000 groups; 1,000 shown.").wait_for()
     assert not page.locator("#more").is_visible()
 
 
 def test_sorting_by_mouse(page_of: Open, fleet_page: str) -> None:
-    """Numbers begin with the largest, of all groups; a second click turns them; names begin with a."""
+    """Numbers begin with the largest of all groups; a second click turns them; names begin with a."""
     page = page_of(fleet_page)
     header = page.locator("#groups").get_by_role("columnheader", name="Members")
     header.get_by_role("button").click()
     assert header.get_attribute("aria-sort") == "descending"
-    assert numbers(page, 4) == [60] * 50
+    largest = numbers(page, 4)
+    assert largest == sorted(largest, reverse=True)
+    assert largest[0] == 60
     header.get_by_role("button").click()
     assert header.get_attribute("aria-sort") == "ascending"
-    assert numbers(page, 4) == [1] * 50
+    assert set(numbers(page, 4)) <= {1, 2, 3, 4}
     names = page.locator("#groups").get_by_role("columnheader", name="Group", exact=True)
     names.get_by_role("button").click()
     assert names.get_attribute("aria-sort") == "ascending"
     assert header.get_attribute("aria-sort") is None
     assert shown(page, 1) == sorted(shown(page, 1))
-    assert page.get_by_role("status").inner_text() == "5,000 groups; 50 shown, sorted by Group, ascending."
+    assert page.get_by_role("status").inner_text() == "1,000 groups; 50 shown, sorted by Group, ascending."
     page.locator("#groups").get_by_role("button", name="Moved", exact=True).click()
     moved = numbers(page, 9)
     assert moved == sorted(moved, reverse=True)
@@ -112,7 +119,7 @@ def test_by_keyboard_alone(page_of: Open, fleet_page: str) -> None:
     press("Enter")
     tab_to(page, "search")
     page.keyboard.type("service-0000")
-    page.get_by_role("status").get_by_text("10 of 5,000 groups match").wait_for()
+    page.get_by_role("status").get_by_text("10 of 1,000 groups match").wait_for()
     tab_to(page, "Members")
     assert page.locator(":focus").evaluate("each => getComputedStyle(each).outlineStyle") == "solid"
     press("Enter")

@@ -119,11 +119,11 @@ def _facts(row: Row) -> str:
         share_of = count(even_share(row), "partition")
         said.append(f"the fullest has {number(over)} more than an even share of {share_of}")
     if row["moved"]:
-        said.append(f"{number(row['moved'])} ({share(row['moved'], row['partitions'])}) get another owner")
+        said.append(f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner")
     if row["withheld"]:
-        said.append(f"{number(row['withheld'])} wait for the next round")
+        said.append(f"{number(row['withheld'])} with their next owner in the next round")
     if left := nobody_gets(row):
-        said.append(f"{number(left)} get no owner")
+        said.append(f"{number(left)} without an owner")
     if row["rack_matched"] is not None:
         said.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
     return "; ".join(said) + "."
