@@ -51,6 +51,7 @@ class GroupView:
 
     ident: str
     row: Row
+    brief: str
     facts: str
     bars: Sequence[MemberBar]
     hidden: str
@@ -84,6 +85,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows) -> GroupView:
     return GroupView(
         ident=ident,
         row=row,
+        brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
         facts=_facts(row),
         bars=bars,
         hidden=_hidden(row, ordered),
