@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("jinja2", reason="reports are an extra")
 
 from spark_assign.report import notebook
-from spark_assign.report.html import PlanRows, render_report
+from spark_assign.report.html import PlanRows, render_report, svg
 from spark_assign.report.html.one_group import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.rows import NOTHING_ASSIGNED, OTHERS, class_of, classes_of
@@ -179,6 +179,16 @@ def test_members_and_movement_of_a_group() -> None:
     assert seen.matrix is not None
     assert seen.matrix.columns == [("1", "b"), ("nobody", "nobody")]
     assert seen.matrix.rows == [("3", "a", [3, 0], 3), ("4", "gone", [0, 1], 1), ("", "all others", [1, 0], 1)]
+
+
+def test_a_drawing_keeps_its_scale() -> None:
+    """Half of the most that is not consumed is half as high, in every panel; the scale ends at a whole number."""
+    panels = [svg.Panel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
+    drawn = svg.over_time(panels, "t", "Title", 9)
+    heights = [float(below) - float(above) for below, above in re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)H", drawn)]
+    assert heights == pytest.approx([84 * 3.5 / 4, 42], abs=0.1)
+    assert drawn.count(">4</text>") == 2
+    assert drawn.count('class="round"') == 2
 
 
 def test_what_hurts() -> None:

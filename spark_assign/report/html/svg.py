@@ -79,7 +79,7 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
     """A panel per protocol, one below the other on the same scales: partitions not consumed, and rebalances below."""
     left, gap, tall, foot = 56, 44, 84, 36
     begin, end = _window(panels)
-    high = max((level for panel in panels for *_, level in panel.stretches), default=0) or max(partitions, 1)
+    high = math.ceil(max((level for panel in panels for *_, level in panel.stretches), default=0)) or max(partitions, 1)
 
     def x(ms: float) -> float:
         return left + (min(max(ms, begin), end) - begin) / (end - begin) * (WIDTH - left - 8)
@@ -89,7 +89,7 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
         above = at * (tall + gap) + 24
         base = above + tall
         shapes.append(_text("name", left, above - 8, f"{panel.name}: {panel.said}", "start"))
-        shapes.append(_text("tick", left - 6, above + 9, number(math.ceil(high)), "end"))
+        shapes.append(_text("tick", left - 6, above + 9, number(high), "end"))
         shapes.append(_text("tick", left - 6, base + 3, "0", "end"))
         steps = " ".join(
             f"M{x(since):.1f} {base}V{base - level / high * tall:.1f}H{x(until):.1f}V{base}Z"
