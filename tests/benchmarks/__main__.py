@@ -21,6 +21,7 @@ from tests.benchmarks import (
     plans,
     protocol,
     replicas,
+    report,
     sticky,
     sticky_against_kafka,
 )
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "place": replicas.placement,
     "reassign": replicas.reassignment,
     "protocol": protocol.rolling,
+    "report": report.page,
 }
 
 
