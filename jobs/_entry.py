@@ -30,6 +30,11 @@ def replicas() -> None:
     _run("replicas")
 
 
+def report() -> None:
+    """The job report."""
+    _run("report")
+
+
 def simulate() -> None:
     """The job simulate."""
     _run("simulate")

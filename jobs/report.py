@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign import SparkAssignError
 from spark_assign.connect import schemas as connect
-from spark_assign.errors import SourceError
+from spark_assign.errors import SourceError, reason
 from spark_assign.protocol import schemas as protocol
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
@@ -155,10 +155,8 @@ def main(argv: list[str] | None = None) -> int:
         log.error("report: %s", error, exc_info=options.verbose)
         return 2
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        log.error(
-            "report failed: %s: %s (more with --verbose)", type(error).__name__, first[0], exc_info=options.verbose
-        )
+        kind, why = type(error).__name__, reason(error)
+        log.error("report failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
         return 3
 
 

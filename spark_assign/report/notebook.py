@@ -6,14 +6,12 @@ Only the standard library is needed. The whole report is `spark_assign.report.ht
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.report.ranking import SUMS, nobody_gets, over_share, worst_first
 from spark_assign.report.words import count, number, ratio, share
 
@@ -81,8 +79,7 @@ def _read(plan: Plan, top: int) -> tuple[Mapping[str, Any], Rows, Rows]:
     totals = metrics.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0].asDict()  # one row
     worst = [row.asDict() for row in worst_first(metrics).limit(top).collect()]
     refused = plan.rejected.orderBy("cluster", "group_id", "code").limit(top + 1).collect()
-    with suppress(PySparkException):  # where nothing could be cached
-        metrics.unpersist()
+    uncached(metrics)
     return totals, worst, [row.asDict() for row in refused]
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import reduce
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.plan import Plan
 from spark_assign.protocol.simulate import Simulation
 from spark_assign.report.html.collect_beside import (
@@ -100,9 +98,8 @@ def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
     names = ("metrics", "moves", "revocations")
     tables = {name: cached(getattr(computed, name)) for name in names}
     rows = rows_of_tables({**tables, "runs": computed.runs, "rejected": computed.rejected}, {})
-    with suppress(PySparkException):  # where nothing could be cached
-        for table in (*tables.values(), computed.runs):
-            table.unpersist()
+    for table in (*tables.values(), computed.runs):
+        uncached(table)
     return rows
 
 
