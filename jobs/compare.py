@@ -25,9 +25,9 @@ from spark_assign.what_if import read_change
 SAMPLE = Path(__file__).resolve().parents[1] / "conf" / "sample-fleet"
 ASSIGNORS = "range,roundrobin,sticky,cooperative-sticky"
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
-CHANGES = """changes: as-is (the default); leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group leave
-or join; leave-members:MEMBERS: a host goes; partitions:TOPICS:COUNT or partitions:TOPICS:xFACTOR. GROUPS, MEMBERS and
-TOPICS are shell patterns. A name of its own comes before it: --change 'host down=leave-members:consumer-10.2.*'."""
+CHANGES = """changes: as-is (the default); leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
+leave or join; leave-members:MEMBERS: a host goes; partitions:TOPICS:COUNT or partitions:TOPICS:xFACTOR. GROUPS, MEMBERS
+and TOPICS are shell patterns. A name of its own comes before it: --change 'host down=leave-members:consumer-10.2.*'."""
 EXIT_CODES = """exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure. Without --fleet the shipped sample fleet is compared."""
 

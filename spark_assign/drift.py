@@ -112,7 +112,8 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
-            (`sinks.plan_store.read_plan(…).tables`; metrics, rejected, and runs or assignments).
+            (`sinks.plan_store.read_plan(…).tables`; metrics, rejected, and runs or assignments). Of a stored plan only
+            members that get something are known by name, and topics not at all.
         after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.
 
     Returns:

@@ -207,8 +207,9 @@ COMPARISON = StructType(
 for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
 `rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `partition_seconds_paused`:
 partition-seconds, see `spark_assign.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
-unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown. `rejected`: why there is no plan (a code of REJECTED), null where there is one; the
-figures are null then, and `reason` has the detail."""
+unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
+`rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
+has the detail."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 

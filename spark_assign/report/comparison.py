@@ -41,7 +41,7 @@ def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
         .orderBy("change", "assignor")
         .collect()
     )  # a row per change and assignor
-    lines = []
+    lines: list[str] = []
     for change in dict.fromkeys(row["change"] for row in totals):
         rows = [row.asDict() for row in totals if row["change"] == change]
         lines += [*([""] if lines else []), *totals_lines(change, rows)]
