@@ -76,7 +76,10 @@ def compare(
         changed = change.apply(unchanged)
         changed = fleet if changed is unchanged else changed
         plans = plan_several(changed, names)
-        table = _every_group(fleet, plans, _figures(plans, settings.timing))
+        if changed is not fleet:  # whose faulty groups were left out of it
+            faulty = for_each(fleet.census.rejected, names)
+            plans = replace(plans, rejected=plans.rejected.unionByName(faulty))
+        table = _figures(plans, _every_group(fleet, changed), settings.timing)
         compared.append(table.withColumn("change", F.lit(change.name)))
         if changed is not fleet:
             fleet.census.kept.extend((changed.census.topics, changed.census.members, *changed.census.kept))
@@ -97,60 +100,52 @@ def _sound(fleet: Fleet) -> Fleet:
     return replace(sound, **{name: table.join(faulty, GROUP_KEY, "left_anti") for name, table in present.items()})
 
 
-def _figures(plans: Plans, timing: Timing) -> DataFrame:
-    """The figures of the groups that are planned, as `schemas.COMPARISON` has them."""
-    rows = measure_several(plans)
-    if plans.rounds is not None:
-        rows = rows.join(plans.rounds, KEY, "left")
-    else:
-        rows = rows.withColumns({name: F.lit(None).cast("long") for name in ("rounds", "later_moved", "later_revoked")})
-        rows = rows.withColumn("stable", F.lit(True))
-    later_moved, later_revoked = (F.coalesce(f"later_{name}", F.lit(0)) for name in ("moved", "revoked"))
+def _figures(plans: Plans, listed: DataFrame, timing: Timing) -> DataFrame:
+    """The figures of the groups as `schemas.COMPARISON` has them, null where there is no plan, and detail."""
+    zeros = (
+        *("members", "partitions", "subscribed_partitions", "claimed", "kept", "back", "there", "there_living"),
+        *("later_moved", "later_revoked"),
+    )
+    rows = measure_several(plans, listed)
+    rows = rows.withColumns({name: F.coalesce(name, F.lit(0)) for name in zeros})
     counts = Counts(
         members=F.greatest(F.col("members"), F.lit(1)),
         partitions=F.col("partitions"),
         living=F.col("there_living"),
         kept=F.col("kept"),
         back=F.col("back"),
-        later=later_revoked,
+        later=F.col("later_revoked"),
     )
     cooperative = F.col("rounds").isNotNull()
     paused = F.when(cooperative, cooperative_seconds(counts, timing)).otherwise(eager_seconds(counts, timing))
     figures = {
-        "moved": F.col("there") - F.col("kept") - F.col("back") + later_moved,
-        "revoked": F.col("claimed") - F.col("kept") + later_revoked,
+        "moved": F.col("there") - F.col("kept") - F.col("back") + F.col("later_moved"),
+        "revoked": F.col("claimed") - F.col("kept") + F.col("later_revoked"),
         "unassigned": F.col("subscribed_partitions") - F.col("partitions"),
         "rounds": F.coalesce("rounds", F.lit(1)),
         "stable": F.coalesce("stable", F.lit(True)),
         "partition_seconds_paused": paused,
-        "cross_rack_share": F.when(
-            F.col("rack_matched").isNotNull() & (F.col("partitions") > 0),
-            1 - F.col("rack_matched") / F.col("partitions"),
-        ),
+        "cross_rack_share": F.when(F.col("partitions") > 0, 1 - F.col("rack_matched") / F.col("partitions")),
     }
-    return rows.withColumns(figures).select(*KEY, *_FIGURES)
+    rows = rows.withColumns(figures)
+    planned = F.col("rejected").isNull() & (F.col("members") > 0)
+    shown = (F.when(planned, F.col(name)).alias(name) for name in _FIGURES if name not in ("members", "partitions"))
+    sizes = (F.when(F.col("rejected").isNull(), F.col(name)).alias(name) for name in ("members", "partitions"))
+    told = (F.col(f"rejected.{name}").alias(alias) for name, alias in (("code", "rejected"), ("detail", "detail")))
+    order = F.array_position(F.array(*(F.lit(name) for name in plans.names)), F.col("assignor"))
+    return rows.select(*KEY, order.alias("order"), *sizes, *shown, *told)
 
 
 _OTHERS = ("change", "configured", "rejected", "recommended", "reason")
 _FIGURES = [name for name in COMPARISON.names if name not in (*KEY, *_OTHERS)]
 
 
-def _every_group(fleet: Fleet, plans: Plans, planned: DataFrame) -> DataFrame:
-    """The figures, and a row for each group and assignor without them: faulty ones, and those without members."""
-    census = fleet.census
-    tables = [census.members, plans.fleet.census.members]
+def _every_group(fleet: Fleet, changed: Fleet) -> DataFrame:
+    """All groups before and after a change, those without members too: cluster, group_id; not once each."""
+    tables = [each.census.members.select(*GROUP_KEY) for each in ([fleet] if changed is fleet else [fleet, changed])]
     if fleet.groups is not None:
-        tables.append(consumer_groups(fleet.groups))
-    rejected = plans.rejected.withColumnRenamed("code", "rejected")
-    if plans.fleet is not fleet:
-        faulty = for_each(census.rejected, plans.names).withColumnRenamed("code", "rejected")
-        rejected = rejected.unionByName(faulty).dropDuplicates(KEY)
-    groups = reduce(DataFrame.union, [table.select(*GROUP_KEY) for table in (*tables, rejected)]).distinct()
-    rows = for_each(groups, plans.names).join(planned, KEY, "left").join(rejected, KEY, "left")
-    nobody = F.when(F.col("rejected").isNull(), F.lit(0))
-    return rows.withColumns({name: F.coalesce(name, nobody) for name in ("members", "partitions")}).withColumn(
-        "order", F.array_position(F.array(*(F.lit(name) for name in plans.names)), F.col("assignor"))
-    )
+        tables.append(consumer_groups(fleet.groups).select(*GROUP_KEY))
+    return reduce(DataFrame.unionByName, tables)
 
 
 def _recommend(rows: DataFrame, fleet: Fleet) -> DataFrame:

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.assignors.groups import Groups
 from spark_assign.assignors.registry import Cooperative, find
+from spark_assign.caching import settled
+from spark_assign.census import held
 from spark_assign.claims import mark_crossing
 from spark_assign.fleet import Fleet
 from spark_assign.metrics import racks_of_replicas
@@ -36,7 +38,7 @@ class Plans:
         fleet: what was planned.
         names: the assignors.
         runs: cluster, group_id, assignor, member_id, topic, first, step, count, withheld (whether the member gets it
-            only in the second round); cached.
+            only in the second round); computed.
         rejected: cluster, group_id, assignor, code, detail.
         rounds: cluster, group_id, assignor, rounds, stable, later_moved, later_revoked (partitions of the rounds after
             the first) of cooperative assignors; null where there are none.
@@ -49,11 +51,6 @@ class Plans:
     rejected: DataFrame
     rounds: DataFrame | None
     partial: tuple[str, ...]
-
-    def groups(self) -> DataFrame:
-        """The groups with members that can be planned: cluster, group_id, assignor."""
-        sound = Groups(self.fleet, self.fleet.census).only(self.fleet.census.members.select(*GROUP_KEY).distinct())
-        return for_each(sound, self.names).join(self.rejected.select(*KEY), KEY, "left_anti")
 
 
 def for_each(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -86,9 +83,9 @@ def plan_several(fleet: Fleet, names: Sequence[str]) -> Plans:
     return Plans(
         fleet=fleet,
         names=tuple(names),
-        runs=census.keep(reduce(DataFrame.unionByName, runs)),
-        rejected=reduce(DataFrame.unionByName, rejected),
-        rounds=reduce(DataFrame.unionByName, rounds) if rounds else None,
+        runs=settled(reduce(DataFrame.unionByName, runs)),
+        rejected=held(reduce(DataFrame.unionByName, rejected))[0],
+        rounds=settled(reduce(DataFrame.unionByName, rounds)) if rounds else None,
         partial=tuple(name for name, outcome in outcomes.items() if not outcome.complete),
     )
 
@@ -103,41 +100,47 @@ def _rounds(rounds: DataFrame) -> DataFrame:
     )
 
 
-def measure_several(plans: Plans) -> DataFrame:
-    """Figures of every group and assignor.
+_SUMMED = ("subscribed_partitions", "claimed", "kept", "back", "there", "there_living", "rack_matched")
+_TOLD = (
+    *("members", "partitions", "max_over_mean", "stddev_per_member"),
+    *("rounds", "stable", "later_moved", "later_revoked", "rejected"),
+)
+
+
+def measure_several(plans: Plans, listed: DataFrame) -> DataFrame:
+    """Figures of every group and assignor. All that there is to count is brought together as rows and added up once.
+
+    Args:
+        plans: what was decided.
+        listed: cluster, group_id of the groups to tell of beside those that were planned or rejected.
 
     Returns:
-        cluster, group_id, assignor of the groups that are planned, and
+        cluster, group_id, assignor;
+        rejected: code and detail, null where the group is planned; the figures mean nothing where it is not;
         members, partitions (that have an owner in the end), max_over_mean, stddev_per_member;
         subscribed_partitions: of all subscribed topics; claimed: by living members;
         kept: of the claimed ones, those that stay with their claimer; back: that their claimer gives up and gets back;
         there: owned by anybody before, and by somebody in the end; there_living: of those, by a living member before;
-        rack_matched: null where the group has no racks. None but that is null.
+        rounds, stable, later_moved, later_revoked: see `Plans.rounds`;
+        rack_matched: null where the group has no racks. Null of the others means 0, or that there is nothing.
     """
-    of_group = [_subscribed(plans.fleet)]
-    of_assignor = [*_rack_matches(plans)]
+    names = plans.names
+    rejected = plans.rejected.select(*KEY, F.struct("code", "detail").alias("rejected"))
+    tables = [for_each(listed.select(*GROUP_KEY), names), rejected, _balance(plans), *_rack_matches(plans)]
+    tables.append(for_each(_subscribed(plans.fleet), names))
+    tables += [plans.rounds] if plans.rounds is not None else []
     marked = _claims(plans.fleet)
     if marked is not None:
-        living = F.when(~F.col("departed"), F.col("count"))
-        of_group.append(marked.select(*GROUP_KEY, living.alias("claimed")))
-        of_assignor += [_in_both(plans, marked), *_still_there(plans, marked)]
-    by_group = _summed(of_group, GROUP_KEY, ("subscribed_partitions", "claimed"))
-    counted = [_balance(plans)]
-    if of_assignor:
-        counted.append(_summed(of_assignor, KEY, ("kept", "back", "there", "there_living", "rack_matched")))
-    rows = plans.groups().join(by_group, GROUP_KEY, "left")
-    for table in counted:
-        rows = rows.join(table, KEY, "left")
-    zero = ("members", "partitions", "subscribed_partitions", "claimed", "kept", "back", "there", "there_living")
-    return rows.withColumns(
-        {name: F.coalesce(F.col(name) if name in rows.columns else F.lit(None), F.lit(0)) for name in zero}
-        | {"rack_matched": F.col("rack_matched") if "rack_matched" in rows.columns else F.lit(None).cast("long")}
-    )
-
-
-def _summed(tables: list[DataFrame], key: list[str], names: Sequence[str]) -> DataFrame:
+        living = marked.where(~F.col("departed")).groupBy(*GROUP_KEY).agg(F.sum("count").alias("claimed"))
+        tables += [for_each(living, names), _in_both(plans, marked), *_still_there(plans, marked)]
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tables)
-    return every.groupBy(*key).agg(*(F.sum(name).alias(name) for name in names if name in every.columns))
+    absent = [name for name in (*_SUMMED, *_TOLD) if name not in every.columns]
+    every = every.withColumns({name: F.lit(None).cast(_KINDS.get(name, "long")) for name in absent})
+    summed = (F.sum(name).alias(name) for name in _SUMMED)
+    return every.groupBy(*KEY).agg(*summed, *(F.max(name).alias(name) for name in _TOLD))
+
+
+_KINDS = {"stable": "boolean", "rounds": "int"}
 
 
 def _balance(plans: Plans) -> DataFrame:
@@ -160,7 +163,7 @@ def _balance(plans: Plans) -> DataFrame:
 
 
 def _subscribed(fleet: Fleet) -> DataFrame:
-    return fleet.census.topics.select(*GROUP_KEY, F.col("partitions").alias("subscribed_partitions"))
+    return fleet.census.topics.groupBy(*GROUP_KEY).agg(F.sum("partitions").alias("subscribed_partitions"))
 
 
 def _claims(fleet: Fleet) -> DataFrame | None:
@@ -179,7 +182,7 @@ def _claims(fleet: Fleet) -> DataFrame | None:
         .join(fleet.topics.select("cluster", "topic", "partitions"), ["cluster", "topic"], "left")
         .withColumn("below", F.when(F.col("partitions").isNull(), 0).otherwise(below).cast("int"))
     )
-    return fleet.census.keep(marked)
+    return settled(marked)
 
 
 def _in_both(plans: Plans, marked: DataFrame) -> DataFrame:
@@ -263,11 +266,10 @@ def _rack_matches(plans: Plans) -> list[DataFrame]:
     if not fleet.racks_known or not fleet.census.racked_members:
         return []
     racked = fleet.members.where(F.col("rack_id") != "").select(*MEMBER_KEY, "rack_id")
-    none: Column = F.lit(0).alias("rack_matched")
     near = expand(plans.runs.select(*KEY, "member_id", "topic", *_RUN).join(racked, MEMBER_KEY)).join(
         racks_of_replicas(fleet), ["cluster", "topic", "partition", "rack_id"], "left_semi"
     )
     return [
-        for_each(racked.select(*GROUP_KEY).distinct(), plans.names).select(*KEY, none),
+        for_each(racked.select(*GROUP_KEY).distinct(), plans.names).withColumn("rack_matched", F.lit(0)),
         near.select(*KEY, F.lit(1).alias("rack_matched")),
     ]

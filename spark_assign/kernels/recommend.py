@@ -68,7 +68,7 @@ def figures(row: Mapping[str, Any]) -> Figures:
         partitions=row["partitions"] or 0,
         max_over_mean=row["max_over_mean"],
         moved=row["moved"] or 0,
-        unassigned=row["unassigned"] or 0,
+        unassigned=max(0, row["unassigned"] or 0),  # sticky ones may keep claims on partitions that do not exist
         stable=bool(row["stable"]),
         rounds=row["rounds"] or 0,
         cross_rack_share=row["cross_rack_share"],
@@ -201,7 +201,7 @@ def _held_against(one: Figures, other: Figures) -> tuple[list[str], list[str], l
     if one.stable != other.stable:
         at_rest = "comes to rest" if one.stable else f"does not come to rest in {one.rounds} rounds"
         (better if one.stable else worse).append(at_rest)
-    differs = f"{one.unassigned:,} partitions have no owner instead of {other.unassigned:,}"
+    differs = f"{one.unassigned:,} partitions without an owner instead of {other.unassigned:,}"
     compare(one.unassigned, other.unassigned, 0, differs, None)
     mine, theirs = _balance(one), _balance(other)
     compare(mine, theirs, BALANCE * min(mine, theirs), f"max/mean {mine:.2f} instead of {theirs:.2f}", "same balance")

@@ -12,23 +12,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
-from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.pauses import Counts, cooperative_seconds, eager_seconds
 from spark_assign.protocol import Settings
-from spark_assign.runs import expand
 from spark_assign.schemas import COMPARISON
-from spark_assign.what_if import AS_IS, members_left
+from spark_assign.what_if import AS_IS, members_joined, members_left
 from tests.spark.fleets import fleet, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
 NAMES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 TIMES = Settings(revoke_ms=100, restore_ms=2_000)
-ONE_LEAVES = members_left(group_id="random-*", number=1)
 Key = tuple[str, str]
 
 
-def tables(order: int = 0) -> dict[str, list[tuple[Any, ...]]]:
+def tables() -> dict[str, list[tuple[Any, ...]]]:
     """Groups by hand, one for each thing that may happen, and random ones; rows in any order."""
     dice = random.Random(7)
     topics = {"four": 4, "one": 1, "t": 6, "u": 6, "v": 2, "w": 2, "big": 40}
@@ -88,134 +85,192 @@ def tables(order: int = 0) -> dict[str, list[tuple[Any, ...]]]:
         "groups": [("c", "grown", "cooperative-sticky"), ("c", "empty", "range"), ("c", "other", None, "connect")],
     }
     for rows in found.values():
-        random.Random(order).shuffle(rows)
+        dice.shuffle(rows)
     return found
 
 
 @pytest.fixture(scope="module")
-def groups(spark: SparkSession) -> Fleet:
+def groups(spark: SparkSession) -> Iterator[Fleet]:
     """All of them; `a` of `left` has just gone."""
-    return fleet(spark, **tables()).with_members_left(group_id="left", member_id="a")
+    made = fleet(spark, **tables()).with_members_left(group_id="left", member_id="a")
+    yield made
+    made.release()
 
 
 @pytest.fixture(scope="module")
-def comparison(groups: Fleet) -> Iterator[DataFrame]:
-    """The groups as they are, and with a member less in some."""
-    compared = compare(groups, NAMES, [AS_IS, ONE_LEAVES], TIMES).persist()
-    yield compared
-    compared.unpersist()
-    groups.release()
-
-
-@pytest.fixture(scope="module")
-def rows(comparison: DataFrame) -> dict[tuple[str, str, str], Any]:
-    """The rows by group, assignor and change."""
+def rows(groups: Fleet) -> dict[tuple[str, str], Any]:
+    """The rows by group and assignor."""
+    comparison = compare(groups, NAMES, settings=TIMES)
+    assert [(f.name, f.dataType) for f in comparison.schema] == [(f.name, f.dataType) for f in COMPARISON]
     collected = comparison.collect()
-    found = {(row["group_id"], row["assignor"], row["change"]): row for row in collected}
+    found = {(row["group_id"], row["assignor"]): row for row in collected}
     assert len(found) == len(collected)
     return found
 
 
-def figures_of_one_plan(changed: Fleet, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The same figures from one plan's tables, partition by partition; and the codes of the rejected groups."""
-    planned = plan(changed, name)
-    metrics = {row["group_id"]: row for row in planned.metrics.collect() if row["members"]}
-    end: dict[str, dict[Key, str]] = defaultdict(dict)
-    for group, member, topic, partition in tuples(expand(planned.target).drop("cluster")):
-        end[group][topic, partition] = member
-    now: dict[str, set[tuple[str, Key]]] = defaultdict(set)
-    for group, member, topic, partition in tuples(expand(planned.runs).drop("cluster")):
-        now[group].add((member, (topic, partition)))
-    claimed: dict[str, set[tuple[str, Key]]] = defaultdict(set)
-    claims = changed.claims()
-    assert claims is not None
-    for group, member, topic, partition in tuples(expand(claims.where("not departed")).drop("cluster", "departed")):
-        claimed[group].add((member, (topic, partition)))
-    rounds: dict[str, list[Any]] = defaultdict(list)
-    if name == "cooperative-sticky":
-        for row in converge(changed, name).collect():
-            rounds[row["group_id"]].append(row)
-    racks = {(row["group_id"], row["member_id"]): row["rack_id"] for row in changed.members.collect() if row["rack_id"]}
-    rack_of = {1: "r1", 2: "r2", 3: None}
-    near = {(topic, p): {rack_of[b] for b in brokers} for _, topic, p, brokers in tables()["replicas"]}
-    found = {}
-    members = Counter(row["group_id"] for row in changed.members.select("group_id", "member_id").distinct().collect())
-    for group, metric in metrics.items():
-        loads = Counter(end[group].values())
-        given = [*loads.values(), *[0] * (members[group] - len(loads))]
-        later = [row for row in rounds[group] if row["round"] > 1]
-        living = {partition for _, partition in claimed[group]} & end[group].keys()
-        kept = claimed[group] & now[group]
-        back = claimed[group] & {(m, p) for p, m in end[group].items()} - kept
-        counts = Counts(
-            members=members[group],
-            partitions=len(end[group]),
-            living=len(living),
-            kept=len(kept),
-            back=len(back),
-            later=sum(row["revoked"] for row in later),
-        )
-        formula = cooperative_seconds if rounds[group] else eager_seconds
-        matched = sum(racks.get((group, m)) in near[p] for p, m in end[group].items() if (group, m) in racks)
-        racked = any(each == group for each, _ in racks)
-        found[group] = {
-            "members": members[group],
-            "partitions": len(end[group]),
-            "max_over_mean": max(given) / statistics.mean(given) if any(given) else None,
-            "stddev_per_member": statistics.pstdev(given),
-            "moved": metric["moved"] + sum(row["moved"] for row in later),
-            "revoked": metric["revoked"] + counts.later,
-            "unassigned": metric["unassigned"] - metric["withheld"],
-            "rounds": len(rounds[group]) or 1,
-            "stable": rounds[group][-1]["stable"] if rounds[group] else True,
-            "partition_seconds_paused": formula(counts, TIMES.timing),
-            "rack_matched": matched if racked else None,
-            "cross_rack_share": 1 - matched / len(end[group]) if racked and end[group] else None,
-        }
-    return found, {row["group_id"]: row["code"] for row in planned.rejected.collect()}
+def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
+    """Runs as pairs of a member and a partition, by group."""
+    found: dict[str, set[tuple[str, Key]]] = defaultdict(set)
+    for row in runs.select("group_id", "member_id", "topic", "first", "step", "count").collect():
+        for partition in range(row["first"], row["first"] + row["step"] * row["count"], row["step"]):
+            found[row["group_id"]].add((row["member_id"], (row["topic"], partition)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def claims(groups: Fleet) -> tuple[dict[str, set[tuple[str, Key]]], dict[str, set[tuple[str, Key]]]]:
+    """What living members own, and what those owned that left."""
+    every = groups.claims()
+    assert every is not None
+    return partitions(every.where("not departed")), partitions(every.where("departed"))
+
+
+def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: list[Any]) -> dict[str, Any]:
+    """A group's figures partition by partition.
+
+    Args:
+        group: its id.
+        plan: `now`, pairs of member and partition after the first round; `end`, in the end.
+        claimed: the same of living members before; left: of those that left.
+        rounds: of `converge`; empty under the eager protocol.
+    """
+    source = tables()
+    members = {row[2] for row in source["members"] if row[1] == group} - ({"a"} if group == "left" else set())
+    asked = {topic for _, of, member, topic in source["subscriptions"] if of == group and member in members}
+    now, end = plan["now"], plan["end"]
+    owned_in_the_end = {partition for _, partition in end}
+    loads = Counter(member for member, _ in end)
+    given = [loads[member] for member in members]
+    kept, back = claimed & now, claimed & (end - now)
+    later = [row for row in rounds if row["round"] > 1]
+    counts = Counts(
+        members=len(members),
+        partitions=len(end),
+        living=len({partition for _, partition in claimed} & owned_in_the_end),
+        kept=len(kept),
+        back=len(back),
+        later=sum(row["revoked"] for row in later),
+    )
+    there = {partition for _, partition in claimed | left} & owned_in_the_end
+    racks = {row[2]: row[6] for row in source["members"] if row[1] == group and row[6]}
+    near = {(topic, p): {{1: "r1", 2: "r2"}.get(b) for b in brokers} for _, topic, p, brokers in source["replicas"]}
+    matched = sum(racks[member] in near[partition] for member, partition in end if member in racks)
+    formula = cooperative_seconds if rounds else eager_seconds
+    return {
+        "members": len(members),
+        "partitions": len(end),
+        "max_over_mean": max(given) / statistics.mean(given) if any(given) else None,
+        "stddev_per_member": statistics.pstdev(given),
+        "moved": len(there) - len(kept) - len(back) + sum(row["moved"] for row in later),
+        "revoked": len(claimed) - len(kept) + counts.later,
+        "unassigned": sum(count for _, topic, count in source["topics"] if topic in asked) - len(end),
+        "rounds": len(rounds) or 1,
+        "stable": rounds[-1]["stable"] if rounds else True,
+        "partition_seconds_paused": formula(counts, TIMES.timing),
+        "rack_matched": matched if racks else None,
+        "cross_rack_share": 1 - matched / len(end) if racks and end else None,
+    }
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("change", [AS_IS, ONE_LEAVES], ids=lambda change: change.name)
-def test_the_figures_are_those_of_one_plan(spark: SparkSession, rows, change: Change, name: str) -> None:
-    """Each assignor and change by itself, on a fleet of its own with its rows in another order."""
-    alone = fleet(spark, **tables(order=1)).with_members_left(group_id="left", member_id="a")
-    expected, rejected = figures_of_one_plan(change.apply(alone), name)
-    mine = {group: row.asDict() for (group, assignor, of), row in rows.items() if (assignor, of) == (name, change.name)}
+def test_the_figures_are_those_of_one_plan(groups: Fleet, rows, claims, name: str) -> None:
+    """Each assignor by itself, its plan looked at partition by partition."""
+    planned = plan(groups, name)
+    now = partitions(planned.runs)
+    waits = {} if planned.withheld is None else partitions(planned.withheld)
+    rounds: dict[str, list[Any]] = defaultdict(list)
+    if name == "cooperative-sticky":
+        for row in converge(groups, name).orderBy("round").collect():
+            rounds[row["group_id"]].append(row)
+    rejected = {row["group_id"]: row["code"] for row in planned.rejected.collect()}
+    mine = {group: row.asDict() for (group, assignor), row in rows.items() if assignor == name}
     assert {group: row["rejected"] for group, row in mine.items() if row["rejected"]} == rejected
-    assert mine.keys() == expected.keys() | rejected.keys() | {"empty"}
-    for group, figures in expected.items():
-        got = {column: mine[group][column] for column in figures}
-        assert got == pytest.approx(figures, abs=1e-9), group
-    alone.release()
+    for group in {row[1] for row in tables()["members"]} - rejected.keys():
+        of_plan = {"now": now[group], "end": now[group] | waits.get(group, set())}
+        expected = figures(group, of_plan, claims[0][group], claims[1][group], rounds[group])
+        assert {column: mine[group][column] for column in expected} == pytest.approx(expected, abs=1e-9), group
 
 
-def test_nobody_is_dropped(comparison: DataFrame, rows) -> None:
-    """Every group for every assignor and change: planned, rejected, or without members."""
-    assert comparison.schema.names == COMPARISON.names
-    assert [f.dataType for f in comparison.schema] == [f.dataType for f in COMPARISON]
+def test_nobody_is_dropped(rows) -> None:
+    """Every group for every assignor: planned, rejected, or without members."""
     listed = {row[1] for row in tables()["members"]} | {"empty"}
-    changes = ("as-is", "leave:random-*:1")
-    assert rows.keys() == {(group, name, change) for group in listed for name in NAMES for change in changes}
+    assert rows.keys() == {(group, name) for group in listed for name in NAMES}
     for row in rows.values():
+        assert row["change"] == "as-is"
         assert row["reason"].startswith(f"{row['assignor']}: ")
         if row["group_id"] == "twice":
             assert (row["rejected"], row["members"], row["recommended"]) == ("duplicate-member", None, False)
             assert "Keep one row per member" in row["reason"]
         if row["group_id"] == "empty":
             assert (row["rejected"], row["members"], row["moved"], row["recommended"]) == (None, 0, None, False)
-    assert rows["broken", "sticky", "as-is"]["rejected"] == "kafka-fails"
+    assert rows["broken", "sticky"]["rejected"] == "kafka-fails"
 
 
 def test_one_is_recommended(rows) -> None:
-    """One for each group and change that somebody can plan; configured is what the fleet says."""
-    able = {(group, change) for (group, _, change), row in rows.items() if row["members"]}
-    chosen = Counter((group, change) for (group, _, change), row in rows.items() if row["recommended"])
-    assert chosen == dict.fromkeys(able, 1)
-    grown = {name: rows["grown", name, "as-is"] for name in NAMES}
-    assert {name: row["configured"] for name, row in grown.items()} == {n: n == "cooperative-sticky" for n in NAMES}
-    assert rows["left", "range", "as-is"]["configured"] is None
+    """One for each group that somebody can plan; configured is what the fleet says."""
+    able = {group for (group, _), row in rows.items() if row["members"]}
+    assert Counter(group for (group, _), row in rows.items() if row["recommended"]) == dict.fromkeys(able, 1)
+    grown = {name: rows["grown", name]["configured"] for name in NAMES}
+    assert grown == {name: name == "cooperative-sticky" for name in NAMES}
+    assert rows["left", "range"]["configured"] is None
+
+
+@pytest.mark.once
+def test_changes(spark: SparkSession) -> None:
+    """Each with a fleet of its own; a faulty group is one under every change, and order of rows means nothing."""
+    owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
+    asked = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
+    columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
+    found = []
+    for back in (1, -1):
+        some = fleet(
+            spark,
+            topics=[("c", "t", 6)],
+            members=[row[:3] for row in asked][::back],
+            subscriptions=asked[::back],
+            owned=owned[::back],
+        )
+        everybody = members_left(group_id="gone", number=1, name="leave")
+        changes = [AS_IS, everybody, members_joined(group_id="g", number=1, name="join")]
+        found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes), *columns))
+        some.release()
+    assert found[0] == found[1]
+    assert found[0] == [
+        *(
+            ("as-is", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
+                ("g", "range", 2, 6, 2, 2, 1, None),
+                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
+                ("gone", "range", 1, 6, 0, 0, 1, None),
+            )
+        ),
+        *(
+            ("join", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 3, 6, 2, 2, 2, None),
+                ("g", "range", 3, 6, 4, 4, 1, None),
+                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
+                ("gone", "range", 1, 6, 0, 0, 1, None),
+            )
+        ),
+        *(
+            ("leave", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
+                ("g", "range", 2, 6, 2, 2, 1, None),
+                ("gone", "cooperative-sticky", 0, 0, None, None, None, None),
+                ("gone", "range", 0, 0, None, None, None, None),
+            )
+        ),
+    ]
 
 
 def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
@@ -249,4 +304,3 @@ def test_wrong_calls(groups: Fleet) -> None:
             ["range"],
             settings=Settings(partitions=groups.topics.selectExpr("cluster", "topic", "0 as partition")),
         )
-    assert Timing() != TIMES.timing
