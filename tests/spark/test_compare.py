@@ -222,8 +222,10 @@ def test_changes(spark: SparkSession) -> None:
     owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
     asked = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
     columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
+    leave = members_left(group_id="gone", number=1, name="leave")
+    join = members_joined(group_id="g", number=1, name="join")
     found = []
-    for back in (1, -1):
+    for back, changes in ((1, [AS_IS, leave, join]), (-1, [join])):
         some = fleet(
             spark,
             topics=[("c", "t", 6)],
@@ -231,11 +233,9 @@ def test_changes(spark: SparkSession) -> None:
             subscriptions=asked[::back],
             owned=owned[::back],
         )
-        everybody = members_left(group_id="gone", number=1, name="leave")
-        changes = [AS_IS, everybody, members_joined(group_id="g", number=1, name="join")]
         found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes), *columns))
         some.release()
-    assert found[0] == found[1]
+    assert found[1] == [row for row in found[0] if row[0] == "join"]
     assert found[0] == [
         *(
             ("as-is", *row)
