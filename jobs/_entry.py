@@ -10,9 +10,19 @@ import sys
 from importlib import import_module
 
 
+def compare() -> None:
+    """The job compare."""
+    _run("compare")
+
+
 def connect() -> None:
     """The job connect."""
     _run("connect")
+
+
+def drift() -> None:
+    """The job drift."""
+    _run("drift")
 
 
 def ingest() -> None:

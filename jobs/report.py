@@ -18,7 +18,7 @@ from spark_assign.errors import SourceError, reason
 from spark_assign.protocol import schemas as protocol
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import PLAN_TABLES
+from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, PLAN_TABLES
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
 
 EXIT_CODES = """exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
@@ -39,6 +39,8 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "simulation": protocol.SIMULATION_TABLES,
     "connect": connect.PLAN_TABLES,
     "replicas": REPLICA_TABLES,
+    "comparison": COMPARE_TABLES,
+    "drift": DRIFT_TABLES,
 }
 
 log = logging.getLogger("spark_assign.report")

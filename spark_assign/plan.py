@@ -169,10 +169,14 @@ def plan_chosen(fleet: Fleet, chosen: Chosen) -> Plan:
 def _empty_groups(fleet: Fleet) -> DataFrame:
     """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
     assert fleet.groups is not None
-    of_consumers = F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer")
-    empty = fleet.groups.where(of_consumers).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
+    empty = consumer_groups(fleet.groups).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
     sound = Groups(fleet, fleet.census).only(empty)
     return sound.select(*GROUP_KEY, F.coalesce("assignor", F.lit("none")).alias("assignor"))
+
+
+def consumer_groups(groups: DataFrame) -> DataFrame:
+    """The consumer groups among a fleet's `groups`; a snapshot lists those of other protocols beside them."""
+    return groups.where(F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer"))
 
 
 def _no_runs(fleet: Fleet) -> DataFrame:

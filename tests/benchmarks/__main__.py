@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     against_kafka,
+    compare,
     connect,
     memory,
     plain_loop,
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "sticky-giant": sticky_against_kafka.giant,
     "sticky-differing": sticky_against_kafka.differing,
     "sticky-memory": memory.sticky_memory,
+    "compare": compare.comparison,
     "connect": connect.connect,
     "place": replicas.placement,
     "reassign": replicas.reassignment,
