@@ -112,8 +112,8 @@ lane() { # PART…: one after the other; each part's output comes in one piece, 
 first=() second=() alone=()
 for part in "${wanted[@]}"; do
   case "$part" in
-    spark | other-spark) first+=("$part") ;;
-    browser | connect | kafka | e2e) second+=("$part") ;;
+    spark) first+=("$part") ;;
+    browser | connect | kafka | e2e | other-spark) second+=("$part") ;;
     *) alone+=("$part") ;;
   esac
 done
