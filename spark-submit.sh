@@ -180,7 +180,7 @@ if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
 fi
 
 extras=spark,kafka
-[[ "$job" =~ ^(connect|simulate)$ ]] && extras+=,report # they draw
+[[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
 set_up "$extras"
 
 # Reading from Kafka needs no Spark, unless the tables go to a catalog: plain Python, without a JVM.

@@ -14,7 +14,7 @@ from spark_assign import FleetError, UnknownAssignorError
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.scenarios import SCENARIOS
 from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import ConfigError, SourceError, reason
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
 from spark_assign.sinks.plan_store import check_output, write_plan
 from spark_assign.sources.tables import Shape, read_tables
@@ -101,10 +101,8 @@ def main(argv: list[str] | None = None) -> int:
         log.error("connect: %s", error, exc_info=options.verbose)
         return 2
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        log.error(
-            "connect failed: %s: %s (more with --verbose)", type(error).__name__, first[0], exc_info=options.verbose
-        )
+        kind, why = type(error).__name__, reason(error)
+        log.error("connect failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
         return 3
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from spark_assign.errors import SparkAssignError
+from spark_assign.errors import ConfigError, SparkAssignError
 from spark_assign.sources import describe_text, snapshot_files
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code 0: written; 2: wrong usage, or text that is not what these tools print."""
+    """Exit code 0: written; 2: wrong usage, or text that is not what these tools print; 3: it cannot be written."""
     parser = argparse.ArgumentParser(prog="ingest", description=__doc__)
     parser.add_argument("--cluster", required=True, help="name for the cluster column")
     parser.add_argument("--topics", nargs="+", required=True, metavar="FILE", help="kafka-topics.sh --describe")
@@ -28,6 +28,10 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         snapshot = describe_text.read(options.topics, options.groups, options.cluster)
+    except SparkAssignError as error:
+        print(f"ingest: {error}", file=sys.stderr)
+        return 2
+    try:
         if options.output:
             snapshot_files.write_folder(snapshot, options.output, options.format)
         else:
@@ -36,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
             snapshot_files.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
     except SparkAssignError as error:
         print(f"ingest: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, ConfigError) else 3
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
     print(f"written to {options.output or options.table_prefix}")
     return 0

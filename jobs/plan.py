@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_assign import FleetError, UnknownAssignorError, config, plan
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import ConfigError, SourceError, reason
 from spark_assign.report.summary import summarize
 from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
 from spark_assign.sources.tables import read_fleet
@@ -123,13 +123,8 @@ def main(argv: list[str] | None = None) -> int:
         log.error("plan: %s", error, exc_info=options.verbose)
         return 2
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        log.error(
-            "plan failed: %s: %s (more with --verbose)",
-            type(error).__name__,
-            first[0],
-            exc_info=options.verbose,
-        )
+        kind, why = type(error).__name__, reason(error)
+        log.error("plan failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
         return 3
 
 

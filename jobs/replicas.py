@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from spark_assign import SparkAssignError
-from spark_assign.errors import ConfigError
+from spark_assign import FleetError, SparkAssignError
+from spark_assign.errors import ConfigError, Fault, reason
 from spark_assign.places import is_path, join
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.place import ALGORITHMS
@@ -127,7 +127,7 @@ def _read(
     location = options.fleet
     if location is None and not options.table and SAMPLE.exists():
         location = str(SAMPLE)
-    return read_tables(
+    tables = read_tables(
         spark,
         Shape("This job", {name: SHAPES[name] for name in names}, required),
         location,
@@ -135,6 +135,10 @@ def _read(
         options=_pairs("--option", options.option),
         tables=_pairs("--table", options.table),
     )
+    if tables["brokers"].isEmpty():
+        problem = "the fleet is empty: there are no brokers"
+        raise FleetError([Fault("brokers", "*", problem, "Give the brokers of at least one cluster")])
+    return tables
 
 
 def _write(spark: SparkSession, options: argparse.Namespace, tables: Tables) -> Tables:
@@ -224,10 +228,8 @@ def main(argv: list[str] | None = None) -> int:
         log.error("replicas: %s", error, exc_info=options.verbose)
         return 2
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        log.error(
-            "replicas failed: %s: %s (more with --verbose)", type(error).__name__, first[0], exc_info=options.verbose
-        )
+        kind, why = type(error).__name__, reason(error)
+        log.error("replicas failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
         return 3
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
+from spark_assign.errors import ConfigError, reason
 from spark_assign.protocol import Settings, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
 from spark_assign.protocol.scenarios import SCENARIOS
@@ -89,6 +90,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
     """A story: a table, and pictures of its group; of a fleet's groups the one that loses most."""
     scenario = SCENARIOS[options.scenario]()
+    if scenario.tables is None and not SAMPLE.exists():
+        raise ConfigError(f"--scenario {scenario.name} plays the sample fleet, which {SAMPLE} should hold; use a clone")
     given = read_fleet(spark, str(SAMPLE)) if scenario.tables is None else None
     fleet, events = scenario.play(spark, given)
     settings = Settings(**{**scenario.settings, **_times(options)})
@@ -171,10 +174,8 @@ def main(argv: list[str] | None = None) -> int:
         log.error("simulate: %s", error, exc_info=options.verbose)
         return 2
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        log.error(
-            "simulate failed: %s: %s (more with --verbose)", type(error).__name__, first[0], exc_info=options.verbose
-        )
+        kind, why = type(error).__name__, reason(error)
+        log.error("simulate failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
         return 3
 
 

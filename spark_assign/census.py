@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.faults import find_group_faults, find_table_faults, raise_table_faults
 from spark_assign.ownership import Ownership, read_ownership
@@ -81,7 +81,7 @@ class Census:
     def release(self) -> None:
         """Give back the executors' memory that the cached tables hold; they are computed anew if needed again."""
         for table in (self.topics, self.members, *self.kept):
-            table.unpersist()
+            uncached(table)
 
 
 def take_census(fleet: Fleet) -> Census:
@@ -108,7 +108,7 @@ def take_census(fleet: Fleet) -> Census:
     members = cached(class_members(ranked, some))
     if ownership is not None and sizes["repeated"]:
         ownership = ownership.with_repeated(fleet)
-    rejected, rejected_groups = _held(find_group_faults(fleet, topics, some, ownership))
+    rejected, rejected_groups = held(find_group_faults(fleet, topics, some, ownership))
     return Census(
         all_members=sizes["all_members"],
         racked_members=sizes["racked_members"],
@@ -145,7 +145,7 @@ def _named(rows: DataFrame, **numbers: Column) -> DataFrame:
     return rows.select(F.inline(F.array(*each)))
 
 
-def _held(rejected: DataFrame) -> tuple[DataFrame, int]:
+def held(rejected: DataFrame) -> tuple[DataFrame, int]:
     """The rejected groups and their number; on the driver if they are few, as they nearly always are."""
     rows = rejected.limit(LOCAL_ROWS + 1).collect()
     if len(rows) > LOCAL_ROWS:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _TOPIC = ["cluster", "topic"]
 
+MOST_JOINERS = 100_000
+"""So many new members a group may be given by their number alone: one zero too many is found before Spark is asked."""
+
 
 def matches(**patterns: str) -> Column:
     """Whether each named column matches its shell pattern."""
@@ -72,6 +75,9 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
 
 def joiners(fleet: Fleet, *, cluster: str, group_id: str, number: int, member_id: str) -> DataFrame:
     """`number` new members for every group that matches: cluster, group_id, member_id."""
+    if not 1 <= number <= MOST_JOINERS:
+        problem = f"{number:,} members are to join every group that matches, expected 1 to {MOST_JOINERS:,}"
+        raise FleetError([Fault("joiners", "number", problem, "Give more as a table of joiners")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
     nth = F.explode(F.sequence(F.lit(1), F.lit(number)))
     return groups.select(*GROUP_KEY, nth.alias("nth")).select(
@@ -98,7 +104,7 @@ def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: i
         raise FleetError([Fault("topics", "partitions", "factor and to are both given, or neither", "Give one")])
     count = F.lit(to) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
     return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
-        *_TOPIC, count.cast("int").alias("partitions")
+        *_TOPIC, count.try_cast("int").alias("partitions")
     )
 
 
@@ -106,5 +112,5 @@ def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
     """The fleet with these partition counts; topics that it does not have are added."""
     _needs("partitions", counts, [*_TOPIC, "partitions"])
     others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
-    new = counts.select(*_TOPIC, F.col("partitions").cast("int").alias("partitions"))
+    new = counts.select(*_TOPIC, F.col("partitions").try_cast("int").alias("partitions"))
     return replace(fleet, topics=others.unionByName(new, allowMissingColumns=True))

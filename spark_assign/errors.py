@@ -47,3 +47,17 @@ class SourceError(SparkAssignError):
 
 class ConfigError(SparkAssignError):
     """A job's settings are wrong; the message names the key and what was expected."""
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in a line: an error's first one, or of one from inside Spark the cause at the end."""
+    text = str(error).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if "Traceback (most recent call last):" in text:  # of a Python worker
+        _, _, frames = text.partition("Traceback (most recent call last):\n")
+        return next((line for line in frames.splitlines() if line and not line[0].isspace()), lines[0])
+    if causes := [line for line in lines if line.startswith("Caused by: ")]:
+        return causes[-1].removeprefix("Caused by: ")
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # Java's own, let through
+        return lines[1].removeprefix(": ")
+    return lines[0]

@@ -91,7 +91,7 @@ def _rack_matches(plan: Plan) -> list[DataFrame]:
         return []
     racked = fleet.members.where(F.col("rack_id") != "").select(*MEMBER_KEY, "rack_id")
     near = expand(plan.runs.join(racked, MEMBER_KEY)).join(
-        _racks_of_replicas(fleet), ["cluster", "topic", "partition", "rack_id"], "left_semi"
+        racks_of_replicas(fleet), ["cluster", "topic", "partition", "rack_id"], "left_semi"
     )
     return [
         racked.select(*GROUP_KEY, F.lit(0).alias("rack_matched")),
@@ -99,7 +99,8 @@ def _rack_matches(plan: Plan) -> list[DataFrame]:
     ]
 
 
-def _racks_of_replicas(fleet: Fleet) -> DataFrame:
+def racks_of_replicas(fleet: Fleet) -> DataFrame:
+    """A row per partition and rack that holds a replica of it: cluster, topic, partition, rack_id."""
     assert fleet.replicas is not None
     assert fleet.brokers is not None
     return (

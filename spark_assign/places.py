@@ -32,7 +32,12 @@ def local_path(place: str) -> str | None:
 
 
 def for_spark(place: str) -> str:
-    """The place as Spark should open it: a folder that exists on this machine gets its `file:` scheme."""
+    """The place as Spark should open it: a folder that exists on this machine gets its `file:` scheme.
+
+    A volume of Databricks is mounted on the driver too, but there Spark knows it by its bare path.
+    """
+    if place.startswith("/Volumes/"):
+        return place
     local = local_path(place)
     return f"file://{local}" if local is not None and os.path.exists(local) else place
 

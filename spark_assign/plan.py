@@ -15,6 +15,7 @@ from spark_assign.assignors.choice import CONFIGURED, choose, in_use
 from spark_assign.assignors.groups import Groups
 from spark_assign.assignors.registry import find
 from spark_assign.fleet import Fleet
+from spark_assign.report.notebook import plan_html, plan_text
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
@@ -74,6 +75,18 @@ class Plan:
     def with_runs(self, runs: DataFrame) -> Plan:
         """The same plan reading its runs from `runs` (say, from where they were written) in place of computing them."""
         return replace(self, runs=runs)
+
+    def to_html(self, top: int = 10) -> str:
+        """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
+        return plan_html(self, top)
+
+    def show(self, top: int = 10) -> None:
+        """Print the same. Computes the plan."""
+        print(plan_text(self, top))
+
+    def _repr_html_(self) -> str:
+        """What Jupyter and Databricks show of a plan at the end of a cell."""
+        return self.to_html()
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
@@ -156,10 +169,14 @@ def plan_chosen(fleet: Fleet, chosen: Chosen) -> Plan:
 def _empty_groups(fleet: Fleet) -> DataFrame:
     """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
     assert fleet.groups is not None
-    of_consumers = F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer")
-    empty = fleet.groups.where(of_consumers).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
+    empty = consumer_groups(fleet.groups).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
     sound = Groups(fleet, fleet.census).only(empty)
     return sound.select(*GROUP_KEY, F.coalesce("assignor", F.lit("none")).alias("assignor"))
+
+
+def consumer_groups(groups: DataFrame) -> DataFrame:
+    """The consumer groups among a fleet's `groups`; a snapshot lists those of other protocols beside them."""
+    return groups.where(F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer"))
 
 
 def _no_runs(fleet: Fleet) -> DataFrame:

@@ -180,6 +180,41 @@ the next; `stable`: no rebalance follows."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 
+COMPARISON = StructType(
+    [
+        *_GROUP,
+        *_required(assignor=_STRING, change=_STRING),
+        *_nullable(
+            members=_LONG,
+            partitions=_LONG,
+            max_over_mean=_DOUBLE,
+            stddev_per_member=_DOUBLE,
+            moved=_LONG,
+            revoked=_LONG,
+            unassigned=_LONG,
+            rounds=_INT,
+            stable=BooleanType(),
+            partition_seconds_paused=_DOUBLE,
+            rack_matched=_LONG,
+            cross_rack_share=_DOUBLE,
+            configured=BooleanType(),
+            rejected=_STRING,
+        ),
+        *_required(recommended=BooleanType(), reason=_STRING),
+    ]
+)
+"""A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
+for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
+`rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `partition_seconds_paused`:
+partition-seconds, see `spark_assign.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
+unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
+`rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
+has the detail."""
+
+COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
+
+COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
+
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,
     "runs": RUNS,
@@ -188,6 +223,69 @@ PLAN_TABLES: dict[str, StructType] = {
     "metrics": METRICS,
     "rejected": REJECTED,
 }
+
+# --- what changed between two fleets or plans ------------------------------------------------------------
+
+DRIFT_GROUPS = StructType(
+    [
+        *_GROUP,
+        *_required(change=_STRING),
+        *_nullable(
+            assignor_before=_STRING,
+            assignor_after=_STRING,
+            members_before=_LONG,
+            members_after=_LONG,
+        ),
+        *_required(came=_LONG, went=_LONG, restarted=_LONG),
+        *_nullable(partitions_before=_LONG, partitions_after=_LONG),
+        *_required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
+        *_nullable(
+            max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE, rejected_before=_STRING, rejected_after=_STRING
+        ),
+    ]
+)
+"""A row per group of either side. `change`: `came`, `went`, `changed` or `same`. `members_…`, `came`, `went` and
+`restarted` count members, the other counts partitions: owned then, with another owner, owned by nobody before or after.
+A side is null where the group is not there or is rejected (`rejected_…` has the code). `max_over_mean_…` is null where
+nothing is owned."""
+
+DRIFT_MEMBERS = StructType(
+    [
+        *_MEMBER,
+        *_required(change=_STRING),
+        *_nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
+    ]
+)
+"""A row per member that `came`, `went` or `restarted`: a static member (`group_instance_id`) that has another id now,
+its earlier one in `previous_member_id`."""
+
+DRIFT_OWNERSHIP = StructType(
+    [
+        *_GROUP,
+        *_required(topic=_STRING, partition=_INT),
+        *_nullable(from_member_id=_STRING, to_member_id=_STRING),
+        *_required(change=_STRING),
+    ]
+)
+"""A row per partition that has another owner: `moved`, `newly-owned` (nobody owned it) or `no-longer-owned`. A static
+member that restarted is the same owner."""
+
+DRIFT_TOPICS = StructType(
+    [
+        *_required(cluster=_STRING, topic=_STRING, change=_STRING),
+        *_nullable(partitions_before=_INT, partitions_after=_INT),
+    ]
+)
+"""A row per topic that was `created`, `deleted`, has `grown` or `shrunk`."""
+
+DRIFT_TABLES: dict[str, StructType] = {
+    "groups": DRIFT_GROUPS,
+    "members": DRIFT_MEMBERS,
+    "ownership": DRIFT_OWNERSHIP,
+    "topics": DRIFT_TOPICS,
+}
+
+# --- the manifest of written tables ----------------------------------------------------------------------
 
 MANIFEST = StructType(
     _required(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check of the project, each part in a process of its own; ends with one line of totals.
 #
-#   tests/run.sh               lint, types and all tests (classic Spark, Spark Connect, Kafka, jobs)
+#   tests/run.sh               lint, types and all tests (classic Spark, Spark Connect, Kafka, jobs, a browser)
 #   tests/run.sh fast          lint, types and the unit tests
 #   tests/run.sh --spark 4.0   the Spark tests on another Spark release, in an environment of its own
 #   tests/run.sh PART…         only these parts (names as in the summary)
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | grep -v '^set'; }
 
-ALL=(ruff format mypy unit spark connect kafka e2e)
+ALL=(ruff format mypy unit browser spark connect kafka e2e)
 OTHER=(golden spark/test_custom_assignor.py spark/test_tables.py)
 SPARK="${SPARK_VERSION:-}"
 wanted=()
@@ -81,6 +81,7 @@ one() { # PART
     spark) tests spark spark golden ;;
     connect) SPARK_ASSIGN_TEST_REMOTE="local[2]" SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" tests connect spark golden ;;
     kafka) tests kafka kafka ;;
+    browser) tests browser browser ;;
     e2e) tests e2e e2e ;;
     other-spark)
       if other_is_set_up; then
@@ -111,8 +112,8 @@ lane() { # PART…: one after the other; each part's output comes in one piece, 
 first=() second=() alone=()
 for part in "${wanted[@]}"; do
   case "$part" in
-    spark | other-spark) first+=("$part") ;;
-    connect | kafka | e2e) second+=("$part") ;;
+    spark) first+=("$part") ;;
+    browser | connect | kafka | e2e | other-spark) second+=("$part") ;;
     *) alone+=("$part") ;;
   esac
 done

@@ -42,7 +42,8 @@ def lay_out(topics: DataFrame, groups: Groups) -> DataFrame:
 
 def _tasks(spark: SparkSession, partitions: int) -> int:
     """A task for every million partitions, but no more than the session shuffles to."""
-    most = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    asked = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    most = int(asked) if asked.isdigit() else 200  # on Databricks it may be "auto"
     return max(2, min(most, -(-partitions // PARTITIONS_PER_TASK)))
 
 

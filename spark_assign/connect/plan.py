@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
+from spark_assign.errors import Fault, FleetError
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
@@ -79,7 +80,7 @@ class ConnectPlan:
 
     def release(self) -> None:
         """Give back what is cached in the executors (a row per Connect cluster); it is computed anew if needed."""
-        self.decided.unpersist()
+        uncached(self.decided)
 
     @property
     def _planned(self) -> DataFrame:
@@ -98,15 +99,25 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
 
     Returns:
         the plan. Its tables are lazy, and all come from one pass over the fleet; only its rows are counted at once.
+
+    Raises:
+        FleetError: the fleet is empty.
     """
     facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
     return ConnectPlan(fleet, cached(facts.mapInArrow(_decide, DECIDED)))
 
 
 def tasks_for(fleet: ConnectFleet) -> int:
-    """In how many tasks the kernel does its work; whole Connect clusters are in one."""
+    """In how many tasks the kernel does its work; whole Connect clusters are in one.
+
+    Raises:
+        FleetError: the fleet is empty.
+    """
     tables = [fleet.clusters, fleet.connectors, fleet.tasks, fleet.workers, fleet.reported]
     rows = reduce(DataFrame.unionByName, [table.select("connect_cluster") for table in tables]).count()
+    if not rows:
+        problem = "the fleet is empty: there are no Connect clusters"
+        raise FleetError([Fault("clusters", "*", problem, "Give at least one Connect cluster")])
     return max(1, -(-rows // ROWS_PER_TASK))
 
 

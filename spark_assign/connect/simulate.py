@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.plan import fact, gather_facts, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
@@ -54,7 +54,7 @@ class ConnectSimulation:
 
     def release(self) -> None:
         """Give back what is cached in the executors; it is computed anew if needed."""
-        self.played.unpersist()
+        uncached(self.played)
 
     @property
     def _fine(self) -> DataFrame:
@@ -94,7 +94,7 @@ def simulate_connect(
         the rounds and the costs, from one pass over the fleet.
 
     Raises:
-        FleetError: a missing column or a wrong type in events.
+        FleetError: an empty fleet, a missing column or a wrong type in events.
         UnknownAssignorError: no such protocol.
         ValueError: a negative time.
     """

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
@@ -96,7 +96,7 @@ class Simulation:
         """Give back what is cached in the executors; it is computed anew if needed."""
         for table in (self.facts, self.__dict__.get("played")):
             if table is not None:
-                table.unpersist()
+                uncached(table)
 
     @property
     def _key(self) -> list[str]:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
-from spark_assign.caching import cached
+from spark_assign.caching import cached, uncached
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.replicas import facts as kinds
 from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
@@ -65,7 +65,7 @@ class Reassignment:
 
     def release(self) -> None:
         """Give back what is kept cached in the executors."""
-        self._decided.unpersist()
+        uncached(self._decided)
 
 
 def reassign(

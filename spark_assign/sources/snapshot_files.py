@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import ConfigError, SourceError, reason
 from spark_assign.sources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -57,9 +57,15 @@ def write_folder(snapshot: Snapshot, folder: str | Path, format: str = "parquet"
 
 
 def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
-    """Replace the catalog tables `<prefix>.<table>`, one after the other."""
+    """Replace the catalog tables `<prefix>.<table>`, one after the other.
+
+    Raises SourceError where one cannot be written; those before it are replaced, those after it are as they were.
+    """
     for name, table in snapshot.tables.items():
-        spark.createDataFrame(table).write.mode("overwrite").saveAsTable(f"{prefix}.{name}")
+        try:
+            spark.createDataFrame(table).write.mode("overwrite").saveAsTable(f"{prefix}.{name}")
+        except Exception as error:  # classic PySpark lets Java's own exceptions through
+            raise SourceError(f"the table {prefix}.{name} cannot be written: {reason(error)}") from error
 
 
 def _is_snapshot(folder: Path) -> bool:

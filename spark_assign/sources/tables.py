@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_assign.errors import SourceError
+from spark_assign.errors import SourceError, reason
 from spark_assign.fleet import Fleet
 from spark_assign.places import for_spark, is_path, join, local_path
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
@@ -107,8 +107,11 @@ def read_tables(
     for name, place in places.items():
         try:
             frames[name] = _read(spark, name, shape.schemas[name], place, options, checks)
-        except PySparkException as error:
-            raise SourceError(f"{name}: {place.name} cannot be read: {_first_line(error)}") from error
+            _ = frames[name].schema  # Connect opens the files only now
+        except SourceError:
+            raise
+        except Exception as error:  # classic PySpark lets Java's own exceptions through
+            raise SourceError(f"{name}: {place.name} cannot be read: {reason(error)}") from error
     text.verify(checks)
     return frames
 
@@ -140,7 +143,7 @@ def _in_any_catalog(spark: SparkSession, name: str) -> bool:
     try:
         return spark.catalog.tableExists(name)
     except PySparkException as error:
-        raise SourceError(f"the catalog cannot be asked for {name}: {_first_line(error)}") from error
+        raise SourceError(f"the catalog cannot be asked for {name}: {reason(error)}") from error
 
 
 def _in_folder(spark: SparkSession, location: str, format: str | None, tables: Sequence[str]) -> dict[str, _Place]:
@@ -207,7 +210,7 @@ def _files(spark: SparkSession, location: str) -> list[str]:
         except AnalysisException as error:
             if _NOT_THERE.search(str(error)):
                 raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
-            raise SourceError(f"{location} cannot be listed: {_first_line(error)}") from error
+            raise SourceError(f"{location} cannot be listed: {reason(error)}") from error
         root = "/" + os.path.normpath(urlparse(location).path).strip("/")
         found = [unquote(urlparse(uri).path).partition(root)[2].lstrip("/") for uri in uris]
     return sorted(name for name in found if not any(part[0] in "_." for part in name.split("/")))
@@ -225,7 +228,7 @@ def _loads(spark: SparkSession, place: _Place, options: Mapping[str, str]) -> bo
             ) from error
         if _NOT_THERE.search(str(error)):
             return False
-        raise SourceError(f"{place.name} cannot be read as {place.format}: {_first_line(error)}") from error
+        raise SourceError(f"{place.name} cannot be read as {place.format}: {reason(error)}") from error
 
 
 def _missing(tables: list[str], location: str | None, format: str | None) -> str:
@@ -248,7 +251,3 @@ def _hint(location: str) -> str:
     if is_path(location):
         return "Relative paths start from where the job was called; those in a settings file, from that file."
     return f"A name without a slash is a catalog's; for a folder write ./{location}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from tests.benchmarks import (
     against_kafka,
+    compare,
     connect,
     memory,
     plain_loop,
     plans,
     protocol,
     replicas,
+    report,
     sticky,
     sticky_against_kafka,
 )
@@ -40,10 +42,12 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "sticky-giant": sticky_against_kafka.giant,
     "sticky-differing": sticky_against_kafka.differing,
     "sticky-memory": memory.sticky_memory,
+    "compare": compare.comparison,
     "connect": connect.connect,
     "place": replicas.placement,
     "reassign": replicas.reassignment,
     "protocol": protocol.rolling,
+    "report": report.page,
 }
 
 

@@ -1,6 +1,6 @@
 """Every recorded case of Kafka's own classes: by Spark in one call per assignor, and by the sticky kernels alone.
 
-The kernels take all cases in seconds; Spark takes every eighth of the sticky assignors, which are thousands of small
+The kernels take all cases in seconds; Spark takes every sixteenth of the sticky assignors, which are thousands of small
 groups. `SPARK_ASSIGN_TEST_EVERY=1` takes all, `=40` every fortieth: for a second Spark, after a first one.
 """
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_assign import plan
 from tests.golden import sticky_kernel, tables, vectors
 
-EVERY = {"range": 1, "roundrobin": 1, "sticky": 8, "cooperative-sticky": 8}
+EVERY = {"range": 1, "roundrobin": 1, "sticky": 16, "cooperative-sticky": 16}
 
 
 @pytest.mark.spark

@@ -24,6 +24,9 @@ NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "pause_ms")
 DOWN_MS, PAUSE_MS = 5_000, 10_000
 """How long a process is away, and how long a rolling restart waits between batches, where an event does not say."""
 
+MOST_PARTITIONS = 1_000_000
+"""Of a topic that can be played, as each partition is kept by itself; more is one zero too many."""
+
 ORDER = {event: number for number, event in enumerate(NEEDS)}
 
 
@@ -79,6 +82,8 @@ def _check(event: Event) -> None:
         value = getattr(event, name)
         if value is not None and value < 0:
             raise event.refused(f"{name} is {value}, expected 0 or more")
+    if (event.partitions or 0) > MOST_PARTITIONS:
+        raise event.refused(f"partitions is {event.partitions:,}, expected at most {MOST_PARTITIONS:,}")
     if event.parallelism is not None and event.parallelism < 1:
         raise event.refused(f"parallelism is {event.parallelism}, expected 1 or more")
     for name in ("topics", "assignors"):

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
+from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.leader_asks import Topics, code, java_key
 from spark_assign.kernels.protocol.member import Member
@@ -78,7 +78,11 @@ class Scene:
             events = [replace(each, assignors=None) for each in events]
         topics = self._topics(events)
         number = {name: at for at, name in enumerate(topics.names)}
-        partitions = {number[row["topic"]]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
+        counts = {row["topic"]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
+        if large := sorted(topic for topic, count in counts.items() if count > MOST_PARTITIONS):
+            many = f"{large[0]} has {counts[large[0]]:,} partitions"
+            raise BadGroup("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
+        partitions = {number[topic]: count for topic, count in counts.items()}
         members = self._members(protocol, strategies, number)
         generation = max((row["numbers"][1] or 0 for row in self.rows[MEMBER]), default=0)
         stage = Stage(members, topics, partitions, max(generation, 1), self._timing(defaults), strategies)

@@ -35,7 +35,11 @@ UNKNOWN_TOPIC = "unknown-topic"
 DUPLICATE_PARTITION = "duplicate-partition"
 BAD_REPLICAS = "bad-replicas"
 FEWER_PARTITIONS = "fewer-partitions"
+TOO_MANY_PARTITIONS = "too-many-partitions"
 INVALID_REPLICATION_FACTOR = "invalid-replication-factor"
+
+MOST_PARTITIONS = 1_000_000
+"""Of a topic that grows; more is one zero too many, and would not fit into memory."""
 
 
 class RejectedError(Exception):
@@ -182,6 +186,9 @@ def _with_new(counts: pa.Table, topics: list[str], partition: Ints, current: Int
         if wanted < there[topic]:
             detail = f"partitions: {topic} has {there[topic]} partitions, {wanted} were asked. Kafka removes none"
             raise RejectedError(FEWER_PARTITIONS, detail)
+        if wanted > MOST_PARTITIONS:
+            detail = f"partitions: {topic} is to have {wanted:,} partitions, expected at most {MOST_PARTITIONS:,}"
+            raise RejectedError(TOO_MANY_PARTITIONS, detail)
         names += [topic] * (wanted - there[topic])
         numbers += range(there[topic], wanted)
     grown = np.full((len(names), current.shape[1]), NO_BROKER)

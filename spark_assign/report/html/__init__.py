@@ -1,0 +1,23 @@
+"""The report: one HTML page that stands alone. Made from a plan and what belongs to it, or from plain rows."""
+
+from spark_assign.report.html.collect import report
+from spark_assign.report.html.page import render_report
+from spark_assign.report.html.rows import (
+    CompareRows,
+    ConnectRows,
+    DriftRows,
+    PlanRows,
+    ReplicaRows,
+    SimulationRows,
+)
+
+__all__ = [
+    "CompareRows",
+    "ConnectRows",
+    "DriftRows",
+    "PlanRows",
+    "ReplicaRows",
+    "SimulationRows",
+    "render_report",
+    "report",
+]

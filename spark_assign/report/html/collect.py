@@ -1,0 +1,235 @@
+"""From tables to the rows of a report: what grows with the fleet is added up or cut off by Spark (bounds: `rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.caching import cached, uncached
+from spark_assign.plan import Plan
+from spark_assign.protocol.simulate import Simulation
+from spark_assign.report.html.collect_beside import (
+    any_of,
+    collected,
+    compare_rows,
+    connect_rows,
+    drift_rows,
+    replica_rows,
+    simulation_rows,
+)
+from spark_assign.report.html.page import render_report
+from spark_assign.report.html.rows import (
+    EDGES,
+    MATRIX,
+    MOST_GROUPS,
+    MOST_MEMBERS,
+    MOST_ROWS,
+    NOTHING_ASSIGNED,
+    OTHERS,
+    WORST_GROUPS,
+    PlanRows,
+)
+from spark_assign.report.ranking import SUMS, affected, over_share_column, worst_first
+from spark_assign.runs import expand
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+from spark_assign.sinks.plan_store import StoredPlan
+
+Tables = Mapping[str, DataFrame]
+
+_PARTITION = [*GROUP_KEY, "topic", "partition"]
+
+
+def report(
+    plan: Plan | StoredPlan | None = None,
+    comparison: DataFrame | None = None,
+    simulation: Simulation | Mapping[str, Tables] | None = None,
+    connect: Any = None,
+    replicas: Tables | None = None,
+    drift: Tables | None = None,
+    *,
+    title: str = "Kafka assignment report",
+) -> str:
+    """The report as one HTML page that needs no network; `displayHTML(report(plan))` shows it in a notebook.
+
+    Args:
+        plan: a plan, or one read back. (One that is not stored is computed several times over, where the session
+            cannot cache.)
+        comparison: what several assignors would do, a row per group, assignor and change.
+        simulation: `protocol.simulate_protocols(…)`; or stored tables (`protocol.schemas.SIMULATION_TABLES`, or
+            `comparison`) by the name of what is compared: `{"eager": {"rounds": …, …}, "cooperative": …}`.
+        connect: a `ConnectPlan`, or its tables metrics and rejected.
+        replicas: tables of a reassignment or of a check, by name (`replicas.schemas`).
+        drift: tables of what changed between two runs: groups, members, topics, as far as they are there.
+        title: the page's heading.
+
+    Returns:
+        the page. Bounds on what is read: `rows`.
+
+    Raises:
+        ConfigError: jinja2 is not installed (extra `report`).
+    """
+    return render_report(
+        plan=None if plan is None else plan_rows(plan),
+        comparison=None if comparison is None else compare_rows(comparison),
+        simulation=None if simulation is None else simulation_rows(simulation),
+        connect=None if connect is None else connect_rows(connect),
+        replicas=None if replicas is None else replica_rows(replicas),
+        drift=None if drift is None else drift_rows(drift),
+        title=title,
+    )
+
+
+def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
+    """What the page shows of a plan."""
+    if isinstance(plan, StoredPlan):
+        manifest = plan.manifest
+        about = {
+            "Run": manifest.run_id,
+            "Finished": f"{manifest.finished_at:%Y-%m-%d %H:%M} UTC",
+            **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
+            **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
+        }
+        return rows_of_tables(plan.tables, about)
+    computed = plan.with_runs(cached(plan.runs))
+    names = ("metrics", "moves", "revocations")
+    tables = {name: cached(getattr(computed, name)) for name in names}
+    rows = rows_of_tables({**tables, "runs": computed.runs, "rejected": computed.rejected}, {})
+    for table in (*tables.values(), computed.runs):
+        uncached(table)
+    return rows
+
+
+def rows_of_tables(tables: Tables, about: Mapping[str, Any]) -> PlanRows:
+    """The same from tables by name (`schemas.PLAN_TABLES`): metrics and rejected, the rest as far as it is there."""
+    metrics, rejected = tables["metrics"], tables["rejected"]
+    groups = collected(worst_first(metrics).limit(MOST_GROUPS))
+    worst = [row for row in groups[:WORST_GROUPS] if affected(row)]
+    of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
+    known = {"moves", "revocations"} <= set(tables)
+    notes = []
+    if not known:
+        notes.append("What was before is not shown: the plan was stored without the tables moves and revocations.")
+    elif any(row["claim_conflicts"] for row in worst):
+        notes.append("A partition that several members claim now counts for each of them before.")
+    if not {"runs", "assignments"} & set(tables):
+        notes.append("Members are not shown: the plan was stored without the tables runs and assignments.")
+    shares = _shares(of_worst, known)
+    refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
+    return PlanRows(
+        classes=collected(_classes(metrics)),
+        groups=groups,
+        members=() if shares is None else collected(_most_of_each(shares)),
+        moves=collected(_pairs(of_worst["moves"])) if "moves" in of_worst else (),
+        reasons=collected(_reasons(tables["moves"])) if "moves" in tables else (),
+        rejected=refused,
+        rejected_total=len(refused) if len(refused) < MOST_ROWS else rejected.count(),
+        about=about,
+        notes=notes,
+    )
+
+
+def _classes(metrics: DataFrame) -> DataFrame:
+    """`PlanRows.classes`: at most a few dozen rows."""
+    passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
+    key = {
+        "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
+        "even": over_share_column() == 0,
+    }
+    keyed = metrics.withColumns(key)
+    sums = (F.sum(name).alias(name) for name in SUMS)
+    return keyed.groupBy("assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
+
+
+def _reasons(moves: DataFrame) -> DataFrame:
+    """A row per reason."""
+    per_group = moves.groupBy(*GROUP_KEY, "reason").agg(F.count(F.lit(1)).alias("partitions"))
+    return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), F.count(F.lit(1)).alias("groups"))
+
+
+def _shares(tables: Tables, known: bool) -> DataFrame | None:
+    """Partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting, gone.
+
+    What a member owned before follows from what it has afterwards, what came, and what went. A partition that comes
+    from another claimer may have been its own already: then that is its only change of owner.
+    """
+    if "runs" in tables:
+        after = tables["runs"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
+        given = expand(tables["runs"])
+    elif "assignments" in tables:
+        given = tables["assignments"]
+        after = given.groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("after"))
+    else:
+        return None
+    if not known:
+        zero, none = F.lit(0).cast("long"), F.lit(None).cast("long")
+        return after.withColumns({"before": none, "waiting": zero, "gone": F.lit(False)})
+    moves = tables["moves"]
+    came = (
+        moves.where("to_member_id is not null")
+        .groupBy(*_PARTITION, F.col("to_member_id").alias("member_id"))
+        .agg(F.count(F.lit(1)).alias("changes"), F.max("reason").alias("reason"))
+        .where(~((F.col("changes") == 1) & (F.col("reason") == "claim-conflict")))
+        .groupBy(*MEMBER_KEY)
+        .agg(F.count(F.lit(1)).alias("came"))
+    )
+    went = (
+        moves.where("from_member_id is not null")
+        .groupBy(*GROUP_KEY, F.col("from_member_id").alias("member_id"))
+        .agg(F.count(F.lit(1)).alias("went"), F.max(F.col("reason") == "member-left").alias("gone"))
+    )
+    withholding = tables["metrics"].where("withheld > 0").select(*GROUP_KEY)
+    waiting = (
+        tables["revocations"]
+        .where("next_member_id is not null")
+        .select(*GROUP_KEY, F.col("next_member_id").alias("member_id"), "topic", "partition")
+        .distinct()
+        .join(withholding, GROUP_KEY, "left_semi")
+        .join(given, [*MEMBER_KEY, "topic", "partition"], "left_anti")
+        .groupBy(*MEMBER_KEY)
+        .agg(F.count(F.lit(1)).alias("waiting"))
+    )
+    joined = reduce(lambda left, right: left.join(right, MEMBER_KEY, "full"), (after, came, went, waiting))
+    number = {name: F.coalesce(name, F.lit(0)).cast("long") for name in ("after", "came", "went", "waiting")}
+    before = number["after"] + number["waiting"] - number["came"] + number["went"]
+    return joined.select(
+        *MEMBER_KEY,
+        before.alias("before"),
+        *(number[name].alias(name) for name in ("after", "waiting")),
+        F.coalesce("gone", F.lit(False)).alias("gone"),
+    )
+
+
+def _most_of_each(shares: DataFrame) -> DataFrame:
+    """The members with most partitions of every group; names decide between equals."""
+    most = F.desc(F.greatest(F.coalesce("before", F.lit(0)), F.col("after") + F.col("waiting")))
+    of_group = Window.partitionBy(*GROUP_KEY)
+    listed = shares.withColumns(
+        {
+            "place": F.row_number().over(of_group.orderBy(most, "member_id")),
+            "listed": F.sum((~F.col("gone")).cast("int")).over(of_group),
+        }
+    )
+    return listed.where(F.col("place") <= MOST_MEMBERS).drop("place")
+
+
+def _pairs(moves: DataFrame) -> DataFrame:
+    """`PlanRows.moves`: of every group the members with most changes, the rest as others."""
+    each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
+    changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("changes"))
+    place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))
+    shown = (
+        changes.withColumn("place", place)
+        .where(F.col("place") <= MATRIX)
+        .select(*MEMBER_KEY, F.lit(True).alias("shown"))
+    )
+    for end in ("from_member_id", "to_member_id"):
+        named = shown.withColumnRenamed("member_id", end)
+        name = F.when(F.col(end).isNull() | F.col("shown"), F.col(end)).otherwise(F.lit(OTHERS))
+        moves = moves.join(named, [*GROUP_KEY, end], "left").withColumn(end, name).drop("shown")
+    return moves.groupBy(*GROUP_KEY, "from_member_id", "to_member_id", "reason").agg(
+        F.count(F.lit(1)).alias("partitions")
+    )

@@ -1,0 +1,67 @@
+"""The report as one HTML page, from plain rows: no Spark, no network, nothing that is not in the page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+
+from spark_assign.errors import ConfigError
+from spark_assign.report.html.rows import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
+
+SHOWN_AT_FIRST = 50
+"""Rows of the table of groups before more are asked for."""
+
+
+def render_report(
+    plan: PlanRows | None = None,
+    comparison: CompareRows | None = None,
+    simulation: SimulationRows | None = None,
+    connect: ConnectRows | None = None,
+    replicas: ReplicaRows | None = None,
+    drift: DriftRows | None = None,
+    *,
+    title: str = "Kafka assignment report",
+) -> str:
+    """The page. What is not given has no section in it.
+
+    Args:
+        plan, comparison, simulation, connect, replicas, drift: see `rows`.
+        title: the page's heading.
+
+    Raises:
+        ConfigError: jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
+    from spark_assign.report.html import beside, sections
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_file),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    script = _file("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("page.html").render(
+        title=title,
+        style=_file("style.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        shown_at_first=SHOWN_AT_FIRST,
+        plan=sections.of_plan(plan) if plan else None,
+        comparison=beside.of_comparison(comparison) if comparison else None,
+        simulation=beside.of_simulation(simulation) if simulation else None,
+        connect=beside.of_connect(connect) if connect else None,
+        replicas=beside.of_replicas(replicas) if replicas else None,
+        drift=beside.of_drift(drift) if drift else None,
+    )
+
+
+def _file(name: str) -> str:
+    """A file beside this one; also out of the zip that spark-submit takes to a cluster."""
+    return resources.files("spark_assign.report.html").joinpath("files", name).read_text(encoding="utf-8")

@@ -1,0 +1,178 @@
+"""What a report is made from: plain rows, few enough for one page; the names of columns are those of the tables.
+
+Bounds. Whatever the fleet's size, the driver holds at most
+
+    MOST_GROUPS     rows of groups; a larger fleet shows those with most partitions affected, and says so;
+    WORST_GROUPS    groups whose members and movements are shown,
+    MOST_MEMBERS    members of each, and a matrix of MATRIX by MATRIX members, the rest added up as others;
+    MOST_ROWS       rows of any other table.
+
+Totals, the distribution of imbalance and the reasons are added up by Spark, over all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_assign.report.ranking import SUMS, over_share
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+MOST_GROUPS = 10_000
+WORST_GROUPS = 50
+MOST_MEMBERS = 40
+MATRIX = 12
+MOST_ROWS = 500
+DRAWN_GROUPS = 6
+"""Groups whose rebalances are drawn."""
+
+BUCKETS = 200
+"""Points in time of such a drawing."""
+
+EDGES = (1.005, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
+"""Upper bounds of the classes of max_over_mean; the last class has none."""
+
+NOTHING_ASSIGNED = -1
+"""The class of groups without a max_over_mean."""
+
+
+@dataclass(frozen=True)
+class PlanRows:
+    """A plan.
+
+    Attributes:
+        classes: assignor, imbalance (the class: 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether no other plan of
+            so many partitions and members would be more even), groups (how many), and their sums of ranking.SUMS.
+        groups: `schemas.METRICS`, most partitions affected first (`ranking`).
+        members: of the worst groups: cluster, group_id, member_id, before, after, waiting (partitions: owned now,
+            owned after this round, and withheld until the next), gone (it left the group), listed (how many members of
+            this group own anything). `before` is null where it is not known.
+        moves: of the worst groups: cluster, group_id, from_member_id, to_member_id (null: nobody), reason, partitions.
+            Members beyond the matrix are called OTHERS.
+        reasons: reason, partitions, groups.
+        rejected: cluster, group_id, code, detail.
+        rejected_total: how many there are.
+        about: run_id, finished_at, inputs, versions, as far as known.
+        notes: sentences on what the plan does not hold.
+    """
+
+    classes: Rows
+    groups: Rows
+    members: Rows = ()
+    moves: Rows = ()
+    reasons: Rows = ()
+    rejected: Rows = ()
+    rejected_total: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class CompareRows:
+    """Assignors compared.
+
+    Attributes:
+        totals: assignor, change, groups, rejected (groups), moved, revoked, partition_seconds_paused, recommended
+            (groups).
+        recommended: the rows that are recommended: cluster, group_id, change, assignor, moved, revoked, rounds,
+            max_over_mean, partition_seconds_paused, reason, and spared: how many more partitions move with the assignor
+            that moves most. Most spared first.
+    """
+
+    totals: Rows
+    recommended: Rows
+
+
+@dataclass(frozen=True)
+class DriftRows:
+    """What changed between two runs.
+
+    Attributes:
+        changes: change, groups: how many groups came, went, changed or are the same.
+        groups, members, topics: rows of these tables, what is the same left out; most changed groups first.
+    """
+
+    changes: Rows = ()
+    groups: Rows = ()
+    members: Rows = ()
+    topics: Rows = ()
+
+
+@dataclass(frozen=True)
+class SimulationRows:
+    """Simulations of the group protocol.
+
+    Attributes:
+        totals: protocol, groups, rebalances, members_restarted, partition_ms_not_consumed, longest_pause_ms.
+        groups: `protocol.schemas.AVAILABILITY` with protocol; of the groups that lose most.
+        rounds: `protocol.schemas.ROUNDS` with protocol, of the groups drawn.
+        pauses: of the groups drawn: cluster, group_id, protocol, from_ms, to_ms, not_consumed (partitions, the mean of
+            that stretch of time); none where the simulation was stored without ownership.
+        comparison: `protocol.compare_protocols`, the groups that gain most.
+        rejected: cluster, group_id, code, detail.
+    """
+
+    totals: Rows = ()
+    groups: Rows = ()
+    rounds: Rows = ()
+    pauses: Rows = ()
+    comparison: Rows = ()
+    rejected: Rows = ()
+
+
+@dataclass(frozen=True)
+class ConnectRows:
+    """One rebalance of Connect clusters: `connect.schemas.METRICS` (most revoked first) and `REJECTED`."""
+
+    metrics: Rows = ()
+    rejected: Rows = ()
+    total: int = 0
+    """How many clusters were planned."""
+
+
+@dataclass(frozen=True)
+class ReplicaRows:
+    """A reassignment or a check of replicas.
+
+    Attributes:
+        metrics: `replicas.schemas.METRICS`, a row per cluster that is reassigned.
+        reasons: cluster, reason, replicas, of the reassignment's moves.
+        clusters: `replicas.schemas.CLUSTER_CHECK`, a row per cluster that was checked.
+        brokers: `replicas.schemas.BROKER_CHECK`.
+        problems: `replicas.schemas.PROBLEMS`.
+        rejected: cluster, code, detail.
+    """
+
+    metrics: Rows = ()
+    reasons: Rows = ()
+    clusters: Rows = ()
+    brokers: Rows = ()
+    problems: Rows = ()
+    rejected: Rows = ()
+
+
+OTHERS = "\u0000others"
+"""Stands for all members beyond the matrix; no member can be called so."""
+
+
+def class_of(max_over_mean: float | None) -> int:
+    """The class of an imbalance, a number from 0 on, or NOTHING_ASSIGNED."""
+    if max_over_mean is None:
+        return NOTHING_ASSIGNED
+    return sum(max_over_mean > edge for edge in EDGES)
+
+
+def classes_of(groups: Rows) -> list[Row]:
+    """The classes of groups, where their rows are all there; what `collect` has Spark do."""
+    found: dict[tuple[str, int, bool], dict[str, Any]] = {}
+    for row in groups:
+        key = (row["assignor"], class_of(row["max_over_mean"]), over_share(row) == 0)
+        empty = dict(zip(("assignor", "imbalance", "even"), key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
+        sums = found.setdefault(key, empty)
+        sums["groups"] += 1
+        for name in SUMS:
+            sums[name] += row[name]
+    return list(found.values())

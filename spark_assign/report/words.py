@@ -1,0 +1,66 @@
+"""Numbers and names as the report writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+_UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
+NONE = "–"
+
+
+def number(value: Any) -> str:
+    """A count with thousands separated; – for null."""
+    return NONE if value is None else f"{value:,}"
+
+
+def ratio(value: float | None) -> str:
+    """Two digits; – for null."""
+    return NONE if value is None else f"{value:.2f}"
+
+
+def share(part: int, whole: int) -> str:
+    """A part in per cent, without saying 0 % or 100 % where that is not so."""
+    if not whole:
+        return NONE
+    rounded = round(100 * part / whole)
+    if rounded == 0 < part:
+        return "under 1 %"
+    if rounded == 100 and part < whole:
+        return "over 99 %"
+    return f"{rounded} %"
+
+
+def seconds(ms: float | None) -> str:
+    """Milliseconds as seconds; – for null."""
+    if ms is None:
+        return NONE
+    return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
+
+
+def count(value: int, noun: str, plural: str = "") -> str:
+    """`1 group`, `2,000 groups`."""
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def cell(value: Any) -> str:
+    """Any value of a table."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
+    return str(value)
+
+
+def short_names(member_ids: Collection[str]) -> dict[str, str]:
+    """Member ids without the UUID that a consumer has behind its client id, where they stay different."""
+    short = {member: _UUID.sub("", member) for member in member_ids}
+    seen = list(short.values())
+    return {member: name if seen.count(name) == 1 else member for member, name in short.items()}

@@ -1,0 +1,99 @@
+"""The report of a stored plan: 5,000 groups, from its tables to the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign.report.html import report
+from spark_assign.schemas import PLAN_TABLES
+from spark_assign.sinks.plan_store import read_plan, write_plan
+from tests.benchmarks.bench import Bench, Result
+
+MEMBERS, PARTITIONS = 40, 200
+"""Of each group."""
+
+
+def page(bench: Bench) -> None:
+    """Seconds from the stored tables to the page, and the page's size."""
+    groups = bench.size(5_000, 50)
+    place = str(bench.folder / f"report-{groups}")
+    tables = Ready(**{name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)})
+    write_plan(tables, place, run_id="report", schemas=PLAN_TABLES)
+    made = SimpleNamespace(text="")
+
+    def make() -> None:
+        made.text = report(read_plan(bench.spark, place))
+
+    took = bench.in_turns(report=make)["report"]
+    shape = f"{groups:,} groups x {MEMBERS} members x {PARTITIONS}"
+    size = len(made.text.encode()) / 1e6
+    bench.report(Result("report of a stored plan", shape, took, "s", bench.goal("<= 20")))
+    bench.report(Result("report of a stored plan, size", shape, size, "MB", bench.goal("<= 3")))
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Tables that are there already."""
+
+    runs: DataFrame
+    assignments: DataFrame
+    moves: DataFrame
+    revocations: DataFrame
+    metrics: DataFrame
+    rejected: DataFrame
+
+    def with_runs(self, runs: DataFrame) -> Ready:
+        """The same: nothing follows from them."""
+        return self
+
+
+def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
+    """A member's share is one run, of 2 to 8 partitions; half of all partitions come from the member before it."""
+    group = spark.range(groups).selectExpr(
+        "id",
+        "concat('cluster-', id % 5) as cluster",
+        "format_string('team-%02d.service-%05d-consumer', id % 37, id) as group_id",
+    )
+    member = group.crossJoin(spark.range(MEMBERS).selectExpr("int(id) as rank")).selectExpr(
+        "*",
+        "format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', rank) as member_id",
+        f"format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', (rank + 1) % {MEMBERS}) as next_id",
+        "int(5 + (rank % 2 * 2 - 1) * (id % 4)) as share",
+        "'orders.created' as topic",
+    )
+    runs = member.selectExpr("*", "int(rank * 10) as first", "1 as step", "share as count")
+    owned = runs.selectExpr("*", "explode(sequence(first, first + share - 1)) as partition")
+    moved = owned.where("partition % 2 = 1")
+    figures = {
+        "members": "count(1)",
+        "partitions": "sum(share)",
+        "min_per_member": "min(share)",
+        "max_per_member": "max(share)",
+        "mean_per_member": "avg(share)",
+        "stddev_per_member": "stddev_pop(share)",
+        "max_over_mean": "max(share) / avg(share)",
+    }
+    metrics = member.groupBy("cluster", "group_id").agg(*(F.expr(each).alias(name) for name, each in figures.items()))
+    counts = moved.groupBy("cluster", "group_id").count().withColumnRenamed("count", "moved")
+    known = {"cluster", "group_id", "assignor", *figures, "moved", "revoked", "rack_matched"}
+    measured = metrics.join(counts, ["cluster", "group_id"]).selectExpr(
+        "*",
+        "'range' as assignor",
+        "moved as revoked",
+        *(f"0L as {name}" for name in PLAN_TABLES["metrics"].names if name not in known),
+        "cast(null as long) as rack_matched",
+    )
+    refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
+    ends = ("member_id as from_member_id", "next_id as to_member_id")
+    return [
+        ("runs", runs),
+        ("assignments", owned),
+        ("revocations", moved.withColumnRenamed("next_id", "next_member_id")),
+        ("moves", moved.selectExpr("*", *ends, "'rebalanced' as reason")),
+        ("metrics", measured),
+        ("rejected", refused),
+    ]

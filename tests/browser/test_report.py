@@ -1,0 +1,189 @@
+"""The report in a real browser: it loads in silence and without a network, sorts, searches, and obeys the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("jinja2", reason="reports are an extra")
+
+from spark_assign.report.html import render_report
+from tests.unit import report_rows
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Open = Callable[..., "Page"]
+LIMIT_MS = 10_000
+
+
+@pytest.fixture
+def page_of(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """A function that opens a report; at the end nothing may have been said on the console or asked of a network."""
+    said: list[str] = []
+    asked: set[str] = set()
+
+    def start(text: str, **options: object) -> Page:
+        file = tmp_path / "report.html"
+        file.write_text(text, encoding="utf-8")
+        page = browser.new_page(**options)
+        page.set_default_timeout(LIMIT_MS)
+        page.on("console", lambda message: said.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: asked.add(request.url.partition("#")[0]))
+        page.goto(file.as_uri())
+        return page
+
+    yield start
+    for context in browser.contexts:
+        context.close()
+    assert said == []
+    assert asked == {(tmp_path / "report.html").as_uri()}
+
+
+def shown(page: Page, column: int) -> list[str]:
+    """The cells of a column of the table of groups, of rows that are seen."""
+    cells: list[str] = page.locator(f"#groups tbody tr:visible > :nth-child({column})").all_inner_texts()
+    return cells
+
+
+def numbers(page: Page, column: int) -> list[int]:
+    """The same as numbers."""
+    return [int(cell.replace(",", "")) for cell in shown(page, column)]
+
+
+@pytest.fixture(scope="module")
+def fleet_page() -> str:
+    """A thousand groups."""
+    return render_report(report_rows.plan(1_000))
+
+
+def test_searching(page_of: Open) -> None:
+    """At first the worst groups; what matches all words; and how many do, said politely."""
+    page = page_of(render_report(report_rows.plan(5_000)))
+    status = page.get_by_role("status")
+    assert status.inner_text() == "5,000 groups; 50 shown."
+    assert len(shown(page, 1)) == 50
+    page.get_by_label("Search groups").fill("service-0001 sticky")
+    status.get_by_text("5 of 5,000 groups match; 5 shown.").wait_for()
+    assert all("service-0001" in name for name in shown(page, 1))
+    page.get_by_label("Search groups").fill("no such group")
+    status.get_by_text("0 of 5,000 groups match; 0 shown.").wait_for()
+    assert shown(page, 1) == []
+    page.get_by_label("Search groups").fill("")
+    page.get_by_role("button", name="Show 100 more").click()
+    status.get_by_text("5,000 groups; 150 shown.").wait_for()
+
+
+def test_all_groups_are_shown_where_that_is_wanted(page_of: Open, fleet_page: str) -> None:
+    """And then nothing is left to be shown."""
+    page = page_of(fleet_page)
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("status").get_by_text("1,000 groups; 1,000 shown.").wait_for()
+    assert not page.locator("#more").is_visible()
+
+
+def test_sorting_by_mouse(page_of: Open, fleet_page: str) -> None:
+    """Numbers begin with the largest of all groups; a second click turns them; names begin with a."""
+    page = page_of(fleet_page)
+    header = page.locator("#groups").get_by_role("columnheader", name="Members")
+    header.get_by_role("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    largest = numbers(page, 4)
+    assert largest == sorted(largest, reverse=True)
+    assert largest[0] == 60
+    header.get_by_role("button").click()
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert set(numbers(page, 4)) <= {1, 2, 3, 4}
+    names = page.locator("#groups").get_by_role("columnheader", name="Group", exact=True)
+    names.get_by_role("button").click()
+    assert names.get_attribute("aria-sort") == "ascending"
+    assert header.get_attribute("aria-sort") is None
+    assert shown(page, 1) == sorted(shown(page, 1))
+    assert page.get_by_role("status").inner_text() == "1,000 groups; 50 shown, sorted by Group, ascending."
+    page.locator("#groups").get_by_role("button", name="Moved", exact=True).click()
+    moved = numbers(page, 9)
+    assert moved == sorted(moved, reverse=True)
+
+
+def test_by_keyboard_alone(page_of: Open, fleet_page: str) -> None:
+    """The skip link comes first; search, headers and groups are reached by Tab and work by Enter; focus is seen."""
+    page = page_of(fleet_page)
+    press = page.keyboard.press
+    press("Tab")
+    assert focused(page) == "Skip to the report"
+    press("Enter")
+    tab_to(page, "search")
+    page.keyboard.type("service-0000")
+    page.get_by_role("status").get_by_text("10 of 1,000 groups match").wait_for()
+    tab_to(page, "Members")
+    assert page.locator(":focus").evaluate("each => getComputedStyle(each).outlineStyle") == "solid"
+    press("Enter")
+    assert numbers(page, 4) == sorted(numbers(page, 4), reverse=True)
+    press("Space")
+    assert numbers(page, 4) == sorted(numbers(page, 4))
+
+
+def focused(page: Page) -> str:
+    """The id or the text of what has the focus."""
+    found: str = page.evaluate("document.activeElement.id || document.activeElement.textContent")
+    return found
+
+
+def tab_to(page: Page, wanted: str) -> None:
+    """By Tab, not more than twenty times."""
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if focused(page) == wanted:
+            return
+    raise AssertionError(f"{wanted} cannot be reached by Tab")
+
+
+def test_a_group_is_opened_by_its_link(page_of: Open) -> None:
+    """From its line in the table to its members; by Enter."""
+    page = page_of(render_report(report_rows.plan(60)))
+    link = page.locator("#groups tbody a").nth(2)
+    name = link.inner_text()
+    link.focus()
+    page.keyboard.press("Enter")
+    opened = page.locator("details.group:target[open]")
+    opened.wait_for()
+    assert opened.locator("h3").inner_text() == name
+    assert opened.locator("table.bars tbody tr").first.is_visible()
+
+
+def test_light_and_dark(page_of: Open, browser: Browser) -> None:
+    """The page follows the system; text keeps apart from its ground."""
+    grounds = {}
+    for scheme in ("light", "dark"):
+        page = page_of(render_report(**report_rows.everything()), color_scheme=scheme)
+        grounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert grounds == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
+
+
+def test_a_narrow_window_scrolls_tables_only(page_of: Open) -> None:
+    """The page itself is never wider than a phone; what is, can be reached by keyboard and has a name."""
+    page = page_of(render_report(**report_rows.everything()), viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    box = page.get_by_role("region", name="Groups", exact=True)
+    assert box.get_attribute("tabindex") == "0"
+
+
+def test_hostile_names_do_nothing(page_of: Open) -> None:
+    """No dialog, no request, no error."""
+    hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'</style></title>"
+    page = page_of(render_report(**report_rows.everything(hostile)))
+    assert page.locator("h1").inner_text() == f"Report of {hostile}"
+    page.get_by_label("Search groups").fill("<script>")
+    page.get_by_role("status").get_by_text("1 of 1 groups match").wait_for()
+
+
+def test_without_scripts_everything_is_there(browser: Browser, page_of: Open) -> None:
+    """All groups, unsorted; details open by themselves."""
+    page = page_of(render_report(report_rows.plan(60)), java_script_enabled=False)
+    assert page.locator("#groups tbody tr").count() == 60
+    assert page.locator("#groups tbody tr").last.is_visible()

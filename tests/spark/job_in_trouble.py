@@ -1,0 +1,31 @@
+"""The plan job in a process of its own: first onto a disk that is full, if there is one, then until it is killed.
+
+python job_in_trouble.py FLEET OUTPUT [FULL_DISK]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs import plan
+from tests.conftest import SETTINGS
+
+
+def main(fleet: str, output: str, full_disk: str | None = None) -> None:
+    """Print, after a full disk, the exit code and the files that were left there."""
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {**SETTINGS, "spark.driver.memory": "1g"}.items():
+        builder = builder.config(key, value)
+    builder.getOrCreate().sparkContext.setLogLevel("OFF")
+    if full_disk is not None:
+        code = plan.main(["--fleet", fleet, "--output", full_disk, "--run-id", "r", "--tables", "assignments"])
+        left = [str(path.relative_to(full_disk)) for path in Path(full_disk).rglob("*") if path.is_file()]
+        print("full disk:", code, *left, flush=True)
+    plan.main(["--fleet", fleet, "--output", output, "--run-id", "r"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,211 @@
+"""How the jobs end when what they are given is wrong: exit code, message, and what else gets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import connect, plan, replicas, simulate
+from spark_assign import Fleet, FleetError
+from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sources.tables import read_fleet
+from tests.spark.fleets import tuples
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+Job = Callable[[list[str]], int]
+
+GROUPS = {
+    "topics": "cluster,topic,partitions\nc,orders,4\n",
+    "members": "cluster,group_id,member_id\nc,g,m1\nc,g,m2\n",
+    "subscriptions": "cluster,group_id,member_id,topic\nc,g,m1,orders\nc,g,m2,orders\n",
+    "events": "cluster,group_id,at_ms,event,member_id\nc,g,5000,member-leaves,m1\n",
+}
+BROKERS = {
+    "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,2"\nc,orders,1,"2,1"\n',
+    "brokers": "cluster,broker_id,rack_id\nc,1,a\nc,2,b\n",
+}
+CONNECT = {
+    "clusters": "connect_cluster,protocol,now_ms,generation_id,last_completed_generation_id,max_delay_ms\n"
+    "prod,sessioned,0,2,1,300000\n",
+    "connectors": "connect_cluster,connector\nprod,files\n",
+    "tasks": "connect_cluster,connector,task\nprod,files,0\nprod,files,1\n",
+    "workers": "connect_cluster,worker_id\nprod,w1\nprod,w2\n",
+    "reported": "connect_cluster,worker_id,kind,connector,task\nprod,w1,task,files,0\n",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job, and a fleet that it can do something with."""
+
+    job: Job
+    tables: dict[str, str]
+    command: tuple[str, ...] = ()
+
+    def run(self, fleet: Path, *arguments: str) -> int:
+        return self.job([*self.command, "--fleet", str(fleet), *arguments])
+
+
+CASES = {
+    "plan": Case(plan.main, {name: text for name, text in GROUPS.items() if name != "events"}, ()),
+    "simulate": Case(simulate.main, GROUPS),
+    "connect": Case(connect.main, CONNECT),
+    "replicas": Case(replicas.main, BROKERS, ("check",)),
+}
+every_job = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+def written(folder: Path, tables: dict[str, str]) -> Path:
+    """A folder with a csv file per table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    return folder
+
+
+def output(case: Case, folder: Path) -> list[str]:
+    """Plan wants a place to write to; an earlier plan is not what is tested here."""
+    return ["--output", str(folder / "out")] if case.job is plan.main else []
+
+
+@every_job
+def test_files_that_are_not_what_their_name_says(
+    spark: SparkSession, case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Exit code 2 with the table and the file."""
+    for name in case.tables:
+        (tmp_path / f"{name}.parquet").write_bytes(b"PAR1 but no more than that PAR1")
+    assert case.run(tmp_path, *output(case, tmp_path)) == 2
+    first = next(iter(case.tables))
+    assert f"{first}: file://{tmp_path}/{first}.parquet cannot be read: " in caplog.text
+    assert "An error occurred while calling" not in caplog.text
+    assert not (tmp_path / "out").exists()
+
+
+@every_job
+def test_csv_with_wrong_columns(
+    spark: SparkSession, case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Exit code 2 with the table, the column that is missing, and those that are there."""
+    first, text = next(iter(case.tables.items()))
+    header, _, rows = text.partition("\n")
+    last = header.split(",")[-1]
+    wrong = {**case.tables, first: header.removesuffix(last) + "number\n" + rows}
+    assert case.run(written(tmp_path, wrong), *output(case, tmp_path)) == 2
+    assert f"{first}.{last}: the column is missing" in caplog.text
+    assert not (tmp_path / "out").exists()
+
+
+@every_job
+def test_tables_without_rows(
+    spark: SparkSession,
+    case: Case,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Exit code 2, not a plan of nothing: a wrong folder is likelier than a fleet without anything."""
+    empty = {name: text.partition("\n")[0] + "\n" for name, text in case.tables.items()}
+    assert case.run(written(tmp_path, empty), *output(case, tmp_path)) == 2
+    assert "the fleet is empty: there are no " in caplog.text
+    assert not (tmp_path / "out").exists()
+
+
+def test_groups_without_members(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are in the plan's metrics with no member; the others are planned as ever."""
+    groups = "cluster,group_id,assignor\nc,g,range\nc,nobody,range\n"
+    fleet = written(tmp_path, {**GROUPS, "groups": groups})
+    arguments = ["--output", str(tmp_path / "out"), "--assignor", "configured", "--tables", "runs"]
+    assert plan.main(["--fleet", str(fleet), *arguments]) == 0
+    assert "2 groups planned, 0 rejected, 2 members, 4 partitions assigned" in capsys.readouterr().out
+    metrics = read_plan(spark, str(tmp_path / "out")).tables["metrics"]
+    assert tuples(metrics, "group_id", "members", "partitions") == [("g", 2, 4), ("nobody", 0, 0)]
+
+
+def test_a_cluster_without_workers_and_one_without_brokers(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is rejected by name, beside a sound one."""
+    more = {
+        **CONNECT,
+        "clusters": CONNECT["clusters"] + "idle,sessioned,0,2,1,300000\n",
+        "tasks": CONNECT["tasks"] + "idle,files,0\n",
+        "connectors": CONNECT["connectors"] + "idle,files\n",
+    }
+    connect.main(["--fleet", str(written(tmp_path / "connect", more))])
+    said = capsys.readouterr().out
+    assert "idle" in said
+    lost = {**BROKERS, "replicas": BROKERS["replicas"] + "lost,orders,0,1\n"}
+    assert replicas.main(["reassign", "--fleet", str(written(tmp_path / "kafka", lost)), "--fail-on", "rejected"]) == 1
+    assert "lost" in capsys.readouterr().out
+
+
+@pytest.fixture
+def fleet(spark: SparkSession, tmp_path: Path) -> Fleet:
+    """The two members of GROUPS."""
+    return read_fleet(spark, str(written(tmp_path / "fleet", GROUPS)))
+
+
+def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
+    """Joiners, and partitions beyond Kafka's int."""
+    with pytest.raises(FleetError, match=r"joiners\.number: 1,000,000 members are to join every group"):
+        fleet.with_members_joined(number=1_000_000)
+    for change in ({"to": 3_000_000_000}, {"factor": 1e9}):
+        grown = fleet.with_partitions(topic="orders", **change)
+        with pytest.raises(FleetError, match=r"topics\.partitions: null, negative or beyond int: .*topic=orders"):
+            _ = grown.census
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "code", "message"),
+    [
+        ("--partitions", "*=3000000000", 2, "partitions.partitions: null or beyond int"),
+        ("--partitions", "*=1000000000", 0, "too-many-partitions: "),
+    ],
+)
+def test_replicas_with_too_many_zeros(
+    spark: SparkSession,
+    tmp_path: Path,
+    flag: str,
+    value: str,
+    code: int,
+    message: str,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A cluster that is rejected, or a table that is refused."""
+    assert replicas.main(["reassign", "--fleet", str(written(tmp_path, BROKERS)), flag, value]) == code
+    assert message in caplog.text + capsys.readouterr().out
+
+
+def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The group is rejected, beside one that has no members; the other one is played."""
+    tables = {
+        **GROUPS,
+        "members": GROUPS["members"] + "c,other,m\n",
+        "subscriptions": GROUPS["subscriptions"] + "c,other,m,orders\n",
+        "groups": "cluster,group_id,assignor\nc,g,range\nc,other,range\nc,nobody,range\n",
+        "events": "cluster,group_id,at_ms,event,member_id,topic,partitions\n"
+        "c,g,5000,partitions-added,,orders,1000000000\nc,other,5000,member-leaves,m,,\n",
+    }
+    assert simulate.main(["--fleet", str(written(tmp_path, tables)), "--fail-on", "rejected"]) == 1
+    said = capsys.readouterr().out
+    assert "c/g: " in said
+    assert "1,000,000,000" in said
+    assert "configured       1 " in said
+
+
+def test_a_place_that_cannot_be_written(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Exit code 3 with the place and the reason; a file in the way is found before anything is computed."""
+    case = CASES["plan"]
+    fleet = written(tmp_path / "fleet", case.tables)
+    assert case.run(fleet, "--output", "/proc/spark_assign") == 3
+    assert "plan failed: " in caplog.text
+    assert "/proc/spark_assign" in caplog.text
+    assert "An error occurred while calling" not in caplog.text
+    assert case.run(fleet, "--output", str(fleet / "topics.csv")) == 2
+    assert "topics.csv is not a folder" in caplog.text

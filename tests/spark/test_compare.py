@@ -1,0 +1,308 @@
+"""The comparison's figures against one plan at a time, and what a comparison has to hold."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
+from spark_assign.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.protocol import Settings
+from spark_assign.schemas import COMPARISON
+from spark_assign.what_if import AS_IS, members_joined, members_left
+from tests.spark.fleets import fleet, tuples
+
+pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
+
+NAMES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+TIMES = Settings(revoke_ms=100, restore_ms=2_000)
+Key = tuple[str, str]
+
+
+def tables() -> dict[str, list[tuple[Any, ...]]]:
+    """Groups by hand, one for each thing that may happen, and random ones; rows in any order."""
+    dice = random.Random(7)
+    topics = {"four": 4, "one": 1, "t": 6, "u": 6, "v": 2, "w": 2, "big": 40}
+    asked: dict[str, dict[str, list[str]]] = {
+        "grown": {"a": ["t", "u"], "b": ["t", "u"], "c": ["t", "u"]},
+        "left": {"a": ["t"], "b": ["t"]},
+        "contested": {"a": ["v"], "b": ["v"], "c": ["v"]},
+        "racked": {"a": ["w"], "b": ["w"], "c": ["w"]},
+        "uneven": {"a": ["four"], "b": ["four", "one"], "idle": []},
+        "broken": {"a": ["v", "w"], "b": ["v", "w"]},
+        "astray": {"a": ["one", "gone"], "b": ["one", "four"]},
+        "twice": {"a": ["t"], "b": ["t"]},
+    }
+    owned = [
+        *(("grown", "a", "t", p) for p in range(6)),
+        *(("grown", "b", "u", p) for p in range(6)),
+        *(("left", "a", "t", p) for p in range(4)),
+        *(("left", "b", "t", p) for p in (4, 5)),
+        *(("contested", "a", "v", p) for p in (0, 1)),
+        *(("contested", "b", "v", p) for p in (0, 1)),
+        ("racked", "a", "w", 1),
+        *(("uneven", "a", "four", p) for p in range(4)),
+        *(("uneven", "idle", "big", p) for p in range(3)),
+        ("broken", "a", "v", 5),
+        ("broken", "a", "w", 0),
+        *(("astray", "a", "one", p) for p in range(3)),
+        ("astray", "a", "gone", 0),
+        ("astray", "b", "four", 7),
+        ("astray", "b", "four", 1),
+    ]
+    for number in range(6):
+        name, size = f"random-{number}", dice.randint(2, 5)
+        wanted = dice.sample(sorted(topics), 4)
+        asked[name] = {f"m{n}": [t for t in wanted if number < 3 or dice.random() < 0.7] for n in range(size)}
+        owned += [
+            (name, f"m{dice.randrange(size)}", topic, p)
+            for topic in wanted
+            for p in range(topics[topic])
+            for _ in range(1 + (dice.random() < 0.05))
+            if dice.random() < 0.8
+        ]
+    rack = {("racked", "a"): "r1", ("racked", "b"): "r2", ("random-1", "m0"): "r1", ("random-4", "m1"): "r2"}
+    members = [
+        ("c", name, member, None, None, None, rack.get((name, member)), 5)
+        for name, each in asked.items()
+        for member in each
+    ]
+    found = {
+        "topics": [("c", topic, count) for topic, count in topics.items()],
+        "members": [*members, ("c", "twice", "a")],
+        "subscriptions": [("c", name, m, t) for name, each in asked.items() for m in each for t in each[m]],
+        "owned": sorted({("c", *row) for row in owned}),
+        "replicas": [
+            ("c", topic, p, [1 + (p + n) % 3]) for n, topic in enumerate(topics) for p in range(topics[topic])
+        ],
+        "brokers": [("c", 1, "r1"), ("c", 2, "r2"), ("c", 3, None)],
+        "groups": [("c", "grown", "cooperative-sticky"), ("c", "empty", "range"), ("c", "other", None, "connect")],
+    }
+    for rows in found.values():
+        dice.shuffle(rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def groups(spark: SparkSession) -> Iterator[Fleet]:
+    """All of them; `a` of `left` has just gone."""
+    made = fleet(spark, **tables()).with_members_left(group_id="left", member_id="a")
+    yield made
+    made.release()
+
+
+@pytest.fixture(scope="module")
+def rows(groups: Fleet) -> dict[tuple[str, str], Any]:
+    """The rows by group and assignor."""
+    comparison = compare(groups, NAMES, settings=TIMES)
+    assert [(f.name, f.dataType) for f in comparison.schema] == [(f.name, f.dataType) for f in COMPARISON]
+    collected = comparison.collect()
+    found = {(row["group_id"], row["assignor"]): row for row in collected}
+    assert len(found) == len(collected)
+    return found
+
+
+def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
+    """Runs as pairs of a member and a partition, by group."""
+    found: dict[str, set[tuple[str, Key]]] = defaultdict(set)
+    for row in runs.select("group_id", "member_id", "topic", "first", "step", "count").collect():
+        for partition in range(row["first"], row["first"] + row["step"] * row["count"], row["step"]):
+            found[row["group_id"]].add((row["member_id"], (row["topic"], partition)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def claims(groups: Fleet) -> tuple[dict[str, set[tuple[str, Key]]], dict[str, set[tuple[str, Key]]]]:
+    """What living members own, and what those owned that left."""
+    every = groups.claims()
+    assert every is not None
+    return partitions(every.where("not departed")), partitions(every.where("departed"))
+
+
+def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: list[Any]) -> dict[str, Any]:
+    """A group's figures partition by partition.
+
+    Args:
+        group: its id.
+        plan: `now`, pairs of member and partition after the first round; `end`, in the end.
+        claimed: the same of living members before; left: of those that left.
+        rounds: of `converge`; empty under the eager protocol.
+    """
+    source = tables()
+    members = {row[2] for row in source["members"] if row[1] == group} - ({"a"} if group == "left" else set())
+    asked = {topic for _, of, member, topic in source["subscriptions"] if of == group and member in members}
+    now, end = plan["now"], plan["end"]
+    owned_in_the_end = {partition for _, partition in end}
+    loads = Counter(member for member, _ in end)
+    given = [loads[member] for member in members]
+    kept, back = claimed & now, claimed & (end - now)
+    later = [row for row in rounds if row["round"] > 1]
+    counts = Counts(
+        members=len(members),
+        partitions=len(end),
+        living=len({partition for _, partition in claimed} & owned_in_the_end),
+        kept=len(kept),
+        back=len(back),
+        later=sum(row["revoked"] for row in later),
+    )
+    there = {partition for _, partition in claimed | left} & owned_in_the_end
+    racks = {row[2]: row[6] for row in source["members"] if row[1] == group and row[6]}
+    near = {(topic, p): {{1: "r1", 2: "r2"}.get(b) for b in brokers} for _, topic, p, brokers in source["replicas"]}
+    matched = sum(racks[member] in near[partition] for member, partition in end if member in racks)
+    formula = cooperative_seconds if rounds else eager_seconds
+    return {
+        "members": len(members),
+        "partitions": len(end),
+        "max_over_mean": max(given) / statistics.mean(given) if any(given) else None,
+        "stddev_per_member": statistics.pstdev(given),
+        "moved": len(there) - len(kept) - len(back) + sum(row["moved"] for row in later),
+        "revoked": len(claimed) - len(kept) + counts.later,
+        "unassigned": sum(count for _, topic, count in source["topics"] if topic in asked) - len(end),
+        "rounds": len(rounds) or 1,
+        "stable": rounds[-1]["stable"] if rounds else True,
+        "partition_seconds_paused": formula(counts, TIMES.timing),
+        "rack_matched": matched if racks else None,
+        "cross_rack_share": 1 - matched / len(end) if racks and end else None,
+    }
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", NAMES)
+def test_the_figures_are_those_of_one_plan(groups: Fleet, rows, claims, name: str) -> None:
+    """Each assignor by itself, its plan looked at partition by partition."""
+    planned = plan(groups, name)
+    now = partitions(planned.runs)
+    waits = {} if planned.withheld is None else partitions(planned.withheld)
+    rounds: dict[str, list[Any]] = defaultdict(list)
+    if name == "cooperative-sticky":
+        for row in converge(groups, name).orderBy("round").collect():
+            rounds[row["group_id"]].append(row)
+    rejected = {row["group_id"]: row["code"] for row in planned.rejected.collect()}
+    mine = {group: row.asDict() for (group, assignor), row in rows.items() if assignor == name}
+    assert {group: row["rejected"] for group, row in mine.items() if row["rejected"]} == rejected
+    for group in {row[1] for row in tables()["members"]} - rejected.keys():
+        of_plan = {"now": now[group], "end": now[group] | waits.get(group, set())}
+        expected = figures(group, of_plan, claims[0][group], claims[1][group], rounds[group])
+        assert {column: mine[group][column] for column in expected} == pytest.approx(expected, abs=1e-9), group
+
+
+@pytest.mark.once
+def test_nobody_is_dropped(rows) -> None:
+    """Every group for every assignor: planned, rejected, or without members."""
+    listed = {row[1] for row in tables()["members"]} | {"empty"}
+    assert rows.keys() == {(group, name) for group in listed for name in NAMES}
+    for row in rows.values():
+        assert row["change"] == "as-is"
+        assert row["reason"].startswith(f"{row['assignor']}: ")
+        if row["group_id"] == "twice":
+            assert (row["rejected"], row["members"], row["recommended"]) == ("duplicate-member", None, False)
+            assert "Keep one row per member" in row["reason"]
+        if row["group_id"] == "empty":
+            assert (row["rejected"], row["members"], row["moved"], row["recommended"]) == (None, 0, None, False)
+    assert rows["broken", "sticky"]["rejected"] == "kafka-fails"
+
+
+@pytest.mark.once
+def test_one_is_recommended(rows) -> None:
+    """One for each group that somebody can plan; configured is what the fleet says."""
+    able = {group for (group, _), row in rows.items() if row["members"]}
+    assert Counter(group for (group, _), row in rows.items() if row["recommended"]) == dict.fromkeys(able, 1)
+    grown = {name: rows["grown", name]["configured"] for name in NAMES}
+    assert grown == {name: name == "cooperative-sticky" for name in NAMES}
+    assert rows["left", "range"]["configured"] is None
+
+
+@pytest.mark.once
+def test_changes(spark: SparkSession) -> None:
+    """Each with a fleet of its own; a faulty group is one under every change, and order of rows means nothing."""
+    owned = [("c", "g", "ab"[p % 2], "t", p) for p in range(6)] + [("c", "bad", "m", "t", 0)] * 2
+    asked = [("c", "g", "a", "t"), ("c", "g", "b", "t"), ("c", "bad", "m", "t"), ("c", "gone", "m", "t")]
+    columns = ("change", "group_id", "assignor", "members", "partitions", "moved", "revoked", "rounds", "rejected")
+    leave = members_left(group_id="gone", number=1, name="leave")
+    join = members_joined(group_id="g", number=1, name="join")
+    found = []
+    for back, changes in ((1, [AS_IS, leave, join]), (-1, [join])):
+        some = fleet(
+            spark,
+            topics=[("c", "t", 6)],
+            members=[row[:3] for row in asked][::back],
+            subscriptions=asked[::back],
+            owned=owned[::back],
+        )
+        found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes), *columns))
+        some.release()
+    assert found[1] == [row for row in found[0] if row[0] == "join"]
+    assert found[0] == [
+        *(
+            ("as-is", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
+                ("g", "range", 2, 6, 2, 2, 1, None),
+                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
+                ("gone", "range", 1, 6, 0, 0, 1, None),
+            )
+        ),
+        *(
+            ("join", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 3, 6, 2, 2, 2, None),
+                ("g", "range", 3, 6, 4, 4, 1, None),
+                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
+                ("gone", "range", 1, 6, 0, 0, 1, None),
+            )
+        ),
+        *(
+            ("leave", *row)
+            for row in (
+                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
+                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
+                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
+                ("g", "range", 2, 6, 2, 2, 1, None),
+                ("gone", "cooperative-sticky", 0, 0, None, None, None, None),
+                ("gone", "range", 0, 0, None, None, None, None),
+            )
+        ),
+    ]
+
+
+def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
+    """A fleet and names; a fleet that owns nothing, has no racks and no groups table."""
+    plain = fleet(
+        spark,
+        topics=[("c", "t", 3)],
+        members=[("c", "g", "a"), ("c", "g", "b")],
+        subscriptions=[("c", "g", "a", "t"), ("c", "g", "b", "t")],
+    )
+    found = tuples(compare(plain, ["range", "roundrobin"]), "assignor", "change", "members", "partitions", "rounds")
+    assert found == [("range", "as-is", 2, 3, 1), ("roundrobin", "as-is", 2, 3, 1)]
+    joined = Change("grown", lambda each: each.with_members_joined(number=2))
+    (row,) = compare(plain, ["cooperative-sticky"], [joined]).collect()
+    assert (row["members"], row["moved"], row["recommended"]) == (4, 0, True)
+    assert row["partition_seconds_paused"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
+    plain.release()
+
+
+def test_wrong_calls(groups: Fleet) -> None:
+    """Said before anything is planned."""
+    with pytest.raises(UnknownAssignorError, match="did you mean 'sticky'"):
+        compare(groups, ["stikcy"])
+    with pytest.raises(ValueError, match="name at least one assignor"):
+        compare(groups, [])
+    with pytest.raises(ValueError, match="each with a name of its own"):
+        compare(groups, ["range"], [AS_IS, AS_IS])
+    with pytest.raises(ValueError, match="no tables"):
+        compare(
+            groups,
+            ["range"],
+            settings=Settings(partitions=groups.topics.selectExpr("cluster", "topic", "0 as partition")),
+        )

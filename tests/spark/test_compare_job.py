@@ -1,0 +1,114 @@
+"""The jobs compare and drift on folders, in the session of the tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import compare, drift, plan
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+
+def write(place: Path, **tables: list[dict[str, Any]]) -> Path:
+    """A folder of json lines."""
+    place.mkdir()
+    for name, rows in tables.items():
+        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+def snapshot(place: Path, owners: str, members: str = "ab", twice: bool = False) -> Path:
+    """A group whose members own the partitions of a topic, one letter each; and one with a member listed twice."""
+    key = {"cluster": "c", "group_id": "g"}
+    listed = [key | {"member_id": member} for member in members]
+    if twice:
+        listed += [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2
+    return write(
+        place,
+        topics=[{"cluster": "c", "topic": "t", "partitions": len(owners)}],
+        members=listed,
+        subscriptions=[key | {"member_id": member, "topic": "t"} for member in members],
+        owned=[key | {"member_id": owner, "topic": "t", "partition": p} for p, owner in enumerate(owners)],
+        groups=[key | {"assignor": "roundrobin"}],
+    )
+
+
+def stored(place: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of a written table."""
+    return [json.loads(line) for file in place.glob(f"{table}/run_id=first/attempt=*/*.json") for line in file.open()]
+
+
+def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures by change and assignor, who gains and why, what was rejected; the tables; exit code 1 if asked for."""
+    place = snapshot(tmp_path / "fleet", "aaabbb", twice=True)
+    arguments = ["--assignors", "roundrobin,cooperative-sticky", "--change", "as-is", "--change", "one more=join:*:1"]
+    arguments += ["--output", str(tmp_path / "out"), "--run-id", "first", "--output-format", "json"]
+    assert compare.main(["--fleet", str(place), *arguments, "--fail-on", "rejected"]) == 1
+    printed = capsys.readouterr().out
+    assert "Change as-is:" in printed
+    assert "Change one more:" in printed
+    assert (
+        "c/g    cooperative-sticky  0 % of partitions move instead of 33 %, same balance (against roundrobin)"
+        in printed
+    )
+    assert "c/twice, as-is: cooperative-sticky: cannot be planned (duplicate-member): " in printed
+    rows = {(r["group_id"], r["change"], r["assignor"]): r for r in stored(tmp_path / "out", "comparison")}
+    assert len(rows) == 8
+    assert rows["g", "as-is", "roundrobin"]["configured"]
+    assert rows["g", "one more", "cooperative-sticky"]["rounds"] == 2
+    assert {(r["code"], r["change"]) for r in stored(tmp_path / "out", "rejected")} == {
+        ("duplicate-member", "as-is"),
+        ("duplicate-member", "one more"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--change", "shrink:a:1"], "change shrink:a:1: expected one of as-is, leave:GROUPS:NUMBER"),
+        (["--assignors", "range,stikcy"], "no assignor is called 'stikcy'; did you mean 'sticky'?"),
+        (["--fleet", "/nothing"], "there is no folder /nothing"),
+        (["--table", "members"], "--table members: expected NAME=VALUE"),
+    ],
+)
+def test_wrong_usage_of_compare(
+    spark: SparkSession, arguments: list[str], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Exit code 2 and a remedy."""
+    assert compare.main(arguments) == 2
+    assert message in caplog.text
+
+
+def test_drift_of_snapshots_and_runs(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two snapshots; two runs of a plan store; a run against a snapshot."""
+    before = snapshot(tmp_path / "before", "aaabbb")
+    after = snapshot(tmp_path / "after", "aabbccab", members="abc")
+    out = ["--output", str(tmp_path / "out"), "--run-id", "first", "--output-format", "json"]
+    sides = ["--from", str(before), "--to", str(after)]
+    assert drift.main([*sides, *out, "--fail-on", "changes"]) == 1
+    printed = capsys.readouterr().out
+    assert "Groups: 0 came, 0 went, 1 changed, 0 same" in printed
+    assert "Members: 1 came, 0 went, 0 restarted" in printed
+    assert "Partitions: 3 moved, 2 newly owned, 0 no longer owned" in printed
+    assert "  c/t  grown  6 → 8" in printed
+    (row,) = stored(tmp_path / "out", "groups")
+    assert (row["group_id"], row["moved"], row["newly_owned"], row["partitions_after"]) == ("g", 3, 2, 8)
+    assert len(stored(tmp_path / "out", "ownership")) == 5
+
+    plans = tmp_path / "plans"
+    for run_id, assignor in (("r", "roundrobin"), ("s", "sticky")):
+        arguments = ["--assignor", assignor, "--output", str(plans), "--run-id", run_id]
+        assert plan.main(["--fleet", str(before), *arguments]) == 0
+    assert drift.main(["--plans", str(plans), "--from", "r", "--to", "s"]) == 0
+    assert "Partitions: 2 moved" in capsys.readouterr().out
+    assert drift.main(["--plans", str(plans), "--from", "s", "--to", str(before), "--fail-on", "changes"]) == 1
+    assert "Partitions: 0 moved" in capsys.readouterr().out, "as sticky leaves it; only the assignor is another"
+    assert drift.main(["--plans", str(plans), "--from", "r", "--to", "nobody"]) == 2
+    assert "there is no finished plan with run_id nobody" in caplog.text

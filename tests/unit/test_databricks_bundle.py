@@ -1,0 +1,118 @@
+"""databricks.yml: keys that the bundle's schema has, and names that this project has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import _entry
+from jobs.plan import parse
+
+yaml = pytest.importorskip("yaml")
+Job = pytest.importorskip("databricks.bundles.jobs").Job
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BUNDLE: dict[str, Any] = yaml.safe_load((ROOT / "databricks.yml").read_text())
+KEYS = {
+    "": {"artifacts", "bundle", "resources", "sync", "targets", "variables"},
+    "bundle": {"name"},
+    "artifacts": {"type", "path", "build", "dynamic_version"},
+    "sync": {"paths", "include", "exclude"},
+    "variables": {"description", "default"},
+    "targets": {"default", "resources"},
+}
+"""Of the keys that the bundle's reference has, those that this one uses."""
+
+
+def merged(base: Any, over: Any) -> Any:
+    """As a target is laid over the bundle: mappings by key, tasks, clusters and environments by theirs."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {key: merged(base.get(key), over.get(key)) for key in [*base, *(key for key in over if key not in base)]}
+    if isinstance(base, list) and isinstance(over, list) and base and "task_key" in base[0]:
+        others = {each["task_key"]: each for each in over}
+        assert set(others) <= {each["task_key"] for each in base}
+        return [merged(each, others.get(each["task_key"])) for each in base]
+    return base if over is None else over
+
+
+def job(target: str) -> dict[str, Any]:
+    """The job of a target."""
+    found: dict[str, Any] = merged(BUNDLE["resources"], BUNDLE["targets"][target]["resources"])["jobs"]["plan"]
+    return found
+
+
+def strings(tree: Any) -> Iterator[str]:
+    """Every string in it."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict | list):
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from strings(each)
+
+
+def test_keys_are_those_of_the_reference() -> None:
+    """One target is the default; every variable that is used is declared."""
+    assert set(BUNDLE) <= KEYS[""]
+    assert set(BUNDLE["bundle"]) <= KEYS["bundle"]
+    assert set(BUNDLE["sync"]) <= KEYS["sync"]
+    for table in ("artifacts", "variables", "targets"):
+        assert all(set(each) <= KEYS[table] for each in BUNDLE[table].values()), table
+    assert [name for name, target in BUNDLE["targets"].items() if target.get("default")] == ["serverless"]
+    used = {name for text in strings(BUNDLE) for name in re.findall(r"\$\{var\.(\w+)\}", text)}
+    assert used == set(BUNDLE["variables"])
+    assert all((ROOT / path).is_dir() for path in BUNDLE["sync"]["paths"])
+
+
+@pytest.mark.parametrize("target", ["serverless", "classic"])
+def test_jobs_are_as_the_api_has_them(target: str) -> None:
+    """Read by Databricks' own classes, which know no other keys; every task has what it runs on."""
+    plain = job(target)
+    read = Job.from_dict(plain)
+    assert Job.from_dict(read.as_dict()) == read
+    for task in plain["tasks"]:
+        keys = {"environments": "environment_key", "job_clusters": "job_cluster_key"}
+        (kind,) = [kind for kind, key in keys.items() if key in task]
+        assert task[keys[kind]] in {each[keys[kind]] for each in plain[kind]}
+        assert "spark_submit_task" not in task
+
+
+@pytest.mark.parametrize("target", ["serverless", "classic"])
+def test_the_wheel_and_its_entry_are_this_projects(target: str) -> None:
+    """The name, the script, the file, and arguments that the job takes."""
+    plain = job(target)
+    wheel = f"./dist/{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    assert any(fnmatch(wheel, text) for text in strings(plain) if text.endswith(".whl"))
+    for task in plain["tasks"]:
+        runs = task["python_wheel_task"]
+        assert runs["package_name"] == PROJECT["name"]
+        assert runs["entry_point"] in PROJECT["scripts"]
+        named = {each["name"] for each in plain["parameters"]}
+        assert {name for text in runs["parameters"] for name in re.findall(r"job\.parameters\.(\w+)", text)} == named
+        options = parse([re.sub(r"\{\{.*\}\}", "main.kafka", text) for text in runs["parameters"]])
+        assert options.fleet == options.output == "main.kafka"
+
+
+def test_every_job_has_a_console_script() -> None:
+    """Named as its file, and defined."""
+    jobs = {file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_")}
+    assert PROJECT["scripts"] == {f"spark-assign-{name}": f"spark_assign_jobs._entry:{name}" for name in jobs}
+    assert all(callable(getattr(_entry, name)) for name in jobs)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_an_exit_code_becomes_an_exception(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a scheduler that calls the function would take every end for a success."""
+    monkeypatch.setattr("jobs.plan.main", lambda: code)
+    if code == 0:
+        assert _entry.plan() is None
+    else:
+        with pytest.raises(SystemExit) as ended:
+            _entry.plan()
+        assert ended.value.code == code

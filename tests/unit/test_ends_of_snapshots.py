@@ -1,0 +1,99 @@
+"""How snapshot and ingest end when the cluster, the text or the disk is not as it should be: nothing is lost."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import ingest, snapshot
+from spark_assign.sources import kafka, kafka_connection
+
+ROOT = Path(__file__).parents[2]
+TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(
+    f"\tTopic: orders\tPartition: {number}\tLeader: 1\tReplicas: 1\tIsr: 1\n" for number in range(3)
+)
+GROUPS = """
+GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID
+shop            orders          0          5               7               2               c0-aaaa         /10.0.0.7       c0
+"""  # noqa: E501
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """Of an ingest job that writes a snapshot to `fleet`; it has run once."""
+    (tmp_path / "topics.txt").write_text(TOPICS)
+    (tmp_path / "groups.txt").write_text(GROUPS)
+    given = ["--cluster", "c", "--topics", str(tmp_path / "topics.txt"), "--output", str(tmp_path / "fleet")]
+    assert ingest.main([*given, "--groups", str(tmp_path / "groups.txt")]) == 0
+    return given
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Everything below a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("text", ["", "GROUP,TOPIC,PARTITION\nshop,orders,0\n", "\x00\x01"])
+def test_a_text_with_other_columns(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """File and line are named; the snapshot before stays as it was."""
+    before = files(tmp_path / "fleet")
+    (tmp_path / "other.txt").write_text(text)
+    code = ingest.main([*arguments, "--groups", str(tmp_path / "other.txt")])
+    if text:
+        assert code == 2
+        assert "other.txt, line 1: expected" in capsys.readouterr().err
+        assert files(tmp_path / "fleet") == before
+    else:
+        assert code == 0  # a cluster without groups prints nothing
+
+
+def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
+    """A write that fails in the middle of a file (here by a limit of the process): exit code 3, the old snapshot."""
+    before = files(tmp_path / "fleet")
+    limited = (
+        "import resource, sys; from jobs import ingest; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); "
+        "sys.exit(ingest.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", limited, *arguments, "--groups", str(tmp_path / "groups.txt")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3, done.stderr
+    assert f"{tmp_path / 'fleet'} cannot be written: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert files(tmp_path / "fleet") == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["fleet", "groups.txt", "topics.txt"]
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def nobody(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A bootstrap server that is not there, or one that takes a connection and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            listener.listen()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_broker_that_does_not_answer(
+    arguments: list[str],
+    nobody: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 3 with the address; the snapshot before stays as it was."""
+    before = files(tmp_path / "fleet")
+    monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
+    monkeypatch.setattr(kafka, "snapshot", functools.partial(kafka.snapshot, connect_timeout_s=1))
+    assert snapshot.main(["--bootstrap-server", nobody, "--output", str(tmp_path / "fleet")]) == 3
+    said = capsys.readouterr().err
+    assert f"Kafka at {nobody}: no connection" in said
+    assert "--bootstrap-server" in said
+    assert files(tmp_path / "fleet") == before

@@ -1,0 +1,264 @@
+"""The report from plain rows: complete in itself, sound as HTML, harmless whatever things are called."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("jinja2", reason="reports are an extra")
+
+from spark_assign.report import notebook
+from spark_assign.report.html import PlanRows, render_report, svg
+from spark_assign.report.html.one_group import view
+from spark_assign.report.html.page import _file
+from spark_assign.report.html.rows import NOTHING_ASSIGNED, OTHERS, class_of, classes_of
+from spark_assign.report.ranking import SUMS, affected, over_share
+from spark_assign.report.words import number, seconds, share, short_names
+from tests.unit import report_rows
+
+VOID = {"col", "meta", "link", "input", "br", "hr", "img"}
+CLOSED = {"rect", "line", "path"}
+HOSTILE = """<script>alert(1)</script>"'&</td></style><img src=x onerror=alert(2)>{{ 7 * 7 }}"""
+
+
+class Page(HTMLParser):
+    """What a parser sees: elements are closed in the order in which they are opened."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[str] = []
+        self.headings: list[int] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if re.fullmatch(r"h\d", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in CLOSED, f"<{tag}/> is no HTML"
+        self.elements[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> of nothing"
+        assert self.open.pop() == tag, f"</{tag}> in {self.open}"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def values(self, name: str) -> list[str]:
+        """All values of an attribute."""
+        return [value or "" for _, each, value in self.attributes if each == name]
+
+
+@pytest.fixture(scope="module")
+def full() -> str:
+    """A page with every section."""
+    return render_report(**report_rows.everything())
+
+
+def test_every_section_is_there_and_sound(full: str) -> None:
+    """Elements are closed, ids are unique, links and labels lead somewhere, headings skip no level."""
+    page = Page(full)
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {href.removeprefix("#") for href in page.values("href")} <= set(ids)
+    for name in ("aria-labelledby", "aria-describedby", "aria-controls", "for"):
+        assert {word for value in page.values(name) for word in value.split()} <= set(ids)
+    sections = {"summary", "worst", "balance", "members", "reasons", "comparison", "time", "connect", "replicas"}
+    assert sections | {"drift", "rejected"} <= set(ids)
+    assert page.elements["h1"] == page.elements["main"] == page.elements["nav"] == page.elements["header"] == 1
+    assert all(next_ - last <= 1 for last, next_ in zip(page.headings, page.headings[1:], strict=False))
+
+
+def test_tables_say_what_heads_what(full: str) -> None:
+    """Every table has a caption, every header cell a scope; every drawing a title and a description."""
+    page = Page(full)
+    assert page.elements["caption"] == page.elements["table"]
+    assert len([1 for tag, name, _ in page.attributes if (tag, name) == ("th", "scope")]) == page.elements["th"]
+    drawings = len([1 for tag, name, value in page.attributes if (tag, name, value) == ("svg", "role", "img")])
+    assert page.elements["desc"] == drawings >= 2
+
+
+def test_the_page_asks_for_nothing(full: str) -> None:
+    """No address of anything, and a policy that forbids it; only the script that is meant to run may run."""
+    assert re.findall(r"https?://|//\w+\.|@import|url\(", full) == []
+    page = Page(full)
+    assert page.values("src") == []
+    assert page.elements["link"] == 0
+    assert page.elements["script"] == 1
+    (policy,) = (value for value in page.values("content") if "default-src" in value)
+    assert policy.startswith("default-src 'none'; ")
+    assert "script-src 'sha256-" in policy
+
+
+def test_hostile_names_stay_text() -> None:
+    """Whatever a group, member, topic, cluster or message is called, it is shown and does nothing."""
+    page = Page(render_report(**report_rows.everything(HOSTILE)))
+    assert page.elements["script"] == 1
+    assert page.elements["img"] == 0
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    shown = "".join(page.texts)
+    assert shown.count(HOSTILE) > 20
+    assert "{49" not in shown
+
+
+def test_five_thousand_groups_are_below_three_megabytes() -> None:
+    """And every group is in the page."""
+    text = render_report(report_rows.plan(5_000))
+    assert len(text.encode()) < 3_000_000
+    assert Page(text).elements["tr"] > 5_000
+    assert "service-04999-consumer" in text
+
+
+@pytest.mark.parametrize("empty", [PlanRows(classes=[], groups=[]), None])
+def test_nothing_to_show_is_a_page_too(empty: PlanRows | None) -> None:
+    """A fleet without groups; a report without a plan."""
+    page = Page(render_report(empty))
+    assert page.elements["main"] == 1
+    assert ("Every group could be planned." in "".join(page.texts)) == (empty is not None)
+
+
+def test_a_group_that_has_nothing() -> None:
+    """No members, no partitions: listed, and no division by zero."""
+    row = report_rows.group(1, 0, 0, 0, 0)
+    text = render_report(PlanRows(classes=classes_of([row]), groups=[row]))
+    assert row["group_id"] in text
+    assert "no partitions" in text
+
+
+def test_what_is_cut_off_is_said() -> None:
+    """A fleet beyond the bound, and rejected groups beyond theirs."""
+    rows = report_rows.plan(3)
+    more = [{**row, "groups": row["groups"] + 1_000} for row in rows.classes]
+    refused = [{"cluster": "c", "group_id": "g", "code": "x", "detail": "y"}]
+    plan = PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234)
+    text = render_report(plan)
+    assert re.search(r"Listed are the first 3 of \d,003 groups", text)
+    assert "Shown are the first 1 of 1,234" in text
+
+
+def test_members_and_movement_of_a_group() -> None:
+    """Bars in the order of what members have afterwards; the matrix with others and nobody last."""
+    row = report_rows.group(1, 4, 10, 5, 5)
+    members = [
+        {"member_id": name, "before": before, "after": after, "waiting": waiting, "gone": gone, "listed": 3}
+        for name, before, after, waiting, gone in (
+            ("a", 5, 2, 0, False),
+            ("b", 0, 3, 2, False),
+            ("c", 4, 3, 0, False),
+            ("gone", 1, 0, 0, True),
+        )
+    ]
+    moves = [
+        {"from_member_id": giver, "to_member_id": taker, "reason": reason, "partitions": partitions}
+        for giver, taker, reason, partitions in (
+            ("a", "b", "over-quota", 2),
+            ("a", "b", "rack-mismatch", 1),
+            (OTHERS, "b", "over-quota", 1),
+            ("gone", None, "topic-gone", 1),
+        )
+    ]
+    seen = view("g1", row, members, moves)
+    assert [(bar.name, bar.change) for bar in seen.bars] == [("b", "+5"), ("c", "-1"), ("a", "-3"), ("gone", "-1")]
+    assert [bar.after_wide + bar.waiting_wide for bar in seen.bars] == [100, 60, 40, 0]
+    assert seen.hidden == "1 more member has nothing, before and after."
+    assert seen.reasons == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
+    assert seen.matrix is not None
+    assert seen.matrix.columns == [("1", "b"), ("nobody", "nobody")]
+    assert seen.matrix.rows == [("3", "a", [3, 0], 3), ("4", "gone", [0, 1], 1), ("", "all others", [1, 0], 1)]
+
+
+def test_a_drawing_keeps_its_scale() -> None:
+    """Half of the most that is not consumed is half as high, in every panel; the scale ends at a whole number."""
+    panels = [svg.Panel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
+    drawn = svg.over_time(panels, "t", "Title", 9)
+    heights = [float(below) - float(above) for below, above in re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)H", drawn)]
+    assert heights == pytest.approx([84 * 3.5 / 4, 42], abs=0.1)
+    assert drawn.count(">4</text>") == 2
+    assert drawn.count('class="round"') == 2
+
+
+def test_what_hurts() -> None:
+    """Moves, partitions without owner, and what the fullest member has too much; not what cannot be more even."""
+    row = report_rows.group(1, 8, 5, 0, 1)
+    assert row["max_over_mean"] == 1.6
+    assert (over_share(row), affected(row)) == (0, 0)
+    row = report_rows.group(1, 5, 85, 58, 26, unassigned=4, withheld=3)
+    assert (over_share(row), affected(row)) == (9, 58 + 9 + 1)
+
+
+def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `Plan.show` prints, and the same for a notebook; names do nothing."""
+    rows = report_rows.plan(3).groups
+    totals = {name: sum(row[name] for row in rows) for name in SUMS} | {"groups": 3}
+    refused = [{"cluster": "c", "group_id": name, "code": "x", "detail": f"{HOSTILE}\ny"} for name in ("f", "g")]
+    monkeypatch.setattr(notebook, "_read", lambda plan, top: (totals, rows[:top], refused))
+    text = notebook.plan_text(None, 1)  # type: ignore[arg-type]
+    assert text.startswith("Plan of 3 groups: ")
+    assert rows[0]["group_id"] in text
+    assert rows[1]["group_id"] not in text
+    assert text.endswith("c/f: x: " + HOSTILE + " y\n  and more, in the table rejected")
+    html = notebook.plan_html(None, 2)  # type: ignore[arg-type]
+    assert Page(html).elements["tr"] == 3
+    assert Page(html).elements["script"] == 0
+
+
+def test_classes_of_imbalance() -> None:
+    """Upper bounds belong to their class."""
+    assert [class_of(value) for value in (1.0, 1.1, 1.11, 5.0, 5.1)] == [0, 1, 2, 6, 7]
+    assert class_of(None) == NOTHING_ASSIGNED
+
+
+def test_numbers_in_words() -> None:
+    """A part is not rounded to nothing or all."""
+    parts = {0: "0 %", 1: "under 1 %", 5: "under 1 %", 6: "1 %", 500: "50 %", 999: "over 99 %", 1000: "100 %"}
+    assert {part: share(part, 1000) for part in parts} == parts
+    assert (number(1234), number(None), seconds(1500), seconds(2000)) == ("1,234", "–", "1.5 s", "2 s")
+    uuid = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
+    assert short_names({f"a-{uuid}", "b"}) == {f"a-{uuid}": "a", "b": "b"}
+    assert short_names({f"a-{uuid}", "a"}) == {f"a-{uuid}": f"a-{uuid}", "a": "a"}
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else math.pow((part + 0.055) / 1.055, 2.4) for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG defines it."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(colour: str, ground: str, part: float) -> str:
+    """`color-mix(in srgb, …)` of a colour on its ground."""
+    pairs = [(int(colour[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(a * part + b * (1 - part)):02x}" for a, b in pairs)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast_is_enough(scheme: int) -> None:
+    """WCAG AA: 4.5 for text on every ground that it stands on, 3 for what drawings consist of."""
+    block = re.findall(r":root \{(.*?)\}", _file("style.css"), re.DOTALL)[scheme]
+    colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    for ground in ("page", "raised"):
+        for text in ("text", "quiet", "link"):
+            assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+    hottest = mixed(colour["heat-of"], colour["page"], 0.48)
+    assert contrast(colour["text"], hottest) >= 4.5
+    for drawn in ("is", "was", "waits", "even", "uneven", "round", "quiet"):
+        assert contrast(colour[drawn], colour["page"]) >= 3, drawn

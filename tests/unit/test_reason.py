@@ -1,0 +1,40 @@
+"""One line for whoever reads the log, wherever in Spark an error comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.errors import reason
+
+JAVA = """An error occurred while calling o42.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
+\tat org.apache.spark.scheduler.DAGScheduler.failJobAndIndependentStages(DAGScheduler.scala:2844)
+Caused by: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows
+\t... 5 more
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
+WORKER = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+MemoryError: 3 GB
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("[TABLE_NOT_FOUND] no such table\nat line 3", "[TABLE_NOT_FOUND] no such table"),
+        (JAVA, "java.io.IOException: No space left on device"),
+        ("An error occurred while calling o1.load.\n: java.io.IOException: no\n\tat x", "java.io.IOException: no"),
+        (WORKER, "MemoryError: 3 GB"),
+    ],
+)
+def test_the_cause_is_found(text: str, line: str) -> None:
+    """Not "An error occurred while calling o42.save"."""
+    assert reason(Exception(text)) == line

@@ -1,0 +1,96 @@
+"""Changes in words, and what a rebalance is expected to pause."""
+
+from __future__ import annotations
+
+from uuid import NAMESPACE_OID, uuid5
+
+import pytest
+
+from spark_assign.errors import ConfigError
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
+from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("as-is", "as-is"),
+        ("leave:payments-*:1", "leave:payments-*:1"),
+        ("leave:a:b=c:2", "leave:a:b=c:2"),
+        ("one less=leave:*:1", "one less"),
+        ("host down=leave-members:consumer-10.2.*", "host down"),
+        ("join:search-*:2", "join:search-*:2"),
+        ("partitions:orders*:x1.5", "partitions:orders*:x1.5"),
+        ("partitions:orders*:64", "partitions:orders*:64"),
+    ],
+)
+def test_a_change_in_words(text: str, name: str) -> None:
+    """A change is called by its words unless it is given a name."""
+    assert read_change(text).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected one of as-is, leave:GROUPS:NUMBER"),
+        ("shrink:a:1", "expected one of"),
+        ("leave:payments-*", "expected one of"),
+        ("leave:payments-*:", "nothing is no whole number"),
+        ("leave:payments-*:one", "one is no whole number from 1 to 100,000"),
+        ("join:*:1000000", "1000000 is no whole number from 1 to 100,000"),
+        ("partitions:t:xtwo", "xtwo is no factor, write x2 or x1.5"),
+        ("partitions:t:x0", "x0 is no factor"),
+        ("partitions:t:xnan", "xnan is no factor"),
+        ("=leave:a:1", "there is no name before ="),
+        ("as-is:now", "expected one of"),
+    ],
+)
+def test_what_is_no_change(text: str, said: str) -> None:
+    """The words, and what was expected."""
+    with pytest.raises(ConfigError) as raised:
+        read_change(text)
+    assert said in str(raised.value)
+    assert f"change {text}" in str(raised.value)
+
+
+def test_names_of_changes() -> None:
+    """A constructor names its change as the words do."""
+    assert AS_IS.name == "as-is"
+    assert members_left(group_id="a", number=1).name == "leave:a:1"
+    assert members_left(member_id="host-*").name == "leave-members:host-*"
+    assert members_joined(number=2).name == "join:*:2"
+    assert partitions_added(topic="t", factor=2).name == "partitions:t:x2"
+    assert partitions_added(topic="t", to=64, name="grown").name == "grown"
+
+
+def test_the_example_of_the_pauses() -> None:
+    """As the module's page has it."""
+    counts = Counts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
+    timing = Timing(heartbeat_interval_ms=3_000, poll_interval_ms=500)
+    assert eager_seconds(counts, timing) == pytest.approx(0.375)
+    assert cooperative_seconds(counts, timing) == pytest.approx(3.375)
+
+
+@pytest.mark.parametrize("restore_ms", [0, 2_000])
+@pytest.mark.parametrize("event", ["member-starts", "member-leaves"])
+@pytest.mark.parametrize(("strategies", "formula"), [(STICKY, eager_seconds), (COOPERATIVE, cooperative_seconds)])
+def test_pauses_are_what_the_simulation_has_on_average(strategies, formula, event: str, restore_ms: int) -> None:
+    """Groups that differ in their members' ids, and so in their polls, with the event at any moment of a heartbeat."""
+    timing = Timing(poll_interval_ms=500, restore_ms=restore_ms)
+    expected = simulated = 0.0
+    for number in range(60):
+        names = [str(uuid5(NAMESPACE_OID, f"{number} {each}")) for each in range(4)]
+        owned = {name: list(range(6 * each, 6 * each + 6)) for each, name in enumerate(names)}
+        if event == "member-leaves":
+            counts = {"members": 3, "living": 18, "kept": 18}
+            happens = at(9_000 + 50 * number, event, names[0])
+        else:
+            counts = {"members": 5, "living": 24, "kept": 20}
+            happens = at(9_000 + 50 * number, event, f"joiner-{number}")
+        played = play(stage(owned, strategies, timing=timing), happens)
+        assert len({*owners(played).values()}) == counts["members"]
+        simulated += sum(pauses(played).values()) / 1000
+        expected += formula(Counts(partitions=24, back=0, later=0, **counts), timing)
+    assert expected == pytest.approx(simulated, rel=0.1)
