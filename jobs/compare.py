@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import SparkAssignError, compare
+from spark_assign.caching import cached
 from spark_assign.errors import ConfigError, reason
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace, spark: SparkSession) -> int:
     changes = [read_change(text) for text in options.change or ["as-is"]]
     times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
     comparison = compare(fleet, options.assignors.split(","), changes, Settings(**times))
-    comparison = _write(options, comparison) if options.output else comparison.persist()
+    comparison = _write(options, comparison) if options.output else cached(comparison)
     print(summarize_comparison(comparison, options.top), flush=True)
     return int(options.fail_on == "rejected" and not _rejected(comparison).isEmpty())
 
@@ -80,7 +81,7 @@ def _rejected(comparison: DataFrame) -> DataFrame:
 
 def _write(options: argparse.Namespace, comparison: DataFrame) -> DataFrame:
     """The comparison written and read back."""
-    comparison = comparison.persist()  # two tables are written of it
+    comparison = cached(comparison)  # two tables are written of it
     run_id = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     inputs: dict[str, Any] = {"fleet": options.fleet, "assignors": options.assignors, "changes": options.change}
     write_plan(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, SparkAssignError, drift
+from spark_assign.caching import cached
 from spark_assign.errors import reason
 from spark_assign.places import is_path
 from spark_assign.report.drift import summarize_drift
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace, spark: SparkSession) -> int:
     """Load, call, write, print."""
     before, after = (_side(options, spark, place) for place in (options.before, options.after))
     found = drift(before, after)
-    tables = _write(options, found) if options.output else {"groups": found.groups.persist(), "topics": found.topics}
+    tables = _write(options, found) if options.output else {"groups": cached(found.groups), "topics": found.topics}
     print(f"From {options.before} to {options.after}")
     print(summarize_drift(tables["groups"], tables["topics"], options.top), flush=True)
     changed = not tables["groups"].where("change <> 'same'").isEmpty() or not tables["topics"].isEmpty()

@@ -111,6 +111,8 @@ def read_tables(
         except SourceError:
             raise
         except Exception as error:  # classic PySpark lets Java's own exceptions through
+            if "Job aborted" in str(error) and "Caused by: " not in str(error):
+                raise  # Spark itself has failed, whatever is in the table
             raise SourceError(f"{name}: {place.name} cannot be read: {reason(error)}") from error
     text.verify(checks)
     return frames
