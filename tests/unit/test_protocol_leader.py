@@ -75,7 +75,7 @@ def test_what_is_owned_of_topics_that_are_gone() -> None:
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
 def test_random_groups_as_the_loops_do(strategy: str) -> None:
     """Racks, static members and differing subscriptions among them."""
-    rows = _rows(strategy, 120)
+    rows = _rows(strategy, 80)
     asks = [leader_rows.ask_of(row, strategy) for row in rows]
     loop = {"range": range_assignor, "roundrobin": roundrobin_assignor}[strategy].assign
     expected = {
@@ -87,7 +87,7 @@ def test_random_groups_as_the_loops_do(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
 def test_random_groups_as_plan_does(strategy: str) -> None:
     """The same kernels through the tables of facts, ownership as rows."""
-    rows = _rows(strategy, 120)
+    rows = _rows(strategy, 80)
     asks = [leader_rows.ask_of(row, strategy) for row in rows]
     answers = assign(asks)
     expected = sticky_kernel.planned(rows, strategy)
@@ -98,7 +98,7 @@ def test_random_groups_as_plan_does(strategy: str) -> None:
 
 def test_asks_do_not_know_of_each_other() -> None:
     """In any order, in batches of any size, all assignors side by side: the same answers."""
-    asks = [leader_rows.ask_of(row, strategy) for strategy in ALL for row in _rows(strategy, 25)]
+    asks = [leader_rows.ask_of(row, strategy) for strategy in ALL for row in _rows(strategy, 12)]
     expected = leader_rows.answered(asks, len(asks))
     for size in (1, 7, 50):
         order = random.Random(size).sample(range(len(asks)), len(asks))

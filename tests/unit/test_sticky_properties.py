@@ -133,7 +133,7 @@ def test_every_group_of_any_subscriptions(strategy: str) -> None:
     """Nobody gets a partition twice or of a topic that nobody asked for; what is asked for is given, if it exists."""
     seed = random_groups.seed()
     print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    rows = [row for row in random_groups.groups(strategy, seed, small=600, mid_size=1) if not _odd(row)]
+    rows = [row for row in random_groups.groups(strategy, seed, small=300, mid_size=1) if not _odd(row)]
     answer = sticky_kernel.planned(rows, strategy)
     assert not answer.refused
     assert len(rows) > 150
@@ -160,7 +160,7 @@ def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str) -> None
     """Ownership row by row or as runs, facts in any order: the same plan, refusals included."""
     seed = random_groups.seed()
     print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    rows = list(random_groups.groups(strategy, seed, small=200, mid_size=1))
+    rows = list(random_groups.groups(strategy, seed, small=80, mid_size=1))
     told = sticky_kernel.facts(rows)
     expected = sticky_kernel.decided(told, strategy)
     shuffled = np.random.default_rng(seed).permutation(len(told))
