@@ -93,7 +93,7 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
     }
     assert rounds["textbook", 2]["joined_ms"] == 15_000  # heartbeats every five seconds
     assert rounds["other", 2]["joined_ms"] == 12_000
-    assert rounds["mixed", 2]["assignor"] in ("range", "roundrobin")
+    assert rounds["mixed", 2]["assignor"] == "range"  # what c3, with Kafka's default, supports as well
     costs = {row["group_id"]: row for row in played.availability.collect()}
     assert set(costs) == set(GROUPS) - set(rejected)
     assert costs["at-rest"]["rebalances"] == 0
