@@ -13,8 +13,3 @@ from pyspark.sql import functions as F
 def string_order(column: str | Column) -> Column:
     """A binary sort key of a string column: sorts as `String.compareTo` does. Null stays null."""
     return F.encode(F.col(column) if isinstance(column, str) else column, "UTF-16BE")
-
-
-def string_key(text: str) -> bytes:
-    """The same sort key for one Python string."""
-    return text.encode("utf-16-be", "surrogatepass")

@@ -36,10 +36,15 @@ def string_hashes(texts: Sequence[str]) -> Ints:
     return hashes.astype(np.int64)
 
 
+def java_key(text: str) -> bytes:
+    """A key that sorts texts as `String.compareTo` does: by UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 def string_hash(text: str) -> int:
     """The same of one text, where an array would be too much."""
     code = 0
-    units = text.encode("utf-16-be", "surrogatepass")
+    units = java_key(text)
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8) + low) & _MASK
     return code

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.kernels.java_hash import string_hashes, table_order
+from spark_assign.kernels.java_hash import java_key, string_hashes, table_order
 from spark_assign.kernels.sticky import EVERYONE, Batch
 from spark_assign.kernels.sticky_claims import Runs
 from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, Decided, Groups
@@ -55,7 +55,7 @@ class Names:
     def __init__(self, column: pa.ChunkedArray) -> None:
         coded = column.combine_chunks().dictionary_encode()
         texts = coded.dictionary.to_pylist()
-        order = sorted(range(len(texts)), key=lambda at: texts[at].encode("utf-16-be", "surrogatepass"))
+        order = sorted(range(len(texts)), key=lambda at: java_key(texts[at]))
         rank = np.empty(len(texts), np.int64)
         rank[order] = np.arange(len(texts))
         self.texts = pa.array([texts[at] for at in order], pa.string())

@@ -88,7 +88,7 @@ def _count(steps: DataFrame) -> Row:
     for name in _KEY:
         lacking = F.when(F.col(name).isNull(), shown)
         counts += [F.count(lacking).alias(f"{name}_null"), F.min(lacking).alias(f"{name}_example")]
-    return steps.agg(*counts).collect()[0]
+    return steps.agg(*counts).collect()[0]  # one row
 
 
 def _raise_null_keys(counted: Row) -> None:

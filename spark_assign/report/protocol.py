@@ -46,11 +46,11 @@ def summarize_simulation(
     ordered = every.where(F.col("protocol") == protocols[0]).orderBy(
         F.desc("partition_ms_not_consumed"), "cluster", "group_id"
     )
-    worst: list[Row] = [row.asDict() for row in ordered.limit(max(top, 1)).collect()]
+    worst: list[Row] = [row.asDict() for row in ordered.limit(max(top, 1)).collect()]  # a screenful
     if top and any(row["groups"] > 1 for row in sums.values()):
         chosen = [(row["cluster"], row["group_id"]) for row in worst]
         of_them = [(F.col("cluster") == cluster) & (F.col("group_id") == group) for cluster, group in chosen]
-        rows = [row.asDict() for row in every.where(reduce(or_, of_them)).collect()]
+        rows = [row.asDict() for row in every.where(reduce(or_, of_them)).collect()]  # of these groups
         by_protocol = {name: [row for row in rows if row["protocol"] == name] for name in protocols}
         lines += ["", groups_text(chosen, by_protocol)]
     return "\n".join([*lines, *rejected_lines(rejected)]), worst

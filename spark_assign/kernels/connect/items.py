@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.java_hash import java_key, string_hashes
 
 TASK_BITS = 32
 _TASK = (1 << TASK_BITS) - 1
@@ -29,18 +29,13 @@ class Names:
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts: list[str] = sorted(set(texts))
         if not all(map(str.isascii, self.texts)):  # ascii sorts alike by code point and by UTF-16 unit
-            self.texts.sort(key=java_order)
+            self.texts.sort(key=java_key)
         hashes = string_hashes(self.texts) if self.texts else None
         self.spread: list[int] = [] if hashes is None else ((hashes ^ (hashes >> 16)) & _UNSIGNED).tolist()
 
     def numbers(self) -> dict[str, int]:
         """The number of each name."""
         return {text: number for number, text in enumerate(self.texts)}
-
-
-def java_order(text: str) -> bytes:
-    """A key that sorts texts as `String.compareTo` does: by UTF-16 code unit."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def connector_item(connector: int) -> int:

@@ -315,11 +315,9 @@ class Coordinator:
             return
         del self.expires[member_id]
         if not member.awaiting_join:  # who waits for an answer is not asked to be heard
-            self.clients.says("session-timeout", f"{member_id} was not heard of since {self._heard(at)} ms")
+            heard = at - self.timing.session_timeout_ms
+            self.clients.says("session-timeout", f"{member_id} was not heard of since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")
-
-    def _heard(self, expired: int) -> int:
-        return expired - self.timing.session_timeout_ms
 
     def leave(self, member_id: str, why: str) -> None:
         """A member is out, by LeaveGroup or without; the others rebalance (`removeMemberAndUpdateClassicGroup`)."""

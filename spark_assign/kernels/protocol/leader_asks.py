@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.java_hash import java_key, string_hashes
 
 Ints = NDArray[np.int64]
 
@@ -102,11 +102,6 @@ class Answer:
 
     assigned: list[list[int]]
     error: str | None = None
-
-
-def java_key(text: str) -> bytes:
-    """Sorts as `String.compareTo` does: by UTF-16 code units."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def java_order(texts: Sequence[str]) -> list[int]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from spark_assign.kernels.protocol.settings import is_cooperative
 
-OFF, CLOSING, UNJOINED, JOINING, STABLE, REVOKING = "off", "closing", "unjoined", "joining", "stable", "revoking"
+OFF, CLOSING, JOINING, STABLE, REVOKING = "off", "closing", "joining", "stable", "revoking"
 """`OFF`: no process. `CLOSING`: gives up its partitions, then stops (or a static one that does not poll, and has fallen
-silent). `UNJOINED`: about to join. `JOINING`: waits for the answer to JoinGroup or SyncGroup. `STABLE`: has its
-assignment. `REVOKING`: is about to give partitions up, to join or to take its assignment."""
+silent). `JOINING`: joins, and waits for the answer to JoinGroup or SyncGroup. `STABLE`: has its assignment.
+`REVOKING`: is about to give partitions up, to join or to take its assignment."""
 
 NO_GENERATION = -1
 
@@ -89,7 +89,7 @@ class Member:
         """A new process, which knows nothing yet."""
         self.epoch += 1
         self.lives += 1
-        self.state, self.member_id, self.generation_id = UNJOINED, None, NO_GENERATION
+        self.state, self.member_id, self.generation_id = JOINING, None, NO_GENERATION
         self.owned, self.remembered, self.remembered_generation = [], None, {}
         self.busy_until, self.metadata_from, self.snapshot, self.metadata = now, now, None, {}
         self.silent_since = None

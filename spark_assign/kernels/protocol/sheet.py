@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader import ASSIGNORS
-from spark_assign.kernels.protocol.leader_asks import Topics, code, java_key
+from spark_assign.kernels.protocol.leader_asks import Topics, code
 from spark_assign.kernels.protocol.member import Member
 from spark_assign.kernels.protocol.play import Stage
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, Timing, is_cooperative

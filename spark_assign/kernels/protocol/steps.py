@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState, State
@@ -119,7 +120,7 @@ def _state(group: ClassicGroup) -> Result:
 
 def _sorted(texts: Iterable[str]) -> list[str]:
     """As `String.compareTo` has it: by UTF-16 code unit."""
-    return sorted(texts, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
+    return sorted(texts, key=java_key)
 
 
 # --- reading a step -----------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spark_assign.kernels.java_hash import java_key
+
 INVALID_PARTITIONS = "invalid-partitions"
 """Kafka throws `InvalidPartitionsException`."""
 INVALID_REPLICATION_FACTOR = "invalid-replication-factor"
@@ -50,4 +52,4 @@ def layout(brokers: Sequence[tuple[int, str | None, bool]]) -> Layout:
 
 def java_order(text: str | None) -> tuple[bool, bytes]:
     """A key that sorts racks as Java does: none first, then `String.compareTo`, by UTF-16 code units."""
-    return text is not None, (text or "").encode("utf-16-be", "surrogatepass")
+    return text is not None, java_key(text or "")

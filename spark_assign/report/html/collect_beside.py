@@ -33,8 +33,8 @@ SHOWN = 60
 
 
 def collected(table: DataFrame) -> list[Row]:
-    """Rows of a table that is bounded."""
-    return [row.asDict() for row in table.collect()]
+    """Rows of a table that its caller has bounded."""
+    return [row.asDict() for row in table.collect()]  # at most a few hundred
 
 
 def any_of(groups: Rows) -> Column:
