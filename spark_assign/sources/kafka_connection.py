@@ -55,7 +55,7 @@ class ClusterConnection:
             "bootstrap_servers": bootstrap_servers.split(","),
         }
         self._net: Any = NetworkSelector(**known)
-        self._manager: Any = KafkaConnectionManager(self._net, **known)
+        self._manager: Any = _LastWords(self._net, **known)
         self._net.start()
         self._quiet = _NoDebug()
         if any(isinstance(value, Secret) for value in settings.values()):
@@ -170,6 +170,29 @@ class ClusterConnection:
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
         raise AssertionError("unreachable")
+
+
+class _LastWords(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
+    """Reads what a broker said before it hung up.
+
+    A broker answers a refused login and closes at once. Where both arrive together the library drops the
+    answer for the end of the stream, and a wrong password looks like a lost connection.
+    """
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        transport._sock_recv = _answer_before_end(transport._sock_recv)
+        return transport
+
+
+def _answer_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
+    """Bytes first; the error that came with them comes again by itself at the next read."""
+
+    def answer_before_end() -> tuple[bytes, Any]:
+        received, error = receive()
+        return received, None if received else error
+
+    return answer_before_end
 
 
 class _NoDebug(logging.Filter):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kafka.admin import UserScramCredentialUpsertion
+from kafka.net.transport import KafkaSSLTransport
 
 from jobs import snapshot as snapshot_job
 from spark_assign.sources import client_properties, kafka
@@ -66,12 +68,28 @@ def test_not_even_debug_logs_hold_the_password(
     assert "4711" not in repr(properties)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN"])
+@pytest.mark.parametrize("client", ["quick", "slow"])
 def test_a_refused_password_is_not_repeated(
-    broker: Cluster, keys: Path, tmp_path: Path, mechanism: str, capfd: pytest.CaptureFixture[str]
+    broker: Cluster,
+    keys: Path,
+    tmp_path: Path,
+    client: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The error names the cluster and what the broker said, without the password, soon."""
-    text = secure_listener.client_file(keys, mechanism, "wrong-4711")
+    """The error names the cluster and what the broker said, without the password, soon.
+
+    A slow client finds the broker's answer and the end of the connection in one read.
+    """
+    if client == "slow":
+        at_once = KafkaSSLTransport._sock_recv
+
+        def later(transport: KafkaSSLTransport) -> tuple[bytes, object]:
+            time.sleep(0.2)
+            return at_once(transport)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(KafkaSSLTransport, "_sock_recv", later)
+    text = secure_listener.client_file(keys, "PLAIN", "wrong-4711")
     assert _run(broker, tmp_path, text) == 3
     said = capfd.readouterr().err
     assert "4711" not in said
