@@ -107,7 +107,7 @@ def take_census(fleet: Fleet) -> Census:
         some = partial_subscribers(fleet.subscriptions, classes)
     members = cached(class_members(ranked, some))
     if ownership is not None and sizes["repeated"]:
-        ownership = ownership.with_repeated(fleet)
+        ownership = ownership.with_repeated(fleet, sizes["repeated_partitions"])
     rejected, rejected_groups = held(find_group_faults(fleet, topics, some, ownership))
     return Census(
         all_members=sizes["all_members"],
@@ -136,7 +136,7 @@ def _to_count(fleet: Fleet, topics: DataFrame, partial: DataFrame, ownership: Ow
     ]
     if ownership is not None:
         counted.append(_named(ownership.runs, owned_runs=one))
-        counted.append(_named(ownership.repeated, repeated=one))
+        counted.append(_named(ownership.repeated, repeated=one, repeated_partitions=F.col("partitions")))
     return reduce(DataFrame.unionByName, counted)
 
 

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
 
+EXPANDED = 1_000_000
+"""Up to so many partitions are compared one by one in place of their runs, which takes no Python worker."""
+
+
 @dataclass(frozen=True)
 class Ownership:
     """What living members own.
@@ -49,7 +53,7 @@ class Ownership:
             `first`. Rows without cluster or group_id are among them.
         named: cluster, group_id, member_id of whoever owns anything, faulty rows included; not once each.
         repeated: pair, the hash of a member's topic (KEY) of which some partition may be owned twice: a row says so, or
-            it has several runs.
+            it has several runs; and partitions, how many these are of.
         kept: what can be kept over several queries, null if that is nothing.
     """
 
@@ -60,14 +64,21 @@ class Ownership:
     repeated: DataFrame
     kept: DataFrame | None = None
 
-    def with_repeated(self, fleet: Fleet) -> Ownership:
-        """The same with a fault for every partition that a member owns twice, after another look at `repeated`."""
+    def with_repeated(self, fleet: Fleet, partitions: int) -> Ownership:
+        """The same with a fault for every partition that a member owns twice, after another look at `repeated`.
+
+        Args:
+            fleet: the fleet.
+            partitions: those of `repeated`, added up.
+        """
         if fleet.owned is not None:
             suspects = _of_pairs(fleet.owned, self.repeated)
         else:
             several = _of_pairs(self.runs.where(_is_sound()), self.repeated)
-            pairs = several.select(_pair().alias("pair"), *RUN).repartition("pair")  # names stay where they are
-            suspects = expand(_of_pairs(several, pairs.mapInArrow(_pass(crossing), "pair long")))
+            if partitions > EXPANDED:
+                pairs = several.select(_pair().alias("pair"), *RUN).repartition("pair")  # names stay where they are
+                several = _of_pairs(several, pairs.mapInArrow(_pass(crossing), "pair long"))
+            suspects = expand(several)
         twice = suspects.groupBy(*KEY, "partition").count().where(F.col("count") > 1)
         one = F.lit(1)
         numbers = {"first": F.col("partition"), "step": one, "count": one, "rows": one.cast("long")}
@@ -76,7 +87,7 @@ class Ownership:
 
 
 def _of_pairs(rows: DataFrame, pairs: DataFrame) -> DataFrame:
-    return rows.withColumn("pair", _pair()).join(pairs, "pair", "left_semi").drop("pair")
+    return rows.withColumn("pair", _pair()).join(pairs.select("pair"), "pair", "left_semi").drop("pair")
 
 
 def read_ownership(fleet: Fleet) -> Ownership | None:
@@ -93,20 +104,21 @@ def _of_rows(judged: DataFrame) -> Ownership:
         runs=judged.where(F.col("code").isNull()).select(*KEY, *RUN),
         faults=judged.where(~repeated),
         named=judged.select(*MEMBER_KEY),
-        repeated=judged.where(repeated).select(_pair().alias("pair")),
+        repeated=judged.where(repeated).select(_pair().alias("pair"), F.col("rows").alias("partitions")),
         kept=judged,
     )
 
 
 def _of_runs(given: DataFrame) -> Ownership:
     judged = given.withColumn("rows", F.lit(1).cast("long")).withColumn("code", _run_fault())
-    runs_of_pair = given.where(_is_sound()).groupBy(_pair().alias("pair")).count()
+    several = F.count(F.lit(1)).alias("runs"), F.sum(F.col("count").cast("long")).alias("partitions")
+    runs_of_pair = given.where(_is_sound()).groupBy(_pair().alias("pair")).agg(*several)
     return Ownership(
         "owned_runs",
         runs=given,
         faults=judged.where(F.col("code").isNotNull()),
         named=given.select(*MEMBER_KEY),
-        repeated=runs_of_pair.where(F.col("count") > 1).select("pair"),
+        repeated=runs_of_pair.where(F.col("runs") > 1).select("pair", "partitions"),
     )
 
 

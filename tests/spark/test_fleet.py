@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
+from spark_assign.ownership import EXPANDED, read_ownership
 from tests.spark.fleets import fleet, group, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -127,6 +131,30 @@ def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tupl
         ("good", "m2", 3),
     ]
     assert {row.group_id for row in planned.moves.collect()} == {"good"}
+
+
+@pytest.mark.once
+def test_runs_that_meet_are_found_alike_one_by_one_and_by_the_kernel(spark: SparkSession) -> None:
+    """Few partitions are compared one by one, many as runs; whichever way, the same are owned twice."""
+    draw = random.Random(7)
+    runs = [
+        ("c", f"g{group}", member, "t", draw.randrange(30), draw.randrange(1, 7), draw.randrange(1, 5))
+        for group in range(12)
+        for member in ("m", "n")
+        for _ in range(draw.randrange(1, 4))
+    ]
+    given = fleet(spark, owned_runs=runs)
+    ownership = read_ownership(given)
+    assert ownership is not None
+    columns = ("group_id", "member_id", "first")
+    few, many = (tuples(ownership.with_repeated(given, size).faults, *columns) for size in (0, EXPANDED + 1))
+    assert few == many
+    times = Counter(
+        (group_id, member, first + number * step)
+        for _, group_id, member, _, first, step, count in runs
+        for number in range(count)
+    )
+    assert few == sorted(key for key, number in times.items() if number > 1)
 
 
 def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
