@@ -19,6 +19,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
+    "spark.buffer.pageSize": "2m",  # small tables: see conf/spark/local.conf
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Small queries, each new: the thorough compiler would never earn its time back.
