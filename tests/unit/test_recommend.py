@@ -51,7 +51,8 @@ def test_the_example_of_the_page() -> None:
     )
     assert name == "cooperative-sticky"
     assert reason == (
-        "cooperative-sticky: max/mean 1.00 instead of 1.53, though 3 % of partitions move instead of 0 % (against range)"
+        "cooperative-sticky: max/mean 1.00 instead of 1.53, though 3 % of partitions move instead of 0 % "
+        "(against range)"
     )
     name, reason = recommended(of("roundrobin", moved=91), of("cooperative-sticky", moved=3))
     assert reason == ("cooperative-sticky: 3 % of partitions move instead of 91 %, same balance (against roundrobin)")

@@ -51,9 +51,10 @@ function searchable(table) {
   const more = document.getElementById("more");
   const step = Number(table.dataset.shown);
   const total = Number(table.dataset.total);
+  const numbers = table.tHead.querySelectorAll("th.n").length;
   const words = new Map([...table.tBodies[0].rows].map((row) => {
     const cells = [...row.cells];
-    return [row, cells.slice(0, 3).map(text).join(" ").toLowerCase()];
+    return [row, cells.slice(0, -numbers).map(text).join(" ").toLowerCase()];
   }));
   let limit = step;
   let said = "";
