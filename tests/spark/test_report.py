@@ -261,7 +261,7 @@ def test_drift(spark: SparkSession) -> None:
         ("few", "b", "a", 1),
     ]
     text = report(drift=tables)
-    assert "2 of 5 groups have changed, 1 came, 1 went, 1 are the same." in text
+    assert "2 of 5 groups have changed, 1 came, 1 went, 1 is the same." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
     before.release()
     after.release()
@@ -296,7 +296,8 @@ def test_connect_clusters(spark: SparkSession) -> None:
     """One rebalance, and a story under two protocols from what it stores; stops and starts are all in the drawing."""
     scenario = ninety_by_ten(6, 2)
     tables, events = scenario.tables(spark)
-    played = simulate_connect(tables, events, protocols=("eager", "sessioned"))
+    times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
+    played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
     rows = connect_rows({"rounds": played.rounds, "costs": played.costs})
     spent = {row["protocol"]: row["stops"] + row["starts"] for row in rows.totals}
     assert spent["eager"] > 2 * spent["sessioned"] > 0

@@ -72,8 +72,8 @@ def _rebalanced(rows: ConnectRows) -> Table:
             ]
             for row in rows.metrics
         ],
-        f"{more}A bar begins at the worker with the fewest tasks and ends at the one with the most. Waiting: connectors "
-        "and tasks of a worker that is gone, kept for it until the delay is over.",
+        f"{more}A bar begins at the worker with the fewest tasks and ends at the one with the most. Waiting: "
+        "connectors and tasks of a worker that is gone, kept for it until the delay is over.",
     )
 
 
@@ -103,8 +103,8 @@ def _cheaper(totals: Rows) -> list[str]:
     many, few = (number(row["stops"] + row["starts"]) for row in (eager, one))
     long, short = (_hours(row["task_ms_not_running"]) for row in (eager, one))
     return [
-        f"The same events stop and start {many} connectors and tasks with eager, {few} with {one['protocol']}; tasks do "
-        f"not run for {long} and {short} hours, all tasks together."
+        f"The same events stop and start {many} connectors and tasks with eager, {few} with {one['protocol']}; tasks "
+        f"do not run for {long} and {short} hours, all tasks together."
     ]
 
 

@@ -46,8 +46,9 @@ def _said(rows: DriftRows) -> list[str]:
         return [f"{sides}nothing has changed in {count(groups['same'], 'group')}."]
     owned = {name: f"{number(sums[name])} {_has(sums[name])}" for name in ("newly_owned", "no_longer_owned")}
     said = [
-        f"{sides}{number(groups['changed'])} of {count(sum(groups.values()), 'group')} have changed, "
-        f"{number(groups['came'])} came, {number(groups['went'])} went, {number(groups['same'])} are the same.",
+        f"{sides}{number(groups['changed'])} of {count(sum(groups.values()), 'group')} {_has(groups['changed'])} "
+        f"changed, {number(groups['came'])} came, {number(groups['went'])} went, {number(groups['same'])} "
+        f"{_is(groups['same'])} the same.",
         f"{count(sums['came'], 'member')} came, {number(sums['went'])} went, {number(sums['restarted'])} restarted. "
         f"{count(sums['moved'], 'partition')} {_has(sums['moved'])} another owner, {owned['newly_owned']} one for the "
         f"first time, {owned['no_longer_owned']} none any more.",
@@ -68,6 +69,10 @@ _SUMS = ("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned")
 
 def _has(many: int) -> str:
     return "has" if many == 1 else "have"
+
+
+def _is(many: int) -> str:
+    return "is" if many == 1 else "are"
 
 
 def _both(row: Row, name: str) -> str:
