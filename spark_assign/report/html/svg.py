@@ -185,7 +185,7 @@ def _high(part: int, most: int, room: float) -> float:
 
 def _svg(ident: str, title: str, told: str, height: float, shapes: Iterable[str]) -> Markup:
     return Markup(
-        f'<svg role="img" aria-labelledby="{ident}-t {ident}-d" viewBox="0 0 {WIDTH} {height:.0f}">'
+        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" viewBox="0 0 {WIDTH} {height:.0f}">'
         f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(told)}</desc>'
         + "".join(shapes)
         + "</svg>"
