@@ -232,7 +232,7 @@ def test_comparisons(spark: SparkSession) -> None:
     ]
     assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
     text = report(comparison=compared)
-    assert "1 group keeps the assignor they run with. 2 groups should change: 2 to sticky." in text
+    assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text
     assert "4 groups" not in text
 
 

@@ -53,21 +53,22 @@ def of_connect(rows: ConnectRows) -> ClusterSection:
 
 def _rebalanced(rows: ConnectRows) -> Table:
     """One rebalance of each cluster; how many tasks a worker has, from the fewest to the most, before and after."""
-    titles = ("Workers", "Connectors", "Tasks", "Assigned", "Revoked", "Lost", "Waiting")
+    titles = ("Revoked", "Assigned", "Lost", "Waiting", "Workers", "Connectors", "Tasks")
     most = max(row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")) or 1
     delayed = any(row.get("delay_ms") for row in rows.metrics)
     more = f"Shown are {len(rows.metrics):,} of {rows.total:,}. " if rows.total > len(rows.metrics) else ""
     return Table(
         "Connect clusters in their next rebalance, most revoked first",
         [
-            *(("Cluster", False), ("Protocol", False), *((title, True) for title in titles)),
-            *(("Tasks per worker before", True), ("after", True)),
+            *(("Cluster", False), ("Protocol", False), ("Tasks per worker before", True), ("after", True)),
+            *((title, True) for title in titles),
             *([("All join again after", True)] if delayed else []),
         ],
         [
             [
-                *(row["connect_cluster"], row["protocol"], *(number(row[title.lower()]) for title in titles)),
+                *(row["connect_cluster"], row["protocol"]),
                 *(_from_to(row, "tasks", when, most) for when in ("before", "after")),
+                *(number(row[title.lower()]) for title in titles),
                 *([seconds(row["delay_ms"]) if row["delay_ms"] else NONE] if delayed else []),
             ]
             for row in rows.metrics

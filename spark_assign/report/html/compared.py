@@ -69,7 +69,8 @@ def _verdict(verdicts: Rows) -> list[str]:
 
     said = []
     if "keep" in total:
-        said.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor they run with.")
+        they = "it runs" if total["keep"] == 1 else "they run"
+        said.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor {they} with.")
     if "change" in total:
         said.append(f"{count(total['change'], 'group')} should change: {to('change')}.")
     if "unknown" in total:
@@ -110,17 +111,18 @@ def _paused(value: float | None) -> str:
 
 def _gains(rows: Rows) -> Table:
     pairs = (("Max/mean now", "then"), ("Moved now", "then"), ("Paused s now", "then"))
+    several = len({row["change"] for row in rows}) > 1
     return Table(
         "Groups that gain most by another assignor",
         [
-            *(("Group", False), ("Change", False), ("Now", False), ("Recommended", False)),
+            *(("Group", False), *([("Change", False)] if several else []), ("Now", False), ("Recommended", False)),
             *((title, True) for pair in pairs for title in pair),
             ("Reason", False),
         ],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                row["change"],
+                *([row["change"]] if several else []),
                 _now(row),
                 row["assignor"],
                 *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),

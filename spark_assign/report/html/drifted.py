@@ -83,20 +83,21 @@ def _both(row: Row, name: str) -> str:
 
 
 def _groups(caption: str, rows: Rows, note: str) -> Table:
-    counts = ("Came", "Went", "Restarted", "Moved", "Newly owned", "No longer owned")
+    counts = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
     return Table(
         caption,
         [
-            *(("Group", False), ("Change", False), ("Assignor", False), ("Members", True), ("Partitions", True)),
-            *((title, True) for title in (*counts, "Max/mean before", "after")),
+            *(("Group", False), ("Max/mean before", True), ("after", True)),
+            *((title, True) for title in (*counts, "Members", "Partitions")),
+            ("Change", False),
         ],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
-                _change(row),
-                *(_both(row, name) for name in ("assignor", "members", "partitions")),
-                *(number(row[title.lower().replace(" ", "_")]) for title in counts),
                 *(ratio(row[f"max_over_mean_{when}"]) for when in ("before", "after")),
+                *(number(row[title.lower().replace(" ", "_")]) for title in counts),
+                *(_both(row, name) for name in ("members", "partitions")),
+                _change(row),
             ]
             for row in rows
         ],
@@ -105,9 +106,11 @@ def _groups(caption: str, rows: Rows, note: str) -> Table:
 
 
 def _change(row: Row) -> str:
-    """With the code where one side rejects the group."""
+    """With another assignor, and with the code where one side rejects the group."""
     sides = [(when, row[f"rejected_{when}"]) for when in ("before", "after") if row[f"rejected_{when}"]]
-    return "; ".join([row["change"], *(f"{when} rejected: {code}" for when, code in sides)])
+    assignors = [row["assignor_before"], row["assignor_after"]]
+    other = f"; {' → '.join(assignors)}" if None not in assignors and assignors[0] != assignors[1] else ""
+    return row["change"] + other + "".join(f"; {when} rejected: {code}" for when, code in sides)
 
 
 def _members(rows: Rows) -> Table:

@@ -258,7 +258,7 @@ def any_table(name: str, rows: Rows, note: str = "") -> Table:
     numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
     return Table(
         name,
-        [(column.replace("_", " "), column in numeric) for column in columns],
+        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
         [[cell(row.get(column)) for column in columns] for row in rows],
         note,
     )
