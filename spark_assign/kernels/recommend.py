@@ -165,7 +165,7 @@ def _why(best: Figures, compared: Sequence[Figures], configured: str | None) -> 
         all_same = "the only member gets everything" if best.partitions else "there are no partitions to assign"
         return f"{best.assignor}: {', '.join([f'{all_same}, whatever the assignor', *known])}"
     said = [*better, *same] if better else ["no worse in anything", *same]
-    return f"{best.assignor}: {', '.join([*said, *known])}{_though(worse)} (against {against.assignor})"
+    return f"{best.assignor}: {', '.join([', '.join(said) + _though(worse), *known])} (against {against.assignor})"
 
 
 def _known(best: Figures, compared: Sequence[Figures], configured: str | None) -> list[str]:

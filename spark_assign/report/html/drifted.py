@@ -27,8 +27,8 @@ class DriftSection:
 def of_drift(rows: DriftRows) -> DriftSection:
     """What changed between two runs; see `DriftRows`."""
     tables = [
-        _groups("Groups in which most has changed", rows.groups, _cut(rows.groups, "groups")),
-        _groups("Groups that are less even than before", rows.worse, _cut(rows.worse, "groups")),
+        _groups("Groups that are less even than before", rows.worse, ("Moved",)),
+        _groups("Groups in which most has changed", rows.groups, _COUNTS),
         _members(rows.members),
         _topics(rows.topics),
     ]
@@ -82,8 +82,10 @@ def _both(row: Row, name: str) -> str:
     return cell(after) if before == after else f"{cell(before)} → {cell(after)}"
 
 
-def _groups(caption: str, rows: Rows, note: str) -> Table:
-    counts = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
+_COUNTS = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
+
+
+def _groups(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
     return Table(
         caption,
         [
@@ -101,7 +103,7 @@ def _groups(caption: str, rows: Rows, note: str) -> Table:
             ]
             for row in rows
         ],
-        note,
+        _cut(rows, "groups"),
     )
 
 

@@ -69,7 +69,7 @@ function searchable(table) {
     }
     const shown = Math.min(found, limit);
     const what = wanted.length ? `${found.toLocaleString("en")} of ${total.toLocaleString("en")} groups match` :
-      `${total.toLocaleString("en")} groups`;
+      `${total.toLocaleString("en")} ${total === 1 ? "group" : "groups"}`;
     matches.textContent = `${what}; ${shown.toLocaleString("en")} shown${said}.`;
     more.hidden = shown === found;
   }
