@@ -86,6 +86,8 @@ _COUNTS = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted
 
 
 def _groups(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
+    """A line per group; of the counts those that are not all 0."""
+    counts = [title for title in counts if any(row[title.lower().replace(" ", "_")] for row in rows)]
     return Table(
         caption,
         [
