@@ -189,7 +189,7 @@ def _line(row: Row, link: str, advice: Row | None) -> GroupLine:
     numbers = [number(row[name]) for name in ("members", "partitions", "max_per_member")]
     numbers += [ratio(row["max_over_mean"]), number(over_share(row)), number(row["moved"])]
     numbers += [share(row["moved"], row["partitions"]), number(nobody_gets(row))]
-    told = "" if advice is None else "keep" if advice["verdict"] == "keep" else advice["assignor"]
+    told = "" if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
     return GroupLine(row["cluster"], row["group_id"], row["assignor"], numbers, "; ".join(_oddities(row)), link, told)
 
 
