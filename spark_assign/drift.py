@@ -185,8 +185,8 @@ def _next_round(runs: DataFrame, revocations: DataFrame, metrics: DataFrame) -> 
     withholding = metrics.where("withheld > 0").select(*GROUP_KEY)
     given = expand(runs.join(withholding, GROUP_KEY, "left_semi")).select(*_PARTITION)
     named = revocations.where("next_member_id is not null").join(withholding, GROUP_KEY, "left_semi")
-    partition = (*GROUP_KEY, F.col("next_member_id").alias("member_id"), "topic", "partition")
-    return compress(named.select(*partition).join(given, _PARTITION, "left_anti")).select(*_RUN)
+    late = named.select(*_PARTITION, F.col("next_member_id").alias("member_id"))
+    return compress(late.join(given, _PARTITION, "left_anti")).select(*_RUN)
 
 
 def _in_the_end(runs: DataFrame, metrics: DataFrame) -> DataFrame:

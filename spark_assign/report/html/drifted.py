@@ -114,7 +114,7 @@ def _change(row: Row) -> str:
     sides = [(when, row[f"rejected_{when}"]) for when in ("before", "after") if row[f"rejected_{when}"]]
     assignors = [row["assignor_before"], row["assignor_after"]]
     other = f"; {' → '.join(assignors)}" if None not in assignors and assignors[0] != assignors[1] else ""
-    return row["change"] + other + "".join(f"; {when} rejected: {code}" for when, code in sides)
+    return f"{row['change']}{other}" + "".join(f"; {when} rejected: {code}" for when, code in sides)
 
 
 def _members(rows: Rows) -> Table:
