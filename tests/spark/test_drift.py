@@ -143,7 +143,7 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
 
 def test_a_stored_plan_is_compared_by_its_end(sides: tuple[Fleet, Fleet]) -> None:
     """What a cooperative plan withholds at first counts for its next owner, as in the plan that is not stored."""
-    before = sides[0].with_members_joined(group_id="same", number=2)
+    before = sides[0].with_members_joined(group_id="away", number=4)
     planned = plan(before, "cooperative-sticky")
     assert not planned.metrics.where("withheld > 0").isEmpty()
     expected = drift(before, planned)
