@@ -9,13 +9,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from spark_assign import SparkAssignError
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import SourceError, reason
 from spark_assign.protocol import schemas as protocol
+from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
 from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, PLAN_TABLES
@@ -26,6 +27,7 @@ stored where it was looked for; 3 failure. A place is a folder, URI or catalog p
 runs the last one is taken, or the one that PLACE@RUN names."""
 
 REPLICA_TABLES = {
+    "placements": replicas.PLACEMENTS,
     "placement": replicas.PLACEMENT,
     "moves": replicas.MOVES,
     "metrics": replicas.METRICS,
@@ -35,13 +37,43 @@ REPLICA_TABLES = {
     "problems": replicas.PROBLEMS,
     "clusters": replicas.CLUSTER_CHECK,
 }
+PROTOCOLS_COMPARED = StructType(
+    [
+        *protocol.AVAILABILITY.fields[:2],
+        *(StructField(f"{name}_{cost}", LongType()) for name in COMPARED for cost in COSTS),
+        *(StructField(f"{name}_ratio", DoubleType()) for name in COMPARED[1:]),
+    ]
+)
+"""What `simulate --compare` writes as comparison."""
+
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
-    "simulation": protocol.SIMULATION_TABLES,
-    "connect": connect.PLAN_TABLES,
+    "simulation": {**protocol.SIMULATION_TABLES, "comparison": PROTOCOLS_COMPARED},
+    "connect": connect.PLAN_TABLES | connect.SIMULATION_TABLES,
     "replicas": REPLICA_TABLES,
     "comparison": COMPARE_TABLES,
     "drift": DRIFT_TABLES,
 }
+OTHERWISE = {
+    "simulation": (
+        "comparison",
+        {
+            name: StructType([*schema.fields[:2], StructField("protocol", StringType()), *schema.fields[2:]])
+            for name, schema in protocol.SIMULATION_TABLES.items()
+            if name != "rejected"
+        },
+    ),
+    "replicas": ("placements", {"rejected": replicas.REJECTED}),
+}
+"""Where a job wrote this table, these have other columns: several protocols, topics that could not be placed."""
+
+NAMES = {
+    "comparison": "Assignors compared",
+    "simulation": "Rebalances in time",
+    "connect": "Connect",
+    "replicas": "Replicas",
+    "drift": "Drift",
+}
+"""What the sections are called where the page says what they were made from."""
 
 log = logging.getLogger("spark_assign.report")
 
@@ -57,11 +89,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--simulation",
         metavar="[NAME=]PLACE",
         action="append",
-        help="rebalances in time (job simulate; with --trace they are drawn); may be given again, with names: "
+        help="rebalances in time (job simulate, also with --compare); may be given again, with names: "
         "eager=./eager, cooperative=./cooperative",
     )
-    add("--connect", metavar="PLACE", help="Connect clusters (job connect)")
-    add("--replicas", metavar="PLACE", help="replicas (job replicas reassign or check)")
+    add("--connect", metavar="PLACE", help="Connect clusters, or a scenario played through one (job connect)")
+    add("--replicas", metavar="PLACE", help="replicas (job replicas place, reassign or check)")
     add("--drift", metavar="PLACE", help="what changed between two runs (job drift)")
     add("--output", metavar="FILE", type=Path, default=Path("report.html"), help="default: report.html")
     add("--title", metavar="TEXT", default="Kafka assignment report", help="the page's heading")
@@ -81,14 +113,20 @@ def run(options: argparse.Namespace, spark: SparkSession) -> int:
     started = time.monotonic()
     check_file(options.output)
     plan = read_plan(spark, options.plan, options.run_id, schemas=PLAN_TABLES) if options.plan else None
+    simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
+    given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
+    found = {job: stored(spark, job, place) for job, place in given.items()}
+    whence = [*((NAMES[job], each) for job, each in found.items())]
+    whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     page = report(
         plan,
-        comparison=stored(spark, options, "comparison").get("comparison"),
-        simulation={name: tables(spark, "simulation", place) for name, place in named(options.simulation)} or None,
-        connect=stored(spark, options, "connect") or None,
-        replicas=stored(spark, options, "replicas") or None,
-        drift=stored(spark, options, "drift") or None,
+        comparison=found["comparison"].tables["comparison"] if "comparison" in found else None,
+        simulation={name: each.tables for name, each in simulations.items()} or None,
+        connect=found["connect"].tables if "connect" in found else None,
+        replicas=found["replicas"].tables if "replicas" in found else None,
+        drift=found.get("drift"),
         title=options.title,
+        sources=[(name, run_of(each)) for name, each in whence],
     )
     # Beside its name, then renamed: who reads it meanwhile sees the old page or the new one.
     partial = options.output.with_name(f".{options.output.name}.partial")
@@ -107,17 +145,21 @@ def check_file(file: Path) -> None:
         raise SourceError(f"--output {file}: there is no folder {file.absolute().parent}; make it first")
 
 
-def stored(spark: SparkSession, options: argparse.Namespace, job: str) -> Mapping[str, DataFrame]:
-    """The tables that a job wrote, by name; none where its place is not given."""
-    place = getattr(options, job)
-    return tables(spark, job, place) if place else {}
-
-
-def tables(spark: SparkSession, job: str, place: str) -> Mapping[str, DataFrame]:
-    """The same of this place."""
+def stored(spark: SparkSession, job: str, place: str) -> StoredPlan:
+    """What a job wrote there: the run that is named behind an @, or the last one."""
     place, _, run_id = place.partition("@")
-    found: StoredPlan = read_plan(spark, place, run_id or None, schemas=_without_lists(OF_JOBS.get(job, {})))
-    return found.tables
+    found = read_plan(spark, place, run_id or None, schemas=_without_lists(OF_JOBS[job]))
+    table, others = OTHERWISE.get(job, ("", {}))
+    if table in found.manifest.rows:
+        found = read_plan(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
+    if job == "comparison" and "comparison" not in found.tables:
+        raise SourceError(f"{place} holds no comparison of assignors but {', '.join(sorted(found.tables))}")
+    return found
+
+
+def run_of(found: StoredPlan) -> str:
+    """Which run it is, and when it was finished."""
+    return f"run {found.manifest.run_id}, finished {found.manifest.finished_at:%Y-%m-%d %H:%M} UTC"
 
 
 def named(given: list[str] | None) -> list[tuple[str, str]]:
@@ -132,7 +174,7 @@ def named(given: list[str] | None) -> list[tuple[str, str]]:
 
 
 def _without_lists(schemas: Mapping[str, StructType]) -> dict[str, StructType]:
-    """csv has no lists: there they are text, which no section of the report needs."""
+    """csv has no lists: there they are text."""
     return {
         name: StructType(
             [

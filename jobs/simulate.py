@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.errors import ConfigError, reason
-from spark_assign.protocol import Settings, simulate, simulate_protocols, upgrade_plan
+from spark_assign.protocol import Settings, Simulation, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.protocol.schemas import (
@@ -23,9 +23,9 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_GROUPS,
     SETTINGS_OF_MEMBERS,
     SETTINGS_OF_PARTITIONS,
-    SIMULATION_TABLES,
 )
 from spark_assign.protocol.simulate import play_fleet
+from spark_assign.report.html.collect_simulated import drawn_ownership
 from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation
 from spark_assign.report.story import draw_group
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
@@ -71,7 +71,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         add(f"--{name.replace('_', '-')}", metavar="MS", type=int)
     add("--output", metavar="PLACE", help="fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
     add("--output-format", metavar="NAME", default="parquet", help="of the written tables: parquet (default), csv, …")
-    add("--trace", action="store_true", help="write trace, partitions and ownership too, which are large")
+    add(
+        "--trace",
+        action="store_true",
+        help="write trace, partitions and all ownership too, which are large (else ownership of the groups that lose "
+        "most, for the report)",
+    )
     add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
     add("--fail-on", choices=["rejected"], help="exit code 1 for rejected groups")
     add("--top", metavar="N", type=int, default=10, help="groups in the summary (default: 10)")
@@ -127,15 +132,25 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     log.info("read the fleet's tables; playing %d events", tables["events"].count())
     if options.compare:
         compared = simulate_protocols(fleet, tables["events"], settings)
-        found = _write(options, {"comparison": side_by_side(compared), "rejected": compared.rejected})
+        about = {"comparison": side_by_side(compared), "rejected": compared.rejected}
+        if options.output:
+            about |= {"availability": compared.availability, "rounds": compared.rounds}
+            about |= _large(options, compared)
+        found = _write(options, about)
         print(summarize_comparison(found["comparison"], found["rejected"], options.top), flush=True)
         return _failed(options, found["rejected"])
     protocol = (options.protocol or ["configured"])[0]
     simulation = simulate(fleet, tables["events"], protocol, settings)
-    large = () if options.trace else ("trace", "partitions", "ownership")
-    found = _write(options, {name: getattr(simulation, name) for name in SIMULATION_TABLES if name not in large})
+    found = _write(options, simulation.tables() | (_large(options, simulation) if options.output else {}))
     print(summarize_simulation(found["availability"], found["rejected"], [protocol], options.top)[0], flush=True)
     return _failed(options, found["rejected"])
+
+
+def _large(options: argparse.Namespace, simulation: Simulation) -> dict[str, DataFrame]:
+    """The tables that grow with partitions and messages, if they are asked for; else what the report draws of them."""
+    if not options.trace:
+        return {"ownership": drawn_ownership(simulation)}
+    return {name: getattr(simulation, name) for name in ("trace", "partitions", "ownership")}
 
 
 def _times(options: argparse.Namespace) -> dict[str, Any]:

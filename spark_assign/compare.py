@@ -156,7 +156,7 @@ def _recommend(rows: DataFrame, fleet: Fleet) -> DataFrame:
     if fleet.groups is not None:
         server_side = (F.col("group_type") == "consumer") & (F.col("assignor") == "range")
         configured = F.when(server_side, "server-range").otherwise(F.col("assignor"))
-        known = fleet.groups.select(*GROUP_KEY, configured.alias("configured")).dropDuplicates(GROUP_KEY)
+        known = consumer_groups(fleet.groups).groupBy(*GROUP_KEY).agg(F.min(configured).alias("configured"))
         groups = groups.join(known, GROUP_KEY, "left")
     else:
         groups = groups.withColumn("configured", F.lit(None).cast("string"))

@@ -112,8 +112,9 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
-            (`sinks.plan_store.read_plan(…).tables`; metrics, rejected, and runs or assignments). Of a stored plan only
-            members that get something are known by name, and topics not at all.
+            (`sinks.plan_store.read_plan(…).tables`; metrics, rejected, and runs or assignments; with revocations what
+            a cooperative plan withholds at first counts for its next owner). Of a stored plan only members that get
+            something are known by name, and topics not at all.
         after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.
 
     Returns:
@@ -144,7 +145,7 @@ def _of_fleet(fleet: Fleet, runs: DataFrame) -> State:
     if fleet.groups is None:
         groups = groups.withColumn("assignor", F.lit(None).cast("string"))
     else:
-        known = consumer_groups(fleet.groups).select(*GROUP_KEY, "assignor").dropDuplicates(GROUP_KEY)
+        known = consumer_groups(fleet.groups).groupBy(*GROUP_KEY).agg(F.min("assignor").alias("assignor"))
         groups = groups.join(known, GROUP_KEY, "full")
     members = fleet.members.select(*MEMBER_KEY, *_ABOUT)
     topics = fleet.topics.select("cluster", "topic", "partitions")
@@ -166,12 +167,37 @@ def _of_stored_plan(tables: Mapping[str, DataFrame]) -> State:
     runs = tables["runs"].select(*_RUN) if "runs" in tables else compress(tables["assignments"])
     unknown = (F.lit(None).cast("string").alias(name) for name in _ABOUT)
     metrics = tables["metrics"]
+    balance = metrics.select(*GROUP_KEY, "members", "partitions", "max_over_mean")
+    if "revocations" in tables:
+        runs = runs.unionByName(_next_round(runs, tables["revocations"], metrics))
+        balance = _in_the_end(runs, metrics)
     return State(
         members=runs.select(*MEMBER_KEY).distinct().select(*MEMBER_KEY, *unknown),
         runs=runs,
         groups=metrics.select(*GROUP_KEY, "assignor"),
         rejected=tables["rejected"].select(*GROUP_KEY, "code"),
-        balance=metrics.select(*GROUP_KEY, "members", "partitions", "max_over_mean"),
+        balance=balance,
+    )
+
+
+def _next_round(runs: DataFrame, revocations: DataFrame, metrics: DataFrame) -> DataFrame:
+    """What a cooperative plan withholds at first, as runs of who gets it a round later."""
+    withholding = metrics.where("withheld > 0").select(*GROUP_KEY)
+    given = expand(runs.join(withholding, GROUP_KEY, "left_semi")).select(*_PARTITION)
+    named = revocations.where("next_member_id is not null").join(withholding, GROUP_KEY, "left_semi")
+    late = named.select(*_PARTITION, F.col("next_member_id").alias("member_id"))
+    return compress(late.join(given, _PARTITION, "left_anti")).select(*_RUN)
+
+
+def _in_the_end(runs: DataFrame, metrics: DataFrame) -> DataFrame:
+    """The balance of a stored plan, where something is withheld counted anew: cluster, group_id, members, …"""
+    withholding = metrics.where("withheld > 0").select(*GROUP_KEY)
+    of_member = runs.join(withholding, GROUP_KEY, "left_semi").groupBy(*MEMBER_KEY).agg(F.sum("count").alias("given"))
+    most = of_member.groupBy(*GROUP_KEY).agg(F.max("given").alias("most"))
+    partitions = F.col("partitions") + F.col("withheld")
+    uneven = F.coalesce(F.col("most") * F.col("members") / partitions, F.col("max_over_mean"))
+    return metrics.join(most, GROUP_KEY, "left").select(
+        *GROUP_KEY, "members", partitions.alias("partitions"), uneven.alias("max_over_mean")
     )
 
 

@@ -5,8 +5,11 @@ Principles, in this priority: what stays for good comes before what is paid once
     2. Balance: max over mean no more than 5 % above the best.
     3. Racks: no more than 5 % of the partitions above the fewest that are read across racks.
     4. Moves: no more than 1 % of the partitions above the fewest.
-    5. Pause: no more than 10 % (or a second) above the fewest partition-seconds.
+    5. Pause: no more than 10 % above the fewest partition-seconds, or five seconds for each of its partitions.
 Of those that are left the group keeps the one it runs with; else the first in the order of `PREFERRED` is taken.
+
+Five seconds, as a rebalance is paid once: with Kafka's default times no protocol costs a partition more than that, and
+nobody should restart a group for less. It decides where giving up or restoring partitions takes its time.
 
 Example: range balances 1.53 and moves nothing, roundrobin balances 1.00 and moves 91 %, cooperative-sticky balances
 1.00 and moves 3 %. Range goes by 2, roundrobin by 4.
@@ -19,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 1.0
-"""What counts as the same; see above."""
+BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 5.0
+"""What counts as the same; see above. The last is in seconds per partition, the others are shares."""
 
 PREFERRED = ("cooperative-sticky", "sticky", "range", "roundrobin")
 """Where nothing else decides: who moves least in the long run comes first."""
@@ -129,7 +132,7 @@ def _same_moves(each: Figures, least: float) -> float:
 
 
 def _same_pause(each: Figures, least: float) -> float:
-    return max(PAUSE * least, PAUSE_S)
+    return max(PAUSE * least, PAUSE_S * each.partitions)
 
 
 _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
@@ -152,15 +155,26 @@ def _unable(each: Figures) -> str:
 
 def _why(best: Figures, compared: Sequence[Figures], configured: str | None) -> str:
     others = [each for each in compared if each is not best and each.able]
+    known = _known(best, compared, configured)
     if not others:
         only = "the only one compared" if len(compared) == 1 else "the only one that can plan the group"
-        return f"{best.assignor}: {only}"
+        return f"{best.assignor}: {', '.join([only, *known])}"
     against = _reference(best, others, configured)
     better, same, worse = _held_against(best, against)
+    if not better and not worse and (best.members == 1 or not best.partitions):
+        all_same = "the only member gets everything" if best.partitions else "there are no partitions to assign"
+        return f"{best.assignor}: {', '.join([f'{all_same}, whatever the assignor', *known])}"
     said = [*better, *same] if better else ["no worse in anything", *same]
+    return f"{best.assignor}: {', '.join([', '.join(said) + _though(worse), *known])} (against {against.assignor})"
+
+
+def _known(best: Figures, compared: Sequence[Figures], configured: str | None) -> list[str]:
+    """What is to be said of the assignor that the group runs with."""
     if best.assignor == configured:
-        said.append("the group runs with it already")
-    return f"{best.assignor}: {', '.join(said)}{_though(worse)} (against {against.assignor})"
+        return ["the group runs with it already"]
+    if configured and configured not in {each.assignor for each in compared}:
+        return [f"the group runs with {configured}, which is not compared"]
+    return []
 
 
 def _why_not(each: Figures, best: Figures, configured: str | None) -> str:

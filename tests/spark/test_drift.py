@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, drift, plan
+from spark_assign.caching import settled
 from spark_assign.errors import SourceError
 from spark_assign.schemas import DRIFT_TABLES
 from tests.spark.fleets import fleet, tuples
@@ -139,3 +140,22 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     assert dict(tuples(found.groups, "group_id", "max_over_mean_after")) == by_metrics
     with pytest.raises(SourceError, match="lacks metrics, rejected"):
         drift(before, {"runs": planned.runs})
+
+
+@pytest.mark.once
+def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
+    """What a cooperative plan withholds at first counts for its next owner, and in the balance."""
+    owned = [("t", partition) for partition in range(4)]
+    before = make(spark, {"t": 4}, {"grows": {"a": owned, "b": []}, "rests": {"a": owned[:2], "b": owned[2:]}})
+    planned = plan(before, "cooperative-sticky")
+    tables = {name: settled(getattr(planned, name)) for name in ("runs", "revocations", "metrics", "rejected")}
+    found = drift(before, tables)
+    assert (
+        tuples(found.ownership, "group_id", "topic", "from_member_id", "to_member_id", "change")
+        == [("grows", "t", "a", "b", "moved")] * 2
+    )
+    assert tuples(found.groups, "group_id", "partitions_after", "max_over_mean_after", "moved") == [
+        ("grows", 4, 1.0, 2),
+        ("rests", 4, 1.0, 0),
+    ]
+    before.release()

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 pytest.importorskip("jinja2", reason="reports are an extra")
 
 from jobs import report as job
-from spark_assign import Plan, plan
+from spark_assign import Plan, drift, plan
+from spark_assign.connect import simulate_connect
+from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.protocol.compare import side_by_side, simulate_protocols
 from spark_assign.protocol.schemas import EVENTS
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect import plan_rows
-from spark_assign.report.html.collect_beside import compare_rows, drift_rows, simulation_rows
+from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
+from spark_assign.report.html.collect_compared import compare_rows, drift_rows
+from spark_assign.report.html.collect_simulated import drawn_ownership, simulation_rows
 from spark_assign.report.html.rows import classes_of
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
 from tests.spark.fleets import fleet
@@ -179,35 +185,150 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
 
 
 @pytest.mark.once
-def test_comparisons_and_drift(spark: SparkSession) -> None:
-    """Sums per assignor, what is recommended and spares most; what changed between two runs."""
+def test_comparisons(spark: SparkSession) -> None:
+    """Sums per assignor; who keeps what it has, who should change, and what that costs; advice for listed groups."""
     columns = (
-        "cluster string, group_id string, assignor string, change string, moved long, revoked long, rounds int, "
-        "max_over_mean double, partition_seconds_paused double, rejected string, recommended boolean, reason string"
+        "cluster string, group_id string, assignor string, change string, members long, moved long, revoked long, "
+        "rounds int, max_over_mean double, partition_seconds_paused double, configured boolean, rejected string, "
+        "recommended boolean, reason string"
     )
-    compared = spark.createDataFrame(
-        [
-            ("c", "g", "range", "as-is", 9, 9, 1, 1.0, 5.0, None, False, ""),
-            ("c", "g", "sticky", "as-is", 2, 2, 1, 1.0, 3.0, None, True, "2 move instead of 9"),
-            ("c", "h", "range", "as-is", 0, 0, 1, 1.0, 0.0, None, True, "nothing moves"),
-            ("c", "h", "sticky", "as-is", None, None, None, None, None, "code", False, "no"),
-        ],
-        columns,
-    )
-    rows = compare_rows(compared)
-    assert [(row["assignor"], row["moved"], row["rejected"], row["recommended"]) for row in rows.totals] == [
-        ("range", 9, 0, 1),
-        ("sticky", 2, 1, 1),
+    rows = []
+    for group, runs_with, best, refused in (
+        ("changes", "range", "sticky", None),
+        ("keeps", "sticky", "sticky", None),
+        ("unknown", None, "sticky", None),
+        ("elsewhere", "uniform", "range", None),
+        ("odd", "range", "sticky", "range"),
+        ("bad", "range", None, "both"),
+    ):
+        for assignor, moved, balance in (("range", 9, 1.5), ("sticky", 2, 1.0)):
+            out = refused in (assignor, "both")
+            figures = (None,) * 5 if out else (moved, moved, 1, balance, moved / 2)
+            now = None if runs_with is None else assignor == runs_with
+            chosen = assignor == best
+            key = ("c", group, assignor, "as-is", None if out else 3)
+            rows.append((*key, *figures, now, "code" if out else None, chosen, f"{assignor}: why"))
+    compared = spark.createDataFrame([*rows, *((*row[:3], "later", *row[4:]) for row in rows)], columns)
+    listed = [{"cluster": "c", "group_id": group} for group in ("changes", "keeps", "bad", "not compared")]
+    found = compare_rows(compared, listed)
+    assert [
+        tuple(row[name] for name in ("change", "assignor", "groups", "rejected", "recommended", "moved"))
+        for row in found.totals
+    ] == [(change, *row) for change in ("as-is", "later") for row in (("range", 4, 2, 1, 36), ("sticky", 5, 1, 4, 10))]
+    verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["change"] == "later"}
+    assert verdicts == {
+        ("change", "sticky"): 2,
+        ("keep", "sticky"): 1,
+        ("unknown", "sticky"): 1,
+        ("elsewhere", "range"): 1,
+        ("none", None): 1,
+    }
+    (as_is, _) = found.sums
+    assert (as_is["groups"], as_is["moved"], as_is["now_moved"]) == (4, 2 + 2 + 2 + 9, 9 + 2 + 9 + 9)
+    assert [(row["group_id"], row["change"], row["now"], row["now_moved"]) for row in found.gains] == [
+        (group, change, now, moved)
+        for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
+        for change in ("as-is", "later")
     ]
-    assert [(row["group_id"], row["spared"]) for row in rows.recommended] == [("g", 7), ("h", 0)]
-    names = ("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted")
-    groups = spark.sql(
-        "select 'c' as cluster, group_id, change, "
-        + ", ".join(f"moves as {name}" for name in names)
-        + " from values ('same', 'same', 0L), ('few', 'changed', 1L), ('many', 'changed', 5L)"
-        + " as t(group_id, change, moves)"
+    assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
+    text = report(comparison=compared)
+    assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text
+    assert "4 groups" not in text
+
+
+@pytest.mark.once
+def test_drift(spark: SparkSession) -> None:
+    """What has changed, most first; what is less even than before; who had it and who has it; both names."""
+    before = fleet(
+        spark, **_owning({"few": ["a", "a", "b", "b"], "many": list("aabb"), "same": list("ab"), "went": ["a"]})
     )
-    changed = drift_rows({"groups": groups})
-    assert [row["group_id"] for row in changed.groups] == ["many", "few"]
-    assert {row["change"]: row["groups"] for row in changed.changes} == {"changed": 2, "same": 1}
-    assert "many" in report(comparison=compared, drift={"groups": groups})
+    after = fleet(
+        spark, **_owning({"few": ["a", "a", "a", "b"], "many": list("bbaa"), "same": list("ab"), "came": ["a"]})
+    )
+    tables = {name: getattr(drift(before, after), name) for name in DRIFT_TABLES}
+    rows = drift_rows(tables, {"from": "monday", "to": "friday"})
+    assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
+    assert [row["group_id"] for row in rows.worse] == ["few"]
+    assert {row["change"]: (row["groups"], row["moved"]) for row in rows.changes} == {
+        "changed": (2, 5),
+        "came": (1, 0),
+        "went": (1, 0),
+        "same": (1, 0),
+    }
+    assert [tuple(row.values())[1:] for row in rows.pairs] == [
+        ("many", "a", "b", 2),
+        ("many", "b", "a", 2),
+        ("few", "b", "a", 1),
+    ]
+    text = report(drift=tables)
+    assert "2 of 5 groups have changed, 1 came, 1 went, 1 is the same." in text
+    assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
+    before.release()
+    after.release()
+
+
+def _owning(groups: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
+    """Tables of groups from the owner of each partition of t."""
+    members = [("c", group, member) for group, owners in groups.items() for member in sorted({"a", "b"} & {*owners})]
+    return {
+        "topics": [("c", "t", 4)],
+        "members": members,
+        "subscriptions": [(*member, "t") for member in members],
+        "owned": [("c", group, owner, "t", p) for group, owners in groups.items() for p, owner in enumerate(owners)],
+    }
+
+
+@pytest.mark.once
+def test_what_a_comparison_of_protocols_stores(spark: SparkSession, planned: Plan) -> None:
+    """The ownership of the groups that are drawn, which is all that the drawings need."""
+    events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
+    played = simulate_protocols(planned.fleet, events)
+    ownership = drawn_ownership(played)
+    assert ownership.schema == played.ownership.schema
+    drawn = {row["group_id"] for row in ownership.select("group_id").distinct().collect()}
+    losing = {row["group_id"] for row in played.availability.where("partition_ms_not_consumed > 0").collect()}
+    assert drawn == losing
+    assert "joined" in drawn
+    played.release()
+
+
+@pytest.mark.once
+def test_connect_clusters(spark: SparkSession) -> None:
+    """One rebalance, and a story under two protocols from what it stores; stops and starts are all in the drawing."""
+    scenario = ninety_by_ten(6, 2)
+    tables, events = scenario.tables(spark)
+    times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
+    played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
+    rows = connect_rows({"rounds": played.rounds, "costs": played.costs})
+    spent = {row["protocol"]: row["stops"] + row["starts"] for row in rows.totals}
+    assert spent["eager"] > 2 * spent["sessioned"] > 0
+    for protocol, sum_ in spent.items():
+        drawn = [row for row in rows.rounds if row["protocol"] == protocol]
+        assert [row["so_far"] for row in drawn] == sorted(row["so_far"] for row in drawn)
+        assert drawn[-1]["so_far"] == sum_
+        assert drawn[0]["at_ms"] >= 0
+    text = report(connect=played)
+    assert f"The same events stop and start {spent['eager']:,} connectors and tasks with eager" in text
+    assert "6x2: connectors and tasks stopped and started, added up" in text
+
+
+@pytest.mark.once
+def test_replicas(spark: SparkSession) -> None:
+    """Replicas and leaders of every broker before and after; lists of csv are read, too."""
+    placement = spark.createDataFrame(
+        [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
+        "cluster string, topic string, partition int, previous array<int>, replicas array<int>",
+    )
+    as_text = placement.withColumns({name: F.to_json(name) for name in ("previous", "replicas")})
+    for table in (placement, as_text):
+        rows = replica_rows({"placement": table})
+        assert [tuple(row.values()) for row in rows.loads] == [
+            ("c", 1, 2, 1, 3, 2),
+            ("c", 2, 2, 1, 0, 0),
+            ("c", 3, 0, 0, 3, 1),
+        ]
+    placed = placement.drop("previous")
+    assert [row["replicas_before"] for row in replica_rows({"placements": placed}).loads] == [None, None]
+    assert "Replicas and preferred leaders of each broker, before and after" in report(
+        replicas={"placement": placement}
+    )

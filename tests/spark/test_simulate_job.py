@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import simulate
+from jobs import report, simulate
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -71,19 +71,28 @@ def test_a_folder_is_simulated(
     (row,) = stored(tmp_path, "availability")
     assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
     assert row["rebalances"] == len(stored(tmp_path, "rounds")) > 2
-    assert {table.name for table in tmp_path.iterdir()} == {"availability", "rounds", "rejected", "manifest"}
+    about = {"availability", "rounds", "ownership", "rejected"}
+    assert {table.name for table in tmp_path.iterdir()} == {*about, "manifest"}
 
 
 def test_protocols_are_compared(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Members that are back in time cost a static group no rebalance."""
+    """Members that are back in time cost a static group no rebalance; what is stored is enough for the report."""
     arguments = ["--compare", "--output", str(tmp_path), "--run-id", "first", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 0
     assert "groups compared; partition-seconds not consumed: eager" in capsys.readouterr().out
     (row,) = stored(tmp_path, "comparison")
     assert row["eager_rebalances"] > 2
     assert row["static_rebalances"] == 0
+    pytest.importorskip("jinja2", reason="reports are an extra")
+    page = tmp_path / "report.html"
+    assert report.main(["--simulation", str(tmp_path), "--output", str(page)]) == 0
+    text = page.read_text()
+    assert "Groups that gain most by cooperating" in text
+    assert 'class="paused"' in text
+    assert [name for name in ("eager: ", "cooperative: ", "static: ") if f">{name}" not in text] == []
+    assert "Only rebalances are drawn" not in text
 
 
 def test_the_steps_of_an_upgrade(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

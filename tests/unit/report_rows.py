@@ -98,7 +98,6 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         for protocol in ("cooperative", "eager")
     ]
     costs = {f"{each}_partition_ms_not_consumed": 9_000 for each in ("eager", "cooperative", "static")}
-    about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
     return {
         "title": f"Report of {name}",
         "plan": PlanRows(
@@ -112,17 +111,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             about={"Run": name},
             notes=[f"A note on {name}."],
         ),
-        "comparison": CompareRows(
-            totals=[
-                {"change": "as-is", "assignor": name, "groups": 1, "rejected": 0, "moved": 4, "revoked": 4}
-                | {"partition_seconds_paused": 1.5, "recommended": 1}
-            ],
-            recommended=[
-                key
-                | {"change": "as-is", "assignor": "sticky", "moved": 4, "rounds": 1, "max_over_mean": 1.0}
-                | {"partition_seconds_paused": None, "spared": 5, "reason": f"{name}: 3 % move"}
-            ],
-        ),
+        "comparison": comparison(name, key),
         "simulation": SimulationRows(
             totals=simulated,
             groups=simulated,
@@ -131,30 +120,106 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             comparison=[key | costs | {"cooperative_ratio": 1.0, "static_ratio": None}],
             rejected=[key | {"code": "unknown-assignor", "detail": name}],
         ),
-        "connect": ConnectRows(
-            metrics=[
-                {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
-                | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
-                | {f"{end}_tasks_{when}": 2 for end in ("min", "max") for when in ("before", "after")}
-            ],
-            rejected=[{"connect_cluster": None, "code": "no-cluster", "detail": name}],
-            total=1,
-        ),
-        "replicas": ReplicaRows(
-            metrics=[
-                about_cluster
-                | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
-                | dict.fromkeys(("leaders_changed", "brokers_outside", "leaders_outside"), 0)
-                | {f"{end}_{what}": 9 for end in ("min", "max") for what in ("replicas", "leaders")}
-            ],
-            reasons=[{"cluster": name, "reason": "removed-broker", "replicas": 3}],
-            clusters=[about_cluster | {"cluster": name, "shared_rack": 0}],
-            problems=[{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
-        ),
-        "drift": DriftRows(
-            changes=[{"change": "changed", "groups": 1}],
-            groups=[key | {"change": "changed", "moved": 3, "max_over_mean_before": 1.0, "rejected_before": None}],
-            members=[key | {"member_id": name, "change": "came"}],
-            topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
-        ),
+        "connect": connect(name),
+        "replicas": replicas(name),
+        "drift": drift(name, key),
+        "sources": [("Drift", name)],
     }
+
+
+def comparison(name: str, key: Row) -> CompareRows:
+    """Two groups: one should change, of the other it is not known what it runs with."""
+    figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "partition_seconds_paused": 1.5}
+    now = {f"now_{each}": value for each, value in figures.items()}
+    told = {"change": "as-is", "assignor": "sticky", "groups": 1}
+    gain = key | told | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
+    return CompareRows(
+        totals=[told | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
+        verdicts=[told | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
+        sums=[told | figures | now],
+        gains=[
+            gain | {"reason": f"sticky: 3 % move ({name})"},
+            gain | {"now": None, "verdict": "unknown", "reason": "x"},
+        ],
+        advice=[key | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})"}],
+        advised_for="as-is",
+    )
+
+
+def connect(name: str) -> ConnectRows:
+    """A cluster in one rebalance, and another under two protocols."""
+    sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
+    cost = {"clusters": 1, "rounds": 3, "stops": 40, "starts": 50, "gone": 0, "task_ms_not_running": 7_200_000}
+    costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
+    return ConnectRows(
+        metrics=[
+            {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
+            | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
+            | {"delay_ms": 300_000}
+            | sizes
+        ],
+        rejected=[{"connect_cluster": None, "code": "no-cluster", "detail": name}],
+        total=1,
+        totals=costs,
+        costs=costs,
+        rounds=[
+            {"connect_cluster": f"{name}-2", "protocol": each, "at_ms": at, "so_far": at / 40 * grows}
+            for each, grows in (("sessioned", 1), ("eager", 2))
+            for at in (0, 600, 1_200)
+        ],
+    )
+
+
+def replicas(name: str) -> ReplicaRows:
+    """A cluster that is reassigned, and one that was checked."""
+    about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
+    spans = {f"{end}_{what}_over_mean": 1.0 for end in ("min", "max") for what in ("replicas", "leaders")}
+    problems = ("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas")
+    return ReplicaRows(
+        metrics=[
+            about_cluster
+            | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
+            | dict.fromkeys(("leaders_changed", "brokers_outside", "leaders_outside"), 0)
+            | {f"{end}_{what}": 9 for end in ("min", "max") for what in ("replicas", "leaders")}
+        ],
+        reasons=[{"cluster": name, "reason": "removed-broker", "replicas": 3}],
+        loads=[
+            {"cluster": name, "broker_id": broker, "replicas_before": 9, "leaders_before": 3}
+            | {"replicas_after": 9, "leaders_after": broker}
+            for broker in range(3)
+        ],
+        clusters=[
+            about_cluster | spans | dict.fromkeys((*problems, "uneven_replication_factor"), 0) | {"cluster": name}
+        ],
+        brokers=[
+            {"cluster": name, "broker_id": 1, "rack_id": name, "fenced": None, "replicas": 9, "leaders": 3}
+            | {"replicas_over_mean": 1.0, "leaders_over_mean": None}
+        ],
+        racks=[{"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)],
+        problems=[{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
+        problem_counts=[{"code": "shared-rack", "partitions": 1}],
+    )
+
+
+def drift(name: str, key: Row) -> DriftRows:
+    """A group that changed, and one that went."""
+    counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted"), 3)
+    sides = {f"{what}_{when}": 3 for what in ("members", "partitions") for when in ("before", "after")}
+    texts: Row = {f"{what}_{when}": None for what in ("assignor", "rejected") for when in ("before", "after")}
+    group_row = key | counts | sides | texts | {"max_over_mean_before": 1.0, "max_over_mean_after": 1.5}
+    return DriftRows(
+        changes=[counts | {"change": "changed", "groups": 1}],
+        groups=[group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
+        members=[
+            key
+            | {"member_id": name, "change": "came", "previous_member_id": None}
+            | dict.fromkeys(("group_instance_id", "client_id", "client_host"))
+        ],
+        topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
+        worse=[group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
+        pairs=[
+            key | {"from_member_id": f"{name}-0", "to_member_id": taker, "partitions": 2}
+            for taker in (f"{name}-1", None)
+        ],
+        about={"from": name, "to": "tuesday"},
+    )

@@ -51,8 +51,8 @@ def test_the_example_of_the_page() -> None:
     )
     assert name == "cooperative-sticky"
     assert reason == (
-        "cooperative-sticky: max/mean 1.00 instead of 1.53, though 3 % of partitions move instead of 0 %, "
-        "10.0 instead of 0.0 partition-seconds paused (against range)"
+        "cooperative-sticky: max/mean 1.00 instead of 1.53, though 3 % of partitions move instead of 0 % "
+        "(against range)"
     )
     name, reason = recommended(of("roundrobin", moved=91), of("cooperative-sticky", moved=3))
     assert reason == ("cooperative-sticky: 3 % of partitions move instead of 91 %, same balance (against roundrobin)")
@@ -74,8 +74,8 @@ def test_who_is_not_recommended_is_told_why() -> None:
         ({"moved": 100, "max_over_mean": 2.0, "cross_rack_share": 1.0}, {"unassigned": 1, "cross_rack_share": 0.0}),
         ({"moved": 100, "cross_rack_share": 1.0}, {"max_over_mean": 1.06, "cross_rack_share": 0.0}),
         ({"moved": 100, "cross_rack_share": 0.1}, {"cross_rack_share": 0.2}),
-        ({"moved": 3, "paused": 900.0}, {"moved": 5, "paused": 9.0}),
-        ({"moved": 6, "paused": 9.0, "max_over_mean": 1.04}, {"moved": 5, "paused": 20.0}),
+        ({"moved": 3, "paused": 9_000.0}, {"moved": 5, "paused": 9.0}),
+        ({"moved": 6, "paused": 9.0, "max_over_mean": 1.04}, {"moved": 5, "paused": 510.0}),
     ],
 )
 def test_what_stays_for_good_comes_before_what_is_paid_once(winner: dict[str, Any], loser: dict[str, Any]) -> None:
@@ -95,6 +95,41 @@ def test_equals() -> None:
     assert recommended(of("zigzag"), of("abc"), configured="uniform")[0] == "abc"
     assert reasons(of("range"), of("roundrobin"), configured="range")[1] == (
         "roundrobin: no better than it, which the group runs with already (against range)"
+    )
+
+
+def test_a_short_pause_is_no_reason_to_restart_a_group() -> None:
+    """Up to five seconds per partition, as with Kafka's default times; more is, and is said."""
+    short = of("range", paused=12.5), of("sticky", moved=19, paused=12.5), of("cooperative-sticky", moved=19, paused=65)
+    assert recommended(*short, configured="range")[0] == "range"
+    assert recommended(*short[1:])[0] == "cooperative-sticky"
+    name, reason = recommended(of("range", paused=2_000.0), of("cooperative-sticky", paused=150.0), configured="range")
+    assert (name, reason) == (
+        "cooperative-sticky",
+        "cooperative-sticky: 150.0 instead of 2,000.0 partition-seconds paused, same balance, 0 % of partitions move "
+        "with both (against range)",
+    )
+
+
+def test_where_all_assignors_do_the_same() -> None:
+    """One member, or nothing to assign: that is said, and not that one is better."""
+    alone = [of(name, members=1) for name in ("range", "sticky")]
+    assert recommended(*alone) == ("sticky", "sticky: the only member gets everything, whatever the assignor")
+    assert recommended(*alone, configured="range")[1] == (
+        "range: the only member gets everything, whatever the assignor, the group runs with it already"
+    )
+    nothing = [of(name, partitions=0, max_over_mean=None) for name in ("range", "sticky")]
+    assert recommended(*nothing)[1] == "sticky: there are no partitions to assign, whatever the assignor"
+
+
+def test_what_a_group_runs_with_may_not_be_compared() -> None:
+    """A group of the new protocol, or with an assignor of its own: it is said, as moving there is another matter."""
+    assert recommended(of("range", moved=9), of("sticky"), configured="uniform")[1] == (
+        "sticky: 0 % of partitions move instead of 9 %, same balance, the group runs with uniform, which is not "
+        "compared (against range)"
+    )
+    assert recommended(of("range"), configured="uniform")[1] == (
+        "range: the only one compared, the group runs with uniform, which is not compared"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,15 +12,10 @@ from pyspark.sql import functions as F
 from spark_assign.caching import cached, uncached
 from spark_assign.plan import Plan
 from spark_assign.protocol.simulate import Simulation
-from spark_assign.report.html.collect_beside import (
-    any_of,
-    collected,
-    compare_rows,
-    connect_rows,
-    drift_rows,
-    replica_rows,
-    simulation_rows,
-)
+from spark_assign.report.html.bounded import any_of, collected
+from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
+from spark_assign.report.html.collect_compared import compare_rows, drift_rows
+from spark_assign.report.html.collect_simulated import simulation_rows
 from spark_assign.report.html.page import render_report
 from spark_assign.report.html.rows import (
     EDGES,
@@ -31,6 +26,7 @@ from spark_assign.report.html.rows import (
     NOTHING_ASSIGNED,
     OTHERS,
     WORST_GROUPS,
+    DriftRows,
     PlanRows,
 )
 from spark_assign.report.ranking import SUMS, affected, over_share_column, worst_first
@@ -49,22 +45,27 @@ def report(
     simulation: Simulation | Mapping[str, Tables] | None = None,
     connect: Any = None,
     replicas: Tables | None = None,
-    drift: Tables | None = None,
+    drift: Tables | StoredPlan | None = None,
     *,
     title: str = "Kafka assignment report",
+    sources: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The report as one HTML page that needs no network; `displayHTML(report(plan))` shows it in a notebook.
 
     Args:
         plan: a plan, or one read back. (One that is not stored is computed several times over, where the session
             cannot cache.)
-        comparison: what several assignors would do, a row per group, assignor and change.
+        comparison: what several assignors would do, a row per group, assignor and change (`compare`). What is
+            recommended is then told of every group of the plan, too.
         simulation: `protocol.simulate_protocols(…)`; or stored tables (`protocol.schemas.SIMULATION_TABLES`, or
             `comparison`) by the name of what is compared: `{"eager": {"rounds": …, …}, "cooperative": …}`.
-        connect: a `ConnectPlan`, or its tables metrics and rejected.
-        replicas: tables of a reassignment or of a check, by name (`replicas.schemas`).
-        drift: tables of what changed between two runs: groups, members, topics, as far as they are there.
+        connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either: metrics, delays, rejected; rounds,
+            costs.
+        replicas: tables of a placement, a reassignment or a check, by name (`replicas.schemas`).
+        drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
+            a stored drift, whose two runs are then named.
         title: the page's heading.
+        sources: where the sections come from, by their names; told at the end.
 
     Returns:
         the page. Bounds on what is read: `rows`.
@@ -72,15 +73,25 @@ def report(
     Raises:
         ConfigError: jinja2 is not installed (extra `report`).
     """
+    planned = None if plan is None else plan_rows(plan)
+    listed = () if planned is None else planned.groups
     return render_report(
-        plan=None if plan is None else plan_rows(plan),
-        comparison=None if comparison is None else compare_rows(comparison),
+        plan=planned,
+        comparison=None if comparison is None else compare_rows(comparison, listed),
         simulation=None if simulation is None else simulation_rows(simulation),
         connect=None if connect is None else connect_rows(connect),
         replicas=None if replicas is None else replica_rows(replicas),
-        drift=None if drift is None else drift_rows(drift),
+        drift=None if drift is None else _drift_rows(drift),
         title=title,
+        sources=sources,
     )
+
+
+def _drift_rows(drift: Tables | StoredPlan) -> DriftRows:
+    if not isinstance(drift, StoredPlan):
+        return drift_rows(drift)
+    inputs = drift.manifest.content["inputs"]
+    return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("from", "to") if inputs.get(side)})
 
 
 def plan_rows(plan: Plan | StoredPlan) -> PlanRows:

@@ -61,15 +61,17 @@ class GroupView:
     knows_before: bool
     matrix: Matrix | None
     reasons: str
+    advice: str
 
 
-def view(ident: str, row: Row, members: Rows, moves: Rows) -> GroupView:
+def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None) -> GroupView:
     """One group as the page shows it.
 
     Args:
         ident: of its place in the page.
         row: of `schemas.METRICS`.
         members, moves: its rows as `PlanRows` has them.
+        advice: its row of `CompareRows.advice`, if there is one.
     """
     ordered = sorted(members, key=lambda each: (-(each["after"] + each["waiting"]), each["member_id"]))
     names = short_names(
@@ -93,8 +95,9 @@ def view(ident: str, row: Row, members: Rows, moves: Rows) -> GroupView:
         mean=ratio(row["mean_per_member"]),
         waits=any(bar.waiting for bar in bars),
         knows_before=any(bar.before is not None for bar in bars),
-        matrix=_matrix(moves, names, [bar.member_id for bar in bars]),
+        matrix=matrix(moves, names, [bar.member_id for bar in bars]),
         reasons=said,
+        advice="" if advice is None else advice["reason"],
     )
 
 
@@ -143,8 +146,14 @@ def _hidden(row: Row, shown: Rows) -> str:
     return " ".join(said)
 
 
-def _matrix(moves: Rows, names: dict[str, str], order: Sequence[str]) -> Matrix | None:
-    """Nothing where nothing moves. Members stand in the order of the bars, then the rest, the others and nobody."""
+def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Matrix | None:
+    """Nothing where nothing moves. Members stand in the order of the bars, then the rest, the others and nobody.
+
+    Args:
+        moves: from_member_id, to_member_id, partitions.
+        names: of the members, as they are shown.
+        order: members in the order of the bars above it; those are told by their number, too.
+    """
     pairs: Counter[tuple[Any, Any]] = Counter()
     for each in moves:
         pairs[each["from_member_id"], each["to_member_id"]] += each["partitions"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 
 from spark_assign.errors import ConfigError
@@ -22,12 +23,14 @@ def render_report(
     drift: DriftRows | None = None,
     *,
     title: str = "Kafka assignment report",
+    sources: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The page. What is not given has no section in it.
 
     Args:
         plan, comparison, simulation, connect, replicas, drift: see `rows`.
         title: the page's heading.
+        sources: where the sections come from, by their names; told at the end.
 
     Raises:
         ConfigError: jinja2 is not installed.
@@ -36,7 +39,7 @@ def render_report(
         import jinja2
     except ImportError as error:
         raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
-    from spark_assign.report.html import beside, sections
+    from spark_assign.report.html import clusters, compared, drifted, sections, simulated
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_file),
@@ -53,12 +56,13 @@ def render_report(
         script=script,
         script_hash=f"sha256-{digest}",
         shown_at_first=SHOWN_AT_FIRST,
-        plan=sections.of_plan(plan) if plan else None,
-        comparison=beside.of_comparison(comparison) if comparison else None,
-        simulation=beside.of_simulation(simulation) if simulation else None,
-        connect=beside.of_connect(connect) if connect else None,
-        replicas=beside.of_replicas(replicas) if replicas else None,
-        drift=beside.of_drift(drift) if drift else None,
+        plan=sections.of_plan(plan, comparison.advice if comparison else ()) if plan else None,
+        comparison=compared.of_comparison(comparison) if comparison else None,
+        simulation=simulated.of_simulation(simulation) if simulation else None,
+        connect=clusters.of_connect(connect) if connect else None,
+        replicas=clusters.of_replicas(replicas) if replicas else None,
+        drift=drifted.of_drift(drift) if drift else None,
+        sources=sources,
     )
 
 

@@ -72,18 +72,28 @@ class PlanRows:
 
 @dataclass(frozen=True)
 class CompareRows:
-    """Assignors compared.
+    """Assignors compared. `now` is what a group runs with, or Kafka's default (range) where that is not known.
 
     Attributes:
-        totals: assignor, change, groups, rejected (groups), moved, revoked, partition_seconds_paused, recommended
-            (groups).
-        recommended: the rows that are recommended: cluster, group_id, change, assignor, moved, revoked, rounds,
-            max_over_mean, partition_seconds_paused, reason, and spared: how many more partitions move with the assignor
-            that moves most. Most spared first.
+        totals: change, assignor, groups (that it can plan), rejected and recommended (groups), max_over_mean (the mean
+            over groups), moved, revoked, partition_seconds_paused (sums).
+        verdicts: change, verdict, assignor (the recommended one), groups. The verdict is `keep`, `change`, `unknown`
+            (it is not known what the group runs with), `elsewhere` (it runs with what is not compared) or `none`
+            (nothing is recommended).
+        sums: change, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
+            partition_seconds_paused) and what is now (now_max_over_mean, …).
+        gains: groups for which something else is recommended, those that gain most first: cluster, group_id, change,
+            verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason.
+        advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason.
+        advised_for: the name of that change.
     """
 
-    totals: Rows
-    recommended: Rows
+    totals: Rows = ()
+    verdicts: Rows = ()
+    sums: Rows = ()
+    gains: Rows = ()
+    advice: Rows = ()
+    advised_for: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,14 +101,21 @@ class DriftRows:
     """What changed between two runs.
 
     Attributes:
-        changes: change, groups: how many groups came, went, changed or are the same.
+        changes: change, groups: how many groups came, went, changed or are the same; and sums of their moved,
+            newly_owned, no_longer_owned (partitions), came, went, restarted (members).
         groups, members, topics: rows of these tables, what is the same left out; most changed groups first.
+        worse: rows of groups whose imbalance has grown, most first.
+        pairs: of the most changed groups: cluster, group_id, from_member_id, to_member_id, partitions.
+        about: `from` and `to`, the names of the two runs, if they are known.
     """
 
     changes: Rows = ()
     groups: Rows = ()
     members: Rows = ()
     topics: Rows = ()
+    worse: Rows = ()
+    pairs: Rows = ()
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,32 +142,50 @@ class SimulationRows:
 
 @dataclass(frozen=True)
 class ConnectRows:
-    """One rebalance of Connect clusters: `connect.schemas.METRICS` (most revoked first) and `REJECTED`."""
+    """Connect clusters: one rebalance of each, or what events cost under several protocols.
+
+    Attributes:
+        metrics: `connect.schemas.METRICS` (most revoked first) with delay_ms, where it is known.
+        rejected: `connect.schemas.REJECTED`.
+        total: how many clusters were planned.
+        totals: of a simulation: protocol, clusters, rounds, stops, starts, gone, task_ms_not_running.
+        costs: the same by cluster (`connect.schemas.COSTS`, stops, starts), those that lose most first.
+        rounds: of the clusters drawn: connect_cluster, protocol, at_ms (since the first round), so_far (stops and
+            starts of connectors and tasks until then).
+    """
 
     metrics: Rows = ()
     rejected: Rows = ()
     total: int = 0
-    """How many clusters were planned."""
+    totals: Rows = ()
+    costs: Rows = ()
+    rounds: Rows = ()
 
 
 @dataclass(frozen=True)
 class ReplicaRows:
-    """A reassignment or a check of replicas.
+    """A placement, a reassignment or a check of replicas.
 
     Attributes:
         metrics: `replicas.schemas.METRICS`, a row per cluster that is reassigned.
         reasons: cluster, reason, replicas, of the reassignment's moves.
+        loads: cluster, broker_id, replicas_before, leaders_before (null: nothing was before), replicas_after,
+            leaders_after.
         clusters: `replicas.schemas.CLUSTER_CHECK`, a row per cluster that was checked.
-        brokers: `replicas.schemas.BROKER_CHECK`.
+        brokers, racks: `replicas.schemas.BROKER_CHECK` and `RACK_CHECK`.
         problems: `replicas.schemas.PROBLEMS`.
+        problem_counts: code, partitions; where not all problems are in the page.
         rejected: cluster, code, detail.
     """
 
     metrics: Rows = ()
     reasons: Rows = ()
+    loads: Rows = ()
     clusters: Rows = ()
     brokers: Rows = ()
+    racks: Rows = ()
     problems: Rows = ()
+    problem_counts: Rows = ()
     rejected: Rows = ()
 
 

@@ -16,18 +16,33 @@ from spark_assign.report.words import cell, count, number, ratio, share
 
 
 @dataclass(frozen=True)
+class Length:
+    """A cell with a bar beside its words. `kind` is `was` or `is`; left and wide are in per cent of the column."""
+
+    kind: str
+    words: str
+    wide: float
+    left: float = 0.0
+
+
+@dataclass(frozen=True)
 class Table:
-    """Any table: columns with whether they are numbers, and rows of text; the first cell heads its row."""
+    """Any table: columns with whether they are numbers, and rows of text or bars; the first cell heads its row."""
 
     caption: str
     columns: Sequence[tuple[str, bool]]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str | Length]]
     note: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there are bars in it."""
+        return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A line of the table of groups. `link`: of the place in the page that shows it, or nothing."""
+    """A line of the table of groups. `link`: of the place in the page that shows it, or nothing; `advice` likewise."""
 
     cluster: str
     group_id: str
@@ -35,6 +50,7 @@ class GroupLine:
     numbers: Sequence[str]
     notes: str
     link: str
+    advice: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,7 @@ class PlanSection:
     rejected: Table | None
     about: Sequence[tuple[str, str]]
     notes: Sequence[str]
+    advised: bool
 
 
 _NUMBERS = (
@@ -69,14 +86,15 @@ _NUMBERS = (
 )
 
 
-def of_plan(plan: PlanRows) -> PlanSection:
-    """The plan's sections; see `PlanRows`."""
+def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
+    """The plan's sections; see `PlanRows`, and `CompareRows.advice`."""
+    advised = {(row["cluster"], row["group_id"]): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
     members, moves = by_group(plan.members), by_group(plan.moves)
     shown = {key: f"g{at}" for at, key in enumerate(_keys(plan.groups), start=1) if key in members or key in moves}
     views = [
-        view(shown[key], row, members[key], moves[key])
+        view(shown[key], row, members[key], moves[key], advised.get(key))
         for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
         if key in shown
     ]
@@ -93,13 +111,17 @@ def of_plan(plan: PlanRows) -> PlanSection:
             [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
         ),
         number_names=_NUMBERS,
-        groups=[_line(row, shown.get((row["cluster"], row["group_id"]), "")) for row in plan.groups],
+        groups=[
+            _line(row, shown.get(key, ""), advised.get(key))
+            for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
+        ],
         total=totals["groups"],
         views=views,
         reasons=_reasons(plan.reasons),
         rejected=rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
         about=[(name, cell(value)) for name, value in plan.about.items()],
         notes=plan.notes,
+        advised=bool(advised),
     )
 
 
@@ -163,11 +185,12 @@ def _bars(classes: Rows) -> list[svg.Bar]:
     return [svg.Bar(label, found[at, True], found[at, False]) for at, label in numbered]
 
 
-def _line(row: Row, link: str) -> GroupLine:
+def _line(row: Row, link: str, advice: Row | None) -> GroupLine:
     numbers = [number(row[name]) for name in ("members", "partitions", "max_per_member")]
     numbers += [ratio(row["max_over_mean"]), number(over_share(row)), number(row["moved"])]
     numbers += [share(row["moved"], row["partitions"]), number(nobody_gets(row))]
-    return GroupLine(row["cluster"], row["group_id"], row["assignor"], numbers, "; ".join(_oddities(row)), link)
+    told = "" if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
+    return GroupLine(row["cluster"], row["group_id"], row["assignor"], numbers, "; ".join(_oddities(row)), link, told)
 
 
 def _oddities(row: Row) -> list[str]:
@@ -235,7 +258,7 @@ def any_table(name: str, rows: Rows, note: str = "") -> Table:
     numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
     return Table(
         name,
-        [(column.replace("_", " "), column in numeric) for column in columns],
+        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
         [[cell(row.get(column)) for column in columns] for row in rows],
         note,
     )

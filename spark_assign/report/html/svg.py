@@ -110,6 +110,54 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
     return _svg(ident, title, told or "There is nothing to show.", bottom, shapes)
 
 
+@dataclass(frozen=True)
+class Course:
+    """A line of a drawing of several: its name, points (ms, value) in order, and what it is in words."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    said: str
+
+
+STROKES = 4
+"""So many lines look different; their classes are line0, line1, …"""
+
+
+def courses(lines: Sequence[Course], ident: str, title: str, unit: str) -> Markup:
+    """Values that grow in steps over time, a line each, all on one scale; each line's name stands at its end."""
+    left, right, top, tall, foot = 72, 190, 14, 220, 40
+    end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
+    high = max((value for line in lines for _, value in line.points), default=0.0) or 1.0
+    base = top + tall
+
+    def x(ms: float) -> float:
+        return left + ms / end * (WIDTH - left - right)
+
+    def y(value: float) -> float:
+        return base - value / high * tall
+
+    shapes = [_line("axis", left, base, WIDTH - right, base), _line("axis", left, top, left, base)]
+    for value in (0, high / 2, high):
+        shapes.append(_text("tick", left - 6, y(value) + 4, number(round(value)), "end"))
+    hours = end > 2 * _HOUR
+    for ms in _ticks(0.0, end / (_HOUR if hours else 1)):
+        words = f"{ms:,.0f} h" if hours else seconds(ms)
+        shapes.append(_text("tick", x(ms * (_HOUR if hours else 1)), base + 18, words))
+    shapes.append(_text("label", left + (WIDTH - left - right) / 2, base + 34, unit))
+    below = float("inf")
+    for at, line in sorted(enumerate(lines), key=lambda each: each[1].points[-1][1] if each[1].points else 0):
+        steps = "".join(f"H{x(ms):.1f}V{y(value):.1f}" for ms, value in line.points)
+        shapes.append(f'<path class="line line{at % STROKES}" d="M{x(0):.1f} {base}{steps}H{x(end):.1f}"/>')
+        last = line.points[-1][1] if line.points else 0.0
+        below = min(y(last) + 4, below - 16)  # names do not cover each other
+        shapes.append(_text(f"name name{at % STROKES}", WIDTH - right + 8, below, f"{line.name} {last:,.0f}", "start"))
+    told = "; ".join(f"{line.name}: {line.said}" for line in lines)
+    return _svg(ident, title, told or "There is nothing to show.", base + foot, shapes)
+
+
+_HOUR = 3_600_000
+
+
 def _window(panels: Sequence[Panel]) -> tuple[float, float]:
     """From when to when there is something to see, in ms, and a little more."""
     busy = [(since, until) for panel in panels for since, until, level in panel.stretches if level > 0]
@@ -137,7 +185,7 @@ def _high(part: int, most: int, room: float) -> float:
 
 def _svg(ident: str, title: str, told: str, height: float, shapes: Iterable[str]) -> Markup:
     return Markup(
-        f'<svg role="img" aria-labelledby="{ident}-t {ident}-d" viewBox="0 0 {WIDTH} {height:.0f}">'
+        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" viewBox="0 0 {WIDTH} {height:.0f}">'
         f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(told)}</desc>'
         + "".join(shapes)
         + "</svg>"

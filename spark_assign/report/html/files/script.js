@@ -51,9 +51,10 @@ function searchable(table) {
   const more = document.getElementById("more");
   const step = Number(table.dataset.shown);
   const total = Number(table.dataset.total);
+  const numbers = table.tHead.querySelectorAll("th.n").length;
   const words = new Map([...table.tBodies[0].rows].map((row) => {
     const cells = [...row.cells];
-    return [row, cells.slice(0, 3).map(text).join(" ").toLowerCase()];
+    return [row, cells.slice(0, -numbers).map(text).join(" ").toLowerCase()];
   }));
   let limit = step;
   let said = "";
@@ -68,7 +69,7 @@ function searchable(table) {
     }
     const shown = Math.min(found, limit);
     const what = wanted.length ? `${found.toLocaleString("en")} of ${total.toLocaleString("en")} groups match` :
-      `${total.toLocaleString("en")} groups`;
+      `${total.toLocaleString("en")} ${total === 1 ? "group" : "groups"}`;
     matches.textContent = `${what}; ${shown.toLocaleString("en")} shown${said}.`;
     more.hidden = shown === found;
   }

@@ -1,125 +1,23 @@
-"""The same for what stands beside the plan: comparisons, simulations, Connect, replicas, drift."""
+"""From simulations of the group protocol to the rows of a report (bounds: `rows`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
-from operator import or_
-from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.protocol.simulate import Simulation
-from spark_assign.report.html.rows import (
-    BUCKETS,
-    DRAWN_GROUPS,
-    MOST_ROWS,
-    CompareRows,
-    ConnectRows,
-    DriftRows,
-    ReplicaRows,
-    Row,
-    Rows,
-    SimulationRows,
-)
+from spark_assign.report.html.bounded import any_of, collected
+from spark_assign.report.html.rows import BUCKETS, DRAWN_GROUPS, MOST_ROWS, Row, Rows, SimulationRows
 from spark_assign.schemas import GROUP_KEY
 
 Tables = Mapping[str, DataFrame]
 
 SHOWN = 60
 """Rows of groups that lose or gain most by their simulation."""
-
-
-def collected(table: DataFrame) -> list[Row]:
-    """Rows of a table that its caller has bounded."""
-    return [row.asDict() for row in table.collect()]  # at most a few hundred
-
-
-def any_of(groups: Rows) -> Column:
-    """Whether a row is of one of these groups."""
-    each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
-    found: Column = reduce(or_, each)
-    return found
-
-
-def compare_rows(comparison: DataFrame) -> CompareRows:
-    """What the page shows of a comparison of assignors.
-
-    Args:
-        comparison: a row per group, assignor and change: moved, revoked, rounds, max_over_mean,
-            partition_seconds_paused, rejected (a code, or null), recommended, reason.
-    """
-    totals = comparison.groupBy("assignor", "change").agg(
-        F.count(F.lit(1)).alias("groups"),
-        F.count("rejected").alias("rejected"),
-        *(F.sum(name).alias(name) for name in ("moved", "revoked", "partition_seconds_paused")),
-        F.sum(F.col("recommended").cast("int")).alias("recommended"),
-    )
-    worst = F.max("moved").over(Window.partitionBy(*GROUP_KEY, "change"))
-    recommended = (
-        comparison.withColumn("spared", F.coalesce(worst - F.col("moved"), F.lit(0)))
-        .where("recommended")
-        .orderBy(F.desc("spared"), *GROUP_KEY, "change")
-    )
-    columns = ("change", "assignor", "moved", "revoked", "rounds", "max_over_mean", "partition_seconds_paused")
-    listed = recommended.select(*GROUP_KEY, *columns, "spared", "reason").limit(MOST_ROWS)
-    return CompareRows(collected(totals.orderBy("change", "assignor").limit(MOST_ROWS)), collected(listed))
-
-
-def drift_rows(tables: Tables) -> DriftRows:
-    """What the page shows of what changed between two runs: tables groups, members, topics, those that are there."""
-    found: dict[str, Rows] = {}
-    if "groups" in tables:
-        groups = tables["groups"]
-        by_change = groups.groupBy("change").agg(F.count(F.lit(1)).alias("groups"))
-        found["changes"] = collected(by_change.orderBy("change").limit(MOST_ROWS))
-        counts = ("moved", "newly_owned", "no_longer_owned", "came", "went", "restarted")
-        many = reduce(Column.__add__, map(F.col, counts))
-        changed = groups.where("change <> 'same'").orderBy(F.desc(many), *GROUP_KEY)
-        found["groups"] = collected(changed.limit(MOST_ROWS))
-    if "members" in tables:
-        found["members"] = collected(tables["members"].orderBy(*GROUP_KEY, "change", "member_id").limit(MOST_ROWS))
-    if "topics" in tables:
-        found["topics"] = collected(tables["topics"].orderBy("cluster", "topic").limit(MOST_ROWS))
-    return DriftRows(**found)
-
-
-def connect_rows(connect: Any) -> ConnectRows:
-    """What the page shows of a `ConnectPlan` or of its stored tables."""
-    metrics, rejected = _table(connect, "metrics"), _table(connect, "rejected")
-    order = F.desc(F.col("revoked") + F.col("lost"))
-    shown = collected(metrics.orderBy(order, "connect_cluster").limit(MOST_ROWS))
-    return ConnectRows(
-        shown,
-        collected(rejected.orderBy("connect_cluster", "code").limit(MOST_ROWS)),
-        len(shown) if len(shown) < MOST_ROWS else metrics.count(),
-    )
-
-
-def replica_rows(tables: Tables) -> ReplicaRows:
-    """What the page shows of the tables of a reassignment or of a check."""
-    found: dict[str, Rows] = {}
-    if "metrics" in tables:
-        found["metrics"] = collected(tables["metrics"].orderBy(F.desc("moved"), "cluster").limit(MOST_ROWS))
-    if "moves" in tables:
-        reasons = tables["moves"].groupBy("cluster", "reason").agg(F.count(F.lit(1)).alias("replicas"))
-        found["reasons"] = collected(reasons.orderBy("cluster", F.desc("replicas"), "reason").limit(MOST_ROWS))
-    for name, order in (
-        ("clusters", ["cluster"]),
-        ("brokers", ["cluster", "broker_id"]),
-        ("problems", ["cluster", "topic", "partition", "code"]),
-        ("rejected", ["cluster", "code"]),
-    ):
-        if name in tables:
-            found[name] = collected(tables[name].orderBy(*order).limit(MOST_ROWS))
-    return ReplicaRows(**found)
-
-
-def _table(plan: Any, name: str) -> DataFrame:
-    table: DataFrame = plan[name] if isinstance(plan, Mapping) else getattr(plan, name)
-    return table
 
 
 def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> SimulationRows:
@@ -163,6 +61,18 @@ def _of_simulation(simulation: Simulation) -> SimulationRows:
         pauses=collected(_pauses(told(these.ownership))),
         rejected=rejected,
     )
+
+
+def drawn_ownership(simulation: Simulation) -> DataFrame:
+    """Who had which partition when, of the groups that a report draws (`protocol.schemas.OWNERSHIP`).
+
+    It is a row per partition and change of its state: of all groups too much to store by the way.
+    """
+    told = partial(_with_protocol, name=simulation.protocols[0])
+    drawn = _first_groups(_losing(told(simulation.availability))[1])
+    if not drawn:
+        return simulation.ownership.limit(0)
+    return replace(simulation, facts=simulation.facts.where(any_of(drawn))).ownership
 
 
 def _with_protocol(table: DataFrame, name: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The report's sections beside the plan: assignors compared, rebalances in time, Connect, replicas."""
+"""The report's section of rebalances in time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spark_assign.report.html import svg
-from spark_assign.report.html.rows import CompareRows, ConnectRows, DriftRows, ReplicaRows, Row, Rows, SimulationRows
-from spark_assign.report.html.sections import Table, any_table, by_group, rejected_table
-from spark_assign.report.words import NONE, cell, count, number, ratio, seconds
+from spark_assign.report.html.rows import Row, Rows, SimulationRows
+from spark_assign.report.html.sections import Table, by_group, rejected_table
+from spark_assign.report.words import NONE, count, number, ratio, seconds
 
 PROTOCOLS = ("eager", "cooperative", "static", "configured")
 """The order in which protocols stand below each other; others follow."""
@@ -142,116 +142,6 @@ def _compared(rows: Rows) -> Table:
                 *(_partition_seconds(row[f"{name}_partition_ms_not_consumed"]) for name in names),
                 ratio(row["cooperative_ratio"]),
                 ratio(row["static_ratio"]),
-            ]
-            for row in rows
-        ],
-    )
-
-
-def of_comparison(rows: CompareRows) -> list[Table]:
-    """Assignors side by side, and what is recommended for the groups that gain most; see `CompareRows`."""
-    titles = ("Groups", "Rejected", "Moved", "Revoked", "Partition-seconds paused", "Recommended")
-    totals = Table(
-        "Each assignor for all groups; partitions moved and revoked, groups for which it is recommended",
-        [("Change", False), ("Assignor", False), *((title, True) for title in titles)],
-        [[row["change"], row["assignor"], *(cell(row[_column(title)]) for title in titles)] for row in rows.totals],
-    )
-    figures = ("Moved", "Rounds", "Max over mean", "Partition-seconds paused", "Spared")
-    recommended = Table(
-        "Recommended assignors; spared: partitions that would move besides with the assignor that moves most",
-        [
-            *(("Group", False), ("Change", False), ("Recommended", False), *((title, True) for title in figures)),
-            ("Reason", False),
-        ],
-        [
-            [
-                f"{row['cluster']}/{row['group_id']}",
-                *(row["change"], row["assignor"], *(cell(row[_column(title)]) for title in figures), row["reason"]),
-            ]
-            for row in rows.recommended
-        ],
-    )
-    return [each for each in (totals, recommended) if each.rows]
-
-
-def of_drift(rows: DriftRows) -> list[Table]:
-    """What changed between two runs; see `DriftRows`."""
-    tables = {
-        "Groups by what happened to them": rows.changes,
-        "Groups that changed, most changes first": rows.groups,
-        "Members that came, went or restarted": rows.members,
-        "Topics that changed": rows.topics,
-    }
-    return [any_table(name, each) for name, each in tables.items() if each]
-
-
-def _column(title: str) -> str:
-    return title.lower().replace(" ", "_").replace("-", "_")
-
-
-def of_connect(rows: ConnectRows) -> list[Table]:
-    """Connect clusters; see `ConnectRows`."""
-    titles = ("Workers", "Connectors", "Tasks", "Assigned", "Revoked", "Lost", "Waiting")
-    tables = []
-    if rows.metrics:
-        more = f"Shown are {len(rows.metrics):,} of {rows.total:,}." if rows.total > len(rows.metrics) else ""
-        tables.append(
-            Table(
-                "Connect clusters, most revoked first",
-                [
-                    *(("Cluster", False), ("Protocol", False), *((title, True) for title in titles)),
-                    *(("Tasks per worker before", False), ("after", False)),
-                ],
-                [
-                    [
-                        *(row["connect_cluster"], row["protocol"], *(number(row[title.lower()]) for title in titles)),
-                        *(
-                            f"{number(row[f'min_tasks_{when}'])} to {number(row[f'max_tasks_{when}'])}"
-                            for when in ("before", "after")
-                        ),
-                    ]
-                    for row in rows.metrics
-                ],
-                more,
-            )
-        )
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    return tables
-
-
-def of_replicas(rows: ReplicaRows) -> list[Table]:
-    """Replicas, reassigned or checked; see `ReplicaRows`."""
-    tables = []
-    if rows.metrics:
-        tables.append(_reassigned(rows.metrics))
-    if rows.reasons:
-        tables.append(any_table("Replicas that move, by reason", rows.reasons))
-    if rows.clusters:
-        tables.append(any_table("Clusters", rows.clusters))
-    if rows.brokers:
-        tables.append(any_table("Brokers", rows.brokers))
-    if rows.problems:
-        tables.append(any_table("Problems", rows.problems))
-    if rows.rejected:
-        tables.append(rejected_table(rows.rejected))
-    return tables
-
-
-def _reassigned(rows: Rows) -> Table:
-    titles = ("Brokers", "Replicas", "Moved", "Lower bound", "Moved bytes", "Leaders changed")
-    return Table(
-        "Reassignment, a line per cluster",
-        [
-            *(("Cluster", False), *((title, True) for title in titles)),
-            *(("Replicas per broker", False), ("Leaders per broker", False), ("Outside tolerance", False)),
-        ],
-        [
-            [
-                row["cluster"],
-                *(cell(row[_column(title)]) for title in titles),
-                *(f"{number(row[f'min_{what}'])} to {number(row[f'max_{what}'])}" for what in ("replicas", "leaders")),
-                f"{count(row['brokers_outside'], 'broker')}, {count(row['leaders_outside'], 'leader')}",
             ]
             for row in rows
         ],
