@@ -7,13 +7,14 @@ import logging
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from pyspark.sql import SparkSession
 
 from spark_assign import FleetError, UnknownAssignorError
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.scenarios import SCENARIOS
-from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
+from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
 from spark_assign.errors import ConfigError, SourceError, reason
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
 from spark_assign.sinks.plan_store import check_output, write_plan
@@ -37,7 +38,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--output",
         metavar="PLACE",
-        help="plan: folder, URI or catalog prefix. Scenario: folder for the picture",
+        help="plan: folder, URI or catalog prefix. Scenario: folder for the picture, and rounds and costs as tables",
     )
     add("--output-format", metavar="NAME", default="parquet", help="of the plan's tables: parquet (default), json, …")
     add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
@@ -68,6 +69,13 @@ def play(options: argparse.Namespace, spark: SparkSession) -> int:
     picture = folder / f"{scenario.name}.{options.picture}"
     draw_comparison(scenario, rounds, str(picture))
     print(f"Drawn to {picture.resolve()}", flush=True)
+    if options.output:  # for the report
+        tables = SimpleNamespace(**{name: getattr(played, name) for name in SIMULATION_TABLES})
+        run_id = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        inputs = {"scenario": scenario.name, **times}
+        place, form = str(folder.resolve()), options.output_format  # a path, not a catalog
+        write_plan(tables, place, run_id=run_id, format=form, inputs=inputs, schemas=SIMULATION_TABLES)
+        print(f"Written to {place} as run_id={run_id}", flush=True)
     return 0
 
 
