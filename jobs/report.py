@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from spark_assign import SparkAssignError
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import SourceError, reason
+from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
@@ -115,8 +116,8 @@ def stored(spark: SparkSession, options: argparse.Namespace, job: str) -> Mappin
 
 def tables(spark: SparkSession, job: str, place: str) -> Mapping[str, DataFrame]:
     """The same of this place."""
-    place, _, run_id = place.partition("@")
-    found: StoredPlan = read_plan(spark, place, run_id or None, schemas=_without_lists(OF_JOBS.get(job, {})))
+    place, run_id = place_and_run(place)
+    found: StoredPlan = read_plan(spark, place, run_id, schemas=_without_lists(OF_JOBS.get(job, {})))
     return found.tables
 
 

@@ -220,6 +220,22 @@ def read_plan(
     raise SourceError(f"there is no {which} in {output}")
 
 
+def run_before(
+    spark: SparkSession, output: str, run_id: str, *, schemas: Mapping[str, StructType] = PLAN_TABLES
+) -> str | None:
+    """The finished run whose name comes before `run_id`, None where it is the first.
+
+    By name and not by the clock: of runs that are named by date (`20261121T050000Z`) it is that of the date before,
+    also where an old date is planned again.
+    """
+    frame = _target(spark, output, schemas).manifest()
+    if frame is None:
+        return None
+    earlier = frame.where(F.col("run_id") < safe_run_id(run_id)).agg(F.max("run_id").alias("run_id"))
+    found: str | None = earlier.collect()[0]["run_id"]  # one row
+    return found
+
+
 def _stored_tables(
     target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]
 ) -> dict[str, DataFrame]:
