@@ -84,7 +84,7 @@ def safe_run_id(run_id: str) -> str:
     """The run_id as it is stored: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.
 
     An id that had to change ends with six characters of its hash, so that different ids stay different:
-    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c2c6a1` whenever it comes.
+    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c755f2` whenever it comes.
     """
     if not run_id.strip():
         raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.providers.databricks.operators.databricks import DatabricksRunNowOperator
 
 from spark_assign_airflow.ends import of_databricks, of_spark_submit
+
+ALERT = "alert"
+"""The key of the XCom that has an alert's text."""
 
 SET_UP_S = 1800
 """The first call may have to make the project's Python environment."""
@@ -46,7 +49,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
         self._as_the_launcher_does()
-        with of_spark_submit(self.job, self.alert):
+        with of_spark_submit(self.job, self.alert, _keep(context)):
             super().execute(context)
 
     def _as_the_launcher_does(self) -> None:
@@ -63,6 +66,11 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         (self.properties_file,) = words.of("--properties-file")
         self._spark_binary = words.binary
         self.env_vars = {**words.environment, **self.given_variables}
+
+
+def _keep(context: Any) -> Callable[[str], object]:
+    """The text of an alert as the XCom `alert` of the task."""
+    return lambda said: context["ti"].xcom_push(key=ALERT, value=said)
 
 
 class Launched:
@@ -115,10 +123,10 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
-        with of_databricks(self.alert):
+        with of_databricks(self.alert, _keep(context)):
             super().execute(context)
 
     def execute_complete(self, context: Any, event: Any = None) -> None:
         """The same, where Airflow waits in its triggerer."""
-        with of_databricks(self.alert):
+        with of_databricks(self.alert, _keep(context)):
             super().execute_complete(context, event)

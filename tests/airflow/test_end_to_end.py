@@ -1,0 +1,146 @@
+"""`airflow dags test` of the DAG with the real jobs: what a scheduler would run, on SQLite, on this machine.
+
+One story, told in the order of the tests: a date, the same date again, the next date, and input that is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.conftest import NOTIFIER, ROOT, Airflow
+
+JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{ROOT}/conf/spark/log4j2.properties"
+
+SETTINGS = f"""
+[[dag]]
+dag_id = "fleet"
+fleet = "./fleet"
+output = "./out"
+assignor = "sticky"
+assignors = ["range", "sticky"]
+max_rejected = 1
+retries = 2
+retry_delay_s = 0
+project = "{ROOT}"
+notify = {{ class = "{NOTIFIER}.Line", to = "TOLD" }}
+
+# Starts are what takes the time here.
+[dag.conf]
+"spark.sql.shuffle.partitions" = 1
+"spark.driver.memory" = "1g"
+"spark.driver.extraJavaOptions" = "{JAVA}"
+
+[[dag]]
+dag_id = "broken"
+fleet = "./nothing"
+output = "./out"
+retries = 2
+retry_delay_s = 0
+project = "{ROOT}"
+"""
+
+
+@dataclass
+class Story:
+    """Where it plays, and what has been seen of it so far."""
+
+    airflow: Airflow
+    folder: Path
+    files: dict[str, set[str]] = field(default_factory=dict)
+
+    def run(self, dag_id: str, date: str, **conf: object) -> subprocess.CompletedProcess[str]:
+        """A run of a date."""
+        with_conf = ["--conf", json.dumps(conf)] if conf else []
+        settings = str(self.folder / "airflow.toml")
+        return self.airflow("dags", "test", dag_id, date, *with_conf, SPARK_ASSIGN_AIRFLOW=settings)
+
+    def written(self) -> set[str]:
+        """Tables and reports, without the names that differ from attempt to attempt."""
+        found = set()
+        for path in (self.folder / "out").rglob("*"):
+            if path.is_dir() and path.name.startswith("attempt="):
+                found.add(str(path.parent.relative_to(self.folder / "out")))
+                assert len(list(path.parent.iterdir())) == 1, "what was replaced is gone"
+            elif path.suffix == ".html":
+                found.add(str(path.relative_to(self.folder / "out")))
+        return found
+
+    def told(self) -> str:
+        """What the notifier has been told."""
+        file = self.folder / "told"
+        return file.read_text() if file.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def story(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """The sample fleet, and a group in it that lists a member twice."""
+    folder = tmp_path_factory.mktemp("story")
+    shutil.copytree(ROOT / "conf" / "sample-fleet", folder / "fleet")
+    with (folder / "fleet" / "members.csv").open() as file:
+        header = file.readline().strip().split(",")
+    twice = {"cluster": "shop-prod", "group_id": "twice", "member_id": "m"}
+    with (folder / "fleet" / "members.csv").open("a") as file:
+        file.write(2 * (",".join(twice.get(name, "") for name in header) + "\n"))
+    (folder / "nothing").mkdir()
+    (folder / "out" / "reports").mkdir(parents=True)
+    (folder / "airflow.toml").write_text(SETTINGS.replace("TOLD", str(folder / "told")))
+    return Story(airflow, folder)
+
+
+def test_a_date(story: Story) -> None:
+    """Every table and the report, under the id of the date; the rejected group is within the threshold."""
+    done = story.run("fleet", "2026-11-20T05:00:00")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    said = done.stdout + done.stderr
+    assert "groups planned, 1 rejected" in said
+    assert "From nothing to 20261120T050000Z" in said
+    assert "check: 0 alerts in 20261120T050000Z" in said
+    story.files["first"] = story.written()
+    assert {"plans/runs/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
+    assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
+        "first"
+    ]
+    assert all("20261120T050000Z" in name for name in story.files["first"])
+    assert story.told() == ""
+
+
+def test_the_same_date_again(story: Story) -> None:
+    """Replaces its run and nothing else. This time no rejected group is allowed: the run is green, somebody is told."""
+    done = story.run("fleet", "2026-11-20T05:00:00", max_rejected=0, alert="warn")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert story.written() == story.files["first"]
+    assert "fleet.check try 1: " in story.told()
+    assert "shop-prod/twice  rejected" in story.told()
+    assert "check: 1 alerts in 20261120T050000Z" in story.told()
+
+
+def test_the_next_date(story: Story) -> None:
+    """Its drift is from the date before. Range deals some groups worse than sticky did: the run fails, once."""
+    (story.folder / "told").unlink()
+    done = story.run("fleet", "2026-11-21T05:00:00", assignor="range")
+    assert done.returncode != 0
+    assert "From 20261120T050000Z to 20261121T050000Z" in done.stdout + done.stderr
+    assert story.told().count("fleet.check try") == 1
+    assert "shop-prod/clickstream-archive" in story.told()
+    assert "imbalance" in story.told()
+    assert "rejected" not in story.told()
+    added = story.written() - story.files["first"]
+    assert added == {name.replace("20261120", "20261121") for name in story.files["first"]}
+
+
+def test_broken_input(story: Story) -> None:
+    """A folder without tables: the plan fails once, nothing is written, what follows does not run."""
+    before = story.written()
+    done = story.run("broken", "2026-11-20T05:00:00")
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "plan: wrong usage or input (exit code 2), not tried again" in said
+    assert "members: looked for members.parquet, members.csv" in said
+    assert said.count("Spark-Submit cmd") == 1
+    assert story.written() == before
