@@ -88,7 +88,7 @@ def story(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Story:
     with (folder / "fleet" / "members.csv").open("a") as file:
         file.write(2 * (",".join(twice.get(name, "") for name in header) + "\n"))
     (folder / "nothing").mkdir()
-    (folder / "out" / "reports").mkdir(parents=True)
+    (folder / "out").mkdir()
     (folder / "airflow.toml").write_text(SETTINGS.replace("TOLD", str(folder / "told")))
     return Story(airflow, folder)
 

@@ -35,7 +35,7 @@ Run = Callable[..., SimpleNamespace]
 
 @pytest.fixture
 def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A function: exit codes by job, and params, to what became of the run."""
+    """A function: exit codes by job (0 unless given), source and params, to what became of the run."""
     project = tmp_path / "clone"
     (project / "jobs").mkdir(parents=True)
     for name, text in (("spark-submit.sh", LAUNCHER), ("submit", SUBMIT)):
@@ -44,20 +44,23 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     told = tmp_path / "told"
 
     def call(
-        *, logical_date: datetime | None = datetime(2026, 11, 21, 5, tzinfo=UTC), **ends: object
+        *,
+        logical_date: datetime | None = datetime(2026, 11, 21, 5, tzinfo=UTC),
+        source: str = 'fleet = "main.kafka"',
+        params: dict[str, object] | None = None,
+        **ends: int,
     ) -> SimpleNamespace:
         for job, code in ends.items():
-            if job != "params":
-                (project / f"{job}.exit").write_text(str(code))
+            (project / f"{job}.exit").write_text(str(code))
         dag_id = f"stub_{tmp_path.name}"
         settings = tmp_path / "airflow.toml"
         settings.write_text(
-            f'[[dag]]\ndag_id = "{dag_id}"\nfleet = "main.kafka"\noutput = "/data/out"\nproject = "{project}"\n'
+            f'[[dag]]\ndag_id = "{dag_id}"\n{source}\noutput = "{tmp_path}/out"\nproject = "{project}"\n'
             f'retries = 2\nretry_delay_s = 0\nnotify = {{ class = "{NOTIFIER}.Line", to = "{told}" }}\n'
         )
         monkeypatch.setenv("SPARK_ASSIGN_AIRFLOW", str(settings))
         dag = imported(settings)[dag_id]
-        made = dag.test(logical_date=logical_date, run_conf=ends.get("params"))
+        made = dag.test(logical_date=logical_date, run_conf=params)
         submitted = (project / "submitted").read_text().splitlines()
         states = {ti.task_id: str(ti.state) for ti in made.get_task_instances()}
         said = told.read_text() if told.exists() else ""
@@ -72,7 +75,7 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     return call
 
 
-def test_all_is_well(run: Run) -> None:
+def test_all_is_well(run: Run, tmp_path: Path) -> None:
     """Every job once, as the launcher says: its binary, package, settings and interpreter; the connection's master."""
     done = run()
     assert (done.state, done.jobs) == ("success", ["plan", "compare", "drift", "report", "check"])
@@ -83,10 +86,19 @@ def test_all_is_well(run: Run) -> None:
     assert "--conf spark.driver.extraJavaOptions=-Da=b c" in line
     assert "of the connection" not in line
     assert line.endswith(
-        "/clone/jobs/plan.py --fleet main.kafka --assignor configured --output /data/out/plans"
+        f"/clone/jobs/plan.py --fleet main.kafka --assignor configured --output {tmp_path}/out/plans"
         " --run-id 20261121T050000Z"
     )
+    assert (tmp_path / "out" / "reports").is_dir(), "which the job report wants to be there"
     assert done.told == ""
+
+
+def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
+    """Into a folder of the date, which the plan then reads; a cluster that does not answer is asked again."""
+    done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--groups", "pay*"] }', snapshot=3)
+    assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
+    arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --groups pay*"
+    assert done.submitted[0].endswith(f"/clone/jobs/snapshot.py {arguments}")
 
 
 def test_wrong_input_is_not_tried_again(run: Run) -> None:

@@ -62,6 +62,7 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         (ON_SPARK + "arguments = { plans = [] }\n", "there is no job plans; there are snapshot, plan"),
         (ON_SPARK + "notify = { to = 'x' }\n", "notify: give the notifier as class"),
         ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
+        (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; give a folder, such as /data/reports"),
         (ON_SPARK + ON_SPARK, "dag_id a twice"),
     ],
 )

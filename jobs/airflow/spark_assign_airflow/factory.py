@@ -101,6 +101,7 @@ def _on_spark(settings: Settings) -> None:
                 conf=dict(settings.conf),
                 application_args=[*arguments, *settings.arguments.get(job, [])],
                 alert="{{ params.alert }}",
+                makes=settings.place("reports") if job == "report" else None,
             )
             for job, arguments in steps.items()
         )

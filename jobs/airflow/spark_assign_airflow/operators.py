@@ -29,6 +29,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         project: the folder of the clone, on the worker.
         environment: NAME of conf/spark/NAME.conf in it.
         alert: what an alert of `check` does: fail or warn (templated).
+        makes: a folder of the worker that the job wants to be there; made if it is not.
 
     The driver runs on the worker (deploy mode client): only so the job's exit code and output come through.
     """
@@ -36,7 +37,14 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert")
 
     def __init__(
-        self, *, job: str, project: str, environment: str = "local", alert: str = "fail", **kwargs: Any
+        self,
+        *,
+        job: str,
+        project: str,
+        environment: str = "local",
+        alert: str = "fail",
+        makes: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(name=f"spark_assign {job}", deploy_mode="client", **kwargs)
         self.given_conf: Mapping[str, Any] = kwargs.get("conf") or {}
@@ -45,10 +53,13 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         self.project = project
         self.environment = environment
         self.alert = alert
+        self.makes = makes
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
         self._as_the_launcher_does()
+        if self.makes:
+            Path(self.makes).mkdir(parents=True, exist_ok=True)
         with of_spark_submit(self.job, self.alert, _keep(context)):
             super().execute(context)
 

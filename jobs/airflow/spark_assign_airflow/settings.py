@@ -150,6 +150,8 @@ def _problem(given: Settings, keys: set[str]) -> str | None:
     needed = [*_PLACES[1:5], *(["snapshots"] if given.bootstrap_server else [])]
     if lacking := [name for name in needed if not given.place(name)]:
         return f"give output, a folder for everything, or each of {', '.join(lacking)}"
+    if tables := [name for name in ("reports", "snapshots") if given.place(name) and "/" not in given.place(name)]:
+        return f"{', '.join(tables)}: these are files; give a folder, such as /data/{tables[0]}"
     if unknown := sorted(set(given.arguments) - set(STEPS)):
         return f"arguments: there is no job {', '.join(unknown)}; there are {', '.join(STEPS)}"
     return None
