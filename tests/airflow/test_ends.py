@@ -17,8 +17,9 @@ ALERT = "Groups beyond a threshold: 1 imbalance\n  c/g  imbalance\ncheck: 1 aler
 
 def submitted(code: int, output: str) -> AirflowException:
     """As SparkSubmitHook words it."""
+    said = f"WARNING: Using incubator modules: jdk.incubator.vector\n{output}"
     return AirflowException(
-        f"Cannot execute: spark-submit x.py. Error code is: {code}.\nLast spark-submit output:\n{output}"
+        f"Cannot execute: spark-submit x.py. Error code is: {code}.\nLast spark-submit output:\n{said}"
     )
 
 

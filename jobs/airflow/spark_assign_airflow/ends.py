@@ -22,6 +22,7 @@ Tell = Callable[[str], object]
 
 _OF_SPARK_SUBMIT = re.compile(r"Error code is: (\d+)\.")
 _OUTPUT = re.compile(r"\nLast spark-submit output:\n(.*)", re.DOTALL)
+_NOISE = re.compile(r"^WARNING: Using incubator modules.*\n", re.MULTILINE)  # Java's, with every start of Spark
 _OF_CHECK = re.compile(r"^check: [\d,]+ alerts in ", re.MULTILINE)
 _TASK = r"(?:(?!'task_key').)*?"
 _OF_DATABRICKS = re.compile(rf"'task_key': '(\w+)'{_TASK}'error':{_TASK}SystemExit: (\d+)", re.DOTALL)
@@ -40,7 +41,7 @@ def of_spark_submit(job: str, alert: str, tell: Tell) -> Iterator[None]:
         yield
     except AirflowException as error:
         found, output = _OF_SPARK_SUBMIT.search(str(error)), _OUTPUT.search(str(error))
-        said = output[1].strip() if output else str(error)
+        said = _NOISE.sub("", output[1]).strip() if output else str(error)
         # spark-submit ends with 1 for reasons of its own as well (no Java): an alert is what `check` has called one.
         if found and int(found[1]) == 1 and job == "check" and _OF_CHECK.search(said):
             tell(said)
