@@ -5,6 +5,8 @@ set -euo pipefail
 ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)"
 VENV="${SPARK_ASSIGN_VENV:-$ROOT/.venv}"
 PYTHON="$VENV/bin/python"
+NAME="${VENV##*/}" NAME="${NAME#.venv}" NAME="${NAME#-}"
+SET_UP="set-up${NAME:+-$NAME}" # several environments may be made at once
 
 usage() {
   cat <<TEXT
@@ -64,7 +66,7 @@ find_python() {
 # Installs the dependencies that pyproject.toml declares, without the package itself: that travels as a zip,
 # on this machine as on a cluster, so it can never be stale.
 make_venv() {
-  local extras="$1" pins="${SPARK_ASSIGN_PINS:-pyspark==4.1.*}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/set-up.log"
+  local extras="$1" pins="${SPARK_ASSIGN_PINS:-pyspark==4.1.*}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
   local checksum extra have started=$SECONDS
   checksum="$(cksum <"$ROOT/pyproject.toml" | tr -d ' ')"
   have="$(cat "$stamp" 2>/dev/null || true)"
@@ -74,7 +76,7 @@ make_venv() {
     extras="${have##* },$extras"
   fi
   mkdir -p "$ROOT/build"
-  say "Setting up $VENV (first use or changed dependencies; takes a minute, log in build/set-up.log) …"
+  say "Setting up $VENV (first use or changed dependencies; takes a minute, log in build/$SET_UP.log) …"
   # A set-up that was interrupted left no stamp: start over.
   if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
     local python; python="$(find_python)" || exit $?
@@ -90,7 +92,7 @@ PY
   # shellcheck disable=SC2086 # the pins are words
   "$PYTHON" -m pip install --quiet --disable-pip-version-check -r "$VENV/requirements.txt" $pins >>"$log" 2>&1 || {
     tail -20 "$log" >&2
-    fail "pip could not install the dependencies (above, and in build/set-up.log); nothing was run"
+    fail "pip could not install the dependencies (above, and in build/$SET_UP.log); nothing was run"
   }
   printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
   say "Set up in $((SECONDS - started)) s."
@@ -100,7 +102,7 @@ PY
 set_up() {
   if command -v flock >/dev/null; then
     mkdir -p "$ROOT/build"
-    { flock 9; make_venv "$1"; } 9>"$ROOT/build/set-up.lock"
+    { flock 9; make_venv "$1"; } 9>"$ROOT/build/$SET_UP.lock"
   else
     make_venv "$1"
   fi

@@ -10,6 +10,11 @@ import sys
 from importlib import import_module
 
 
+def check() -> None:
+    """The job check."""
+    _run("check")
+
+
 def compare() -> None:
     """The job compare."""
     _run("compare")

@@ -12,16 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, SparkAssignError, drift
 from spark_assign.caching import cached
-from spark_assign.errors import reason
+from spark_assign.errors import ConfigError, reason
 from spark_assign.places import is_path
 from spark_assign.report.drift import summarize_drift
 from spark_assign.schemas import DRIFT_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, run_before, write_plan
 from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """With --plans, --from and --to name runs of that plan store; what is a folder (./snapshot) is a snapshot
-even then, so that a plan can be held against what came of it. exit codes: 0 done; 1 something has changed and --fail-on
-changes is given; 2 wrong usage or tables; 3 failure."""
+even then, so that a plan can be held against what came of it. --from previous is the run whose name comes before that
+of --to; before the first run there is nothing, so that every group of it came. exit codes: 0 done; 1 something has
+changed and --fail-on changes is given; 2 wrong usage or tables; 3 failure."""
+
+PREVIOUS = "previous"
 
 log = logging.getLogger("spark_assign.drift")
 
@@ -30,7 +33,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="drift", description=__doc__, epilog=EXIT_CODES)
     add = parser.add_argument
-    add("--from", dest="before", metavar="PLACE_OR_RUN", required=True, help="the earlier snapshot, or run")
+    add(
+        "--from", dest="before", metavar="PLACE_OR_RUN", required=True, help="the earlier snapshot, or run; or previous"
+    )
     add("--to", dest="after", metavar="PLACE_OR_RUN", required=True, help="the later snapshot, or run")
     add("--plans", metavar="PLACE", help="folder, URI or catalog prefix that plans were written to")
     add("--format", metavar="NAME", help="of the snapshots' files: parquet, csv, json, or any that Spark knows")
@@ -45,10 +50,17 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def run(options: argparse.Namespace, spark: SparkSession) -> int:
     """Load, call, write, print."""
-    before, after = (_side(options, spark, place) for place in (options.before, options.after))
+    after = _side(options, spark, options.after)
+    if options.plans and options.before == PREVIOUS:
+        options.before = _previous(options, spark)
+    before: Fleet | Mapping[str, DataFrame]
+    if options.before is None and not isinstance(after, Fleet):  # there was nothing before the first run
+        before = {name: table.limit(0) for name, table in after.items()}
+    else:
+        before = _side(options, spark, options.before)
     found = drift(before, after)
     tables = _write(options, found) if options.output else {"groups": cached(found.groups), "topics": found.topics}
-    print(f"From {options.before} to {options.after}")
+    print(f"From {options.before or 'nothing'} to {options.after}")
     print(summarize_drift(tables["groups"], tables["topics"], options.top), flush=True)
     changed = not tables["groups"].where("change <> 'same'").isEmpty() or not tables["topics"].isEmpty()
     return int(options.fail_on == "changes" and changed)
@@ -58,6 +70,12 @@ def _side(options: argparse.Namespace, spark: SparkSession, place: str) -> Fleet
     if options.plans and not is_path(place):
         return read_plan(spark, options.plans, place).tables
     return read_fleet(spark, place, format=options.format)
+
+
+def _previous(options: argparse.Namespace, spark: SparkSession) -> str | None:
+    if is_path(options.after):
+        raise ConfigError(f"--from {PREVIOUS}: --to {options.after} is a snapshot; name a run of {options.plans}")
+    return run_before(spark, options.plans, options.after)
 
 
 def _write(options: argparse.Namespace, found: Drift) -> Mapping[str, DataFrame]:

@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 from spark_assign import SparkAssignError
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import SourceError, reason
+from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
@@ -147,8 +148,8 @@ def check_file(file: Path) -> None:
 
 def stored(spark: SparkSession, job: str, place: str) -> StoredPlan:
     """What a job wrote there: the run that is named behind an @, or the last one."""
-    place, _, run_id = place.partition("@")
-    found = read_plan(spark, place, run_id or None, schemas=_without_lists(OF_JOBS[job]))
+    place, run_id = place_and_run(place)
+    found = read_plan(spark, place, run_id, schemas=_without_lists(OF_JOBS[job]))
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_plan(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))

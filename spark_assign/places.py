@@ -52,3 +52,9 @@ def resolve(place: str, folder: str) -> str:
     if not is_path(place) or _SCHEME.match(place):
         return place
     return os.path.normpath(os.path.join(folder, os.path.expanduser(place)))
+
+
+def place_and_run(text: str) -> tuple[str, str | None]:
+    """`PLACE@RUN` taken apart; no run is None. What has a slash behind the @ is none (`abfss://box@host/plans`)."""
+    place, at, run_id = text.rpartition("@")
+    return (place, run_id) if at and run_id and "/" not in run_id else (text, None)

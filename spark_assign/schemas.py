@@ -285,6 +285,17 @@ DRIFT_TABLES: dict[str, StructType] = {
     "topics": DRIFT_TOPICS,
 }
 
+ALERTS = StructType(
+    [
+        *_GROUP,
+        *_required(alert=_STRING),
+        *_nullable(max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE),
+        *_required(detail=_STRING),
+    ]
+)
+"""A row per group beyond a threshold. `alert`: `rejected` (`detail` has code and remedy) or `imbalance`: its largest
+over mean has grown."""
+
 # --- the manifest of written tables ----------------------------------------------------------------------
 
 MANIFEST = StructType(

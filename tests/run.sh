@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check of the project, each part in a process of its own; ends with one line of totals.
 #
-#   tests/run.sh               lint, types and all tests (classic Spark, Spark Connect, Kafka, jobs, a browser)
+#   tests/run.sh               lint, types and all tests (classic Spark, Spark Connect, Kafka, jobs, Airflow, a browser)
 #   tests/run.sh fast          lint, types and the unit tests
 #   tests/run.sh --spark 4.0   the Spark tests on another Spark release, in an environment of its own
 #   tests/run.sh PART…         only these parts (names as in the summary)
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | grep -v '^set'; }
 
-ALL=(ruff format mypy unit browser spark connect kafka e2e)
+ALL=(ruff format mypy unit browser spark connect kafka e2e airflow)
 OTHER=(golden spark/test_custom_assignor.py spark/test_tables.py)
 SPARK="${SPARK_VERSION:-}"
 wanted=()
@@ -41,13 +41,18 @@ trap 'rm -rf "$RESULTS"' EXIT
 
 ./spark-submit.sh --set-up spark,kafka,report,test || exit 3
 OTHER_VENV="$PWD/.venv-spark-$SPARK"
-if [[ " ${wanted[*]} " == *" other-spark "* ]]; then  # while the first parts run: it is mostly downloading
-  {
-    SPARK_ASSIGN_VENV="$OTHER_VENV" SPARK_ASSIGN_PINS="pyspark==$SPARK.*" \
-      ./spark-submit.sh --set-up spark,kafka,report,test >"$RESULTS/set-up.log" 2>&1
-    echo $? >"$RESULTS/set-up.exit"
-  } &
-fi
+AIRFLOW_VENV="$PWD/.venv-airflow"
+make_another() { # PART VENV PINS EXTRAS
+  SPARK_ASSIGN_VENV="$2" SPARK_ASSIGN_PINS="$3" ./spark-submit.sh --set-up "$4" >"$RESULTS/$1.set-up" 2>&1
+  echo $? >"$RESULTS/$1.exit"
+}
+{ # while the first parts run: it is mostly downloading
+  if [[ " ${wanted[*]} " == *" other-spark "* ]]; then
+    make_another other-spark "$OTHER_VENV" "pyspark==$SPARK.*" spark,kafka,report,test
+  fi
+  # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
+  if [[ " ${wanted[*]} " == *" airflow "* ]]; then make_another airflow "$AIRFLOW_VENV" "pytest>=8" kafka,airflow; fi
+} &
 PYTHON="$PWD/.venv/bin/python"
 export PATH="$PWD/.venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 unset SPARK_HOME SPARK_REMOTE
@@ -83,20 +88,21 @@ one() { # PART
     kafka) tests kafka kafka ;;
     browser) tests browser browser ;;
     e2e) tests e2e e2e ;;
+    airflow) is_set_up airflow && PYTHON="$AIRFLOW_VENV/bin/python" tests airflow airflow ;;
     other-spark)
-      if other_is_set_up; then
-        SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" PYTHON="$OTHER_VENV/bin/python" tests "spark-$SPARK" "${OTHER[@]}"
-      else
-        cat "$RESULTS/set-up.log"
-        printf 'other-spark  FAILED (set-up)\n' >"$RESULTS/other-spark.verdict"
-      fi
+      is_set_up other-spark && SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" PYTHON="$OTHER_VENV/bin/python" \
+        tests "spark-$SPARK" "${OTHER[@]}"
       ;;
   esac
 }
 
-other_is_set_up() { # it has been begun in the background; a lane cannot wait for a process that is not its own
-  while [[ ! -e "$RESULTS/set-up.exit" ]]; do sleep 1; done
-  [[ "$(cat "$RESULTS/set-up.exit")" == 0 ]]
+is_set_up() { # PART: it has been begun in the background; a lane cannot wait for a process that is not its own
+  while [[ ! -e "$RESULTS/$1.exit" ]]; do sleep 1; done
+  if [[ "$(cat "$RESULTS/$1.exit")" != 0 ]]; then
+    cat "$RESULTS/$1.set-up"
+    printf '%-12s FAILED (set-up)\n' "$1" >"$RESULTS/$1.verdict"
+    return 1
+  fi
 }
 
 lane() { # PART…: one after the other; each part's output comes in one piece, when it is over
@@ -113,7 +119,7 @@ first=() second=() alone=()
 for part in "${wanted[@]}"; do
   case "$part" in
     spark) first+=("$part") ;;
-    browser | connect | kafka | e2e | other-spark) second+=("$part") ;;
+    browser | connect | kafka | e2e | airflow | other-spark) second+=("$part") ;;
     *) alone+=("$part") ;;
   esac
 done

@@ -84,7 +84,7 @@ def safe_run_id(run_id: str) -> str:
     """The run_id as it is stored: letters, digits, `.`, `_` and `-` stay, the rest becomes `_`.
 
     An id that had to change ends with six characters of its hash, so that different ids stay different:
-    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c2c6a1` whenever it comes.
+    `manual__2026-11-21T00:00:00+00:00` is `manual__2026-11-21T00_00_00_00_00-c755f2` whenever it comes.
     """
     if not run_id.strip():
         raise SourceError("run_id is empty; give a name such as nightly or 2026-11-21")
@@ -218,6 +218,22 @@ def read_plan(
                 raise
     which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
     raise SourceError(f"there is no {which} in {output}")
+
+
+def run_before(
+    spark: SparkSession, output: str, run_id: str, *, schemas: Mapping[str, StructType] = PLAN_TABLES
+) -> str | None:
+    """The finished run whose name comes before `run_id`, None where it is the first.
+
+    By name and not by the clock: of runs that are named by date (`20261121T050000Z`) it is that of the date before,
+    also where an old date is planned again.
+    """
+    frame = _target(spark, output, schemas).manifest()
+    if frame is None:
+        return None
+    earlier = frame.where(F.col("run_id") < safe_run_id(run_id)).agg(F.max("run_id").alias("run_id"))
+    found: str | None = earlier.collect()[0]["run_id"]  # one row
+    return found
 
 
 def _stored_tables(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from jobs import _entry
-from jobs.plan import parse
 
 yaml = pytest.importorskip("yaml")
 Job = pytest.importorskip("databricks.bundles.jobs").Job
@@ -42,10 +42,13 @@ def merged(base: Any, over: Any) -> Any:
     return base if over is None else over
 
 
-def job(target: str) -> dict[str, Any]:
-    """The job of a target."""
-    found: dict[str, Any] = merged(BUNDLE["resources"], BUNDLE["targets"][target]["resources"])["jobs"]["plan"]
+def job(target: str, name: str = "plan") -> dict[str, Any]:
+    """A job of a target."""
+    found: dict[str, Any] = merged(BUNDLE["resources"], BUNDLE["targets"][target]["resources"])["jobs"][name]
     return found
+
+
+each_job = pytest.mark.parametrize("name", BUNDLE["resources"]["jobs"])
 
 
 def strings(tree: Any) -> Iterator[str]:
@@ -70,10 +73,11 @@ def test_keys_are_those_of_the_reference() -> None:
     assert all((ROOT / path).is_dir() for path in BUNDLE["sync"]["paths"])
 
 
+@each_job
 @pytest.mark.parametrize("target", ["serverless", "classic"])
-def test_jobs_are_as_the_api_has_them(target: str) -> None:
+def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
     """Read by Databricks' own classes, which know no other keys; every task has what it runs on."""
-    plain = job(target)
+    plain = job(target, name)
     read = Job.from_dict(plain)
     assert Job.from_dict(read.as_dict()) == read
     for task in plain["tasks"]:
@@ -83,20 +87,25 @@ def test_jobs_are_as_the_api_has_them(target: str) -> None:
         assert "spark_submit_task" not in task
 
 
+@each_job
 @pytest.mark.parametrize("target", ["serverless", "classic"])
-def test_the_wheel_and_its_entry_are_this_projects(target: str) -> None:
-    """The name, the script, the file, and arguments that the job takes."""
-    plain = job(target)
+def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> None:
+    """The name, the script, the file, and arguments that each task's job takes; every parameter is used."""
+    plain = job(target, name)
     wheel = f"./dist/{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
     assert any(fnmatch(wheel, text) for text in strings(plain) if text.endswith(".whl"))
+    used = set()
     for task in plain["tasks"]:
         runs = task["python_wheel_task"]
         assert runs["package_name"] == PROJECT["name"]
+        assert runs["entry_point"] == f"spark-assign-{task['task_key']}"
         assert runs["entry_point"] in PROJECT["scripts"]
-        named = {each["name"] for each in plain["parameters"]}
-        assert {name for text in runs["parameters"] for name in re.findall(r"job\.parameters\.(\w+)", text)} == named
-        options = parse([re.sub(r"\{\{.*\}\}", "main.kafka", text) for text in runs["parameters"]])
-        assert options.fleet == options.output == "main.kafka"
+        used |= {name for text in runs["parameters"] for name in re.findall(r"job\.parameters\.(\w+)", text)}
+        parse = importlib.import_module(f"jobs.{task['task_key']}").parse
+        given = [re.sub(r"\{\{job\.parameters\.max_\w+\}\}", "2", text) for text in runs["parameters"]]
+        options = vars(parse([re.sub(r"\{\{.*?\}\}", "main.kafka", text) for text in given]))
+        assert any("main.kafka" in str(value) for value in options.values())
+    assert used == {each["name"] for each in plain["parameters"]}
 
 
 def test_every_job_has_a_console_script() -> None:

@@ -22,3 +22,18 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places.for_spark("/Volumes/main/kafka/fleet") == "/Volumes/main/kafka/fleet"
     assert places.is_path("/Volumes/main/kafka/fleet")
     assert not places.is_path("main.kafka")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "run_id"),
+    [
+        ("./plans", "./plans", None),
+        ("./plans@nightly", "./plans", "nightly"),
+        ("main.plans@2026-11-21", "main.plans", "2026-11-21"),
+        ("abfss://box@account.host/plans", "abfss://box@account.host/plans", None),
+        ("abfss://box@account.host/plans@nightly", "abfss://box@account.host/plans", "nightly"),
+    ],
+)
+def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
+    """What stands behind the last @, where it is not a host."""
+    assert places.place_and_run(text) == (place, run_id)

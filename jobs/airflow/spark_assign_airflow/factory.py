@@ -1,0 +1,122 @@
+"""One DAG from its settings: the same steps and thresholds, on Spark or on Databricks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pkgutil import resolve_name
+from typing import Any
+
+from airflow.sdk import DAG, Param, chain
+
+from spark_assign_airflow.ends import ALERTS
+from spark_assign_airflow.operators import SparkAssignDatabricksOperator, SparkAssignSubmitOperator
+from spark_assign_airflow.run_ids import run_id
+from spark_assign_airflow.settings import Settings
+
+RUN_ID = "{{ spark_assign_run_id(dag_run) }}"
+
+
+def dag(settings: Settings) -> DAG:
+    """The DAG: snapshot (where there is a cluster to read) → plan → compare → drift → report → check.
+
+    On Databricks one task stands for all but the snapshot: the bundle's job has the same steps.
+    """
+    made = DAG(
+        settings.dag_id,
+        schedule=settings.schedule,
+        start_date=settings.start_date,
+        catchup=settings.catchup,
+        # The drift of a date is taken from the plan of the date before.
+        max_active_runs=1,
+        default_args=_defaults(settings),
+        params=_params(settings),
+        user_defined_macros={"spark_assign_run_id": run_id},
+        tags=list(settings.tags),
+        doc_md=__doc__,
+    )
+    with made:
+        if settings.runs_on == "databricks":
+            _on_databricks(settings)
+        else:
+            _on_spark(settings)
+    return made
+
+
+def _defaults(settings: Settings) -> dict[str, Any]:
+    defaults: dict[str, Any] = {
+        "retries": settings.retries,
+        "retry_delay": timedelta(seconds=settings.retry_delay_s),
+    }
+    if settings.notify:
+        # An alert fails its task or skips it; nothing else here is ever skipped by an exception.
+        defaults |= {"on_failure_callback": _notifier(settings), "on_skipped_callback": _notifier(settings)}
+    return defaults
+
+
+def _notifier(settings: Settings) -> Any:
+    arguments = dict(settings.notify)
+    return resolve_name(arguments.pop("class"))(**arguments)
+
+
+def _params(settings: Settings) -> dict[str, Param]:
+    """What can be changed when a run is triggered by hand."""
+    of_assignors = "comma-separated: which assignors to compare"
+    return {
+        "assignor": Param(settings.assignor, type="string", description="plans with it; configured: each with its own"),
+        "assignors": Param(",".join(settings.assignors), type="string", description=of_assignors),
+        "max_growth": Param(settings.max_growth, type="number", minimum=1, description="alert: max/mean has grown so"),
+        "max_rejected": Param(settings.max_rejected, type="integer", minimum=0, description="alert: more groups"),
+        "alert": Param(settings.alert, type="string", enum=list(ALERTS), description="fail, or warn: skip the task"),
+    }
+
+
+def _on_spark(settings: Settings) -> None:
+    fleet = f"{settings.place('snapshots')}/{RUN_ID}" if settings.bootstrap_server else settings.fleet
+    plans, comparisons, drifts = (settings.place(name) for name in ("plans", "comparisons", "drifts"))
+    of_run = ["--run-id", RUN_ID]
+    steps = {
+        "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--output", fleet],
+        "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
+        "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
+        "drift": ["--plans", plans, "--from", "previous", "--to", RUN_ID, "--output", drifts, *of_run],
+        "report": [
+            *("--plan", plans, *of_run, "--comparison", f"{comparisons}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}"),
+            *("--output", f"{settings.place('reports')}/{RUN_ID}.html"),
+        ],
+        "check": [
+            *("--plan", f"{plans}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}", "--fail-on", "alerts"),
+            *("--max-growth", "{{ params.max_growth }}", "--max-rejected", "{{ params.max_rejected }}"),
+        ],
+    }
+    if not settings.bootstrap_server:
+        del steps["snapshot"]
+    chain(
+        *(
+            SparkAssignSubmitOperator(
+                task_id=job,
+                job=job,
+                project=settings.project,
+                environment=settings.environment,
+                conn_id=settings.conn_id or "spark_default",
+                conf=dict(settings.conf),
+                application_args=[*arguments, *settings.arguments.get(job, [])],
+                alert="{{ params.alert }}",
+                makes=settings.place("reports") if job == "report" else None,
+            )
+            for job, arguments in steps.items()
+        )
+    )
+
+
+def _on_databricks(settings: Settings) -> None:
+    """Parameters whose place is not set are left to the bundle."""
+    names = {"fleet": "fleet", "output": "plans", "comparison": "comparisons", "drift": "drifts", "reports": "reports"}
+    places = {name: settings.place(place) for name, place in names.items() if settings.place(place)}
+    thresholds = {name: f"{{{{ params.{name} }}}}" for name in ("assignor", "assignors", "max_growth", "max_rejected")}
+    SparkAssignDatabricksOperator(
+        task_id="watch",
+        job_name=settings.job_name,
+        job_parameters={"run_id": RUN_ID, **places, **thresholds},
+        databricks_conn_id=settings.conn_id or "databricks_default",
+        alert="{{ params.alert }}",
+    )

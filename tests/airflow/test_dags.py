@@ -1,0 +1,162 @@
+"""The DAGs as Airflow imports them: no errors, the order of the tasks, what is submitted; the Databricks payload."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+
+from tests.airflow.conftest import NOTIFIER, ROOT, imported
+
+SETTINGS = f"""
+[[dag]]
+dag_id = "of_fleet"
+fleet = "main.kafka"
+output = "/data/out"
+schedule = "0 5 * * *"
+retries = 4
+arguments = {{ plan = ["--assign", "payments-*=roundrobin"] }}
+notify = {{ class = "{NOTIFIER}.Line", to = "/dev/null" }}
+
+[[dag]]
+dag_id = "of_cluster"
+bootstrap_server = "broker-1:9092"
+output = "./out"
+conn_id = "spark_of_ours"
+
+[[dag]]
+dag_id = "on_databricks"
+runs_on = "databricks"
+fleet = "main.other"
+max_growth = 1.5
+"""
+JOBS = ["plan", "compare", "drift", "report", "check"]
+
+
+@pytest.fixture(scope="module")
+def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
+    """The folder, imported as the DAG processor does it."""
+    file = tmp_path_factory.mktemp("settings") / "airflow.toml"
+    file.write_text(SETTINGS)
+    return imported(file)
+
+
+def in_order(dag: DAG) -> list[str]:
+    """The tasks of a chain."""
+    (task,) = dag.roots
+    names = [task.task_id]
+    while task.downstream_list:
+        (task,) = task.downstream_list
+        names.append(task.task_id)
+    return names
+
+
+def rendered(task: Any, **params: Any) -> Any:
+    """A copy of the task with its templates filled in, for a date."""
+    task = task.prepare_for_execution()
+    dag_run = SimpleNamespace(logical_date=datetime(2026, 11, 21, 5, tzinfo=UTC), run_id="scheduled__x")
+    task.render_template_fields(
+        {"params": {**dict(task.dag.params), **params}, "dag_run": dag_run, **task.dag.user_defined_macros}
+    )
+    return task
+
+
+def test_every_table_is_a_dag(dags: dict[str, DAG]) -> None:
+    """With its steps in order; a snapshot where there is a cluster; one task on Databricks, whose job has them."""
+    assert {name: in_order(dag) for name, dag in dags.items()} == {
+        "of_fleet": JOBS,
+        "of_cluster": ["snapshot", *JOBS],
+        "on_databricks": ["watch"],
+    }
+    for dag in dags.values():
+        assert (dag.max_active_runs, dag.catchup) == (1, False)
+    assert {task.retries for task in dags["of_fleet"].tasks} == {4}
+    assert all(task.on_failure_callback and task.on_skipped_callback for task in dags["of_fleet"].tasks)
+    assert not dags["of_cluster"].get_task("plan").on_failure_callback
+
+
+def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: Path) -> None:
+    """By its own parser; every table under the id of the logical date."""
+    run = "20261121T050000Z"
+    options = {}
+    for name in JOBS:
+        task = rendered(dags["of_fleet"].get_task(name))
+        options[name] = importlib.import_module(f"jobs.{name}").parse(task.application_args)
+    assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == (
+        "main.kafka",
+        "/data/out/plans",
+        run,
+    )
+    assert options["plan"].assign == ["payments-*=roundrobin"]
+    assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
+    assert (options["drift"].before, options["drift"].after, options["drift"].run_id) == ("previous", run, run)
+    assert (options["report"].plan, options["report"].run_id) == ("/data/out/plans", run)
+    assert options["report"].drift == f"/data/out/drifts@{run}"
+    assert options["report"].output == Path(f"/data/out/reports/{run}.html")
+    assert (options["check"].plan, options["check"].drift) == (f"/data/out/plans@{run}", f"/data/out/drifts@{run}")
+    assert (options["check"].max_growth, options["check"].max_rejected, options["check"].fail_on) == (1.25, 0, "alerts")
+
+
+def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) -> None:
+    """A folder per logical date."""
+    snapshot = importlib.import_module("jobs.snapshot")
+    options = snapshot._parser().parse_args(rendered(dags["of_cluster"].get_task("snapshot")).application_args)
+    assert options.bootstrap_server == "broker-1:9092"
+    assert options.output.endswith("/out/snapshots/20261121T050000Z")
+    for name in ("plan", "compare"):
+        arguments = rendered(dags["of_cluster"].get_task(name)).application_args
+        assert importlib.import_module(f"jobs.{name}").parse(arguments).fleet == options.output
+
+
+def test_params_of_a_run_by_hand(dags: dict[str, DAG]) -> None:
+    """Assignors, thresholds and the kind of alert can be changed for one run."""
+    task = rendered(dags["of_fleet"].get_task("check"), max_growth=2, alert="warn")
+    assert task.application_args[-4:] == ["--max-growth", "2", "--max-rejected", "0"]
+    assert task.alert == "warn"
+    assert "sticky" in rendered(dags["of_fleet"].get_task("plan"), assignor="sticky").application_args
+
+
+def test_databricks_payload_is_what_the_bundles_job_takes(
+    dags: dict[str, DAG], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be sent: the job by its name, parameters that it has, the same thresholds."""
+    task = rendered(dags["on_databricks"].get_task("watch"))
+    asked = []
+    monkeypatch.setattr(type(task._hook), "find_job_id_by_name", lambda _, name: asked.append(name) or 42)
+    payload = task._build_run_now_payload({})
+    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())
+    job = bundle["resources"]["jobs"]["watch"]
+    assert asked == [job["name"]]
+    assert payload["job_id"] == 42
+    assert payload["job_parameters"] == {
+        "run_id": "20261121T050000Z",
+        "fleet": "main.other",
+        "assignor": "configured",
+        "assignors": "range,roundrobin,sticky,cooperative-sticky",
+        "max_growth": "1.5",
+        "max_rejected": "0",
+    }
+    defaults = {each["name"]: each["default"] for each in job["parameters"]}
+    assert set(payload["job_parameters"]) <= set(defaults)
+    # What is not sent stays as it was deployed; what both have as a default is the same.
+    assert {name: defaults[name] for name in ("assignors", "max_rejected")} == {
+        name: payload["job_parameters"][name] for name in ("assignors", "max_rejected")
+    }
+    steps = [task["task_key"] for task in job["tasks"]]
+    assert steps == JOBS
+
+
+def test_databricks_and_spark_give_the_same_arguments(dags: dict[str, DAG]) -> None:
+    """Every flag that a job gets from the one, it gets from the other."""
+    job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]
+    for step in job["tasks"]:
+        there = {re.sub("=.*", "", text) for text in step["python_wheel_task"]["parameters"]}
+        here = {text for text in dags["of_cluster"].get_task(step["task_key"]).application_args if text[:2] == "--"}
+        assert there == here, step["task_key"]

@@ -1,0 +1,153 @@
+"""`airflow dags test` of the DAG with the real jobs: what a scheduler would run, on SQLite, on this machine.
+
+One story, told in the order of the tests: a date, the same date again, the next date, and input that is broken.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.conftest import NOTIFIER, ROOT, Airflow
+
+SETTINGS = f"""
+[[dag]]
+dag_id = "fleet"
+fleet = "./fleet"
+output = "./out"
+assignor = "sticky"
+assignors = ["range", "sticky"]
+max_rejected = 1
+retries = 2
+retry_delay_s = 0
+project = "{ROOT}"
+notify = {{ class = "{NOTIFIER}.Line", to = "TOLD" }}
+
+# Starting and compiling are what takes the time here.
+[dag.conf]
+"spark.sql.codegen.wholeStage" = false
+"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
+"spark.sql.adaptive.enabled" = false
+"spark.sql.shuffle.partitions" = 1
+"spark.driver.memory" = "1g"
+"spark.driver.defaultJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+[[dag]]
+dag_id = "broken"
+fleet = "./nothing"
+output = "./out"
+retries = 2
+retry_delay_s = 0
+project = "{ROOT}"
+"""
+
+
+@dataclass
+class Story:
+    """Where it plays, and what has been seen of it so far."""
+
+    airflow: Airflow
+    folder: Path
+    files: dict[str, set[str]] = field(default_factory=dict)
+
+    def run(self, dag_id: str, date: str, without: str = "", **conf: object) -> subprocess.CompletedProcess[str]:
+        """A run of a date; `without` some tasks, each of which would be a start of Spark."""
+        more = ["--conf", json.dumps(conf)] if conf else []
+        more += ["--mark-success-pattern", without] if without else []
+        done = self.airflow("dags", "test", dag_id, date, *more, SPARK_ASSIGN_AIRFLOW=f"{self.folder}/airflow.toml")
+        with (self.folder / "said").open("a") as file:
+            file.write(done.stdout + done.stderr)
+        return done
+
+    def written(self) -> set[str]:
+        """Tables and reports, without the names that differ from attempt to attempt."""
+        found = set()
+        for path in (self.folder / "out").rglob("*"):
+            if path.is_dir() and path.name.startswith("attempt="):
+                found.add(str(path.parent.relative_to(self.folder / "out")))
+                assert len(list(path.parent.iterdir())) == 1, "what was replaced is gone"
+            elif path.suffix == ".html":
+                found.add(str(path.relative_to(self.folder / "out")))
+        return found
+
+    def told(self) -> str:
+        """What the notifier has been told."""
+        file = self.folder / "told"
+        return file.read_text() if file.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def story(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """The sample fleet, and a group in it that lists a member twice."""
+    folder = tmp_path_factory.mktemp("story")
+    shutil.copytree(ROOT / "conf" / "sample-fleet", folder / "fleet")
+    members = folder / "fleet" / "members.csv"
+    with members.open() as file:
+        header = next(csv.reader(file))
+    twice = {"cluster": "shop-prod", "group_id": "twice", "member_id": "m"}
+    with members.open("a") as file:
+        csv.DictWriter(file, header, lineterminator="\n").writerows([twice, twice])
+    (folder / "nothing").mkdir()
+    (folder / "out").mkdir()
+    (folder / "airflow.toml").write_text(SETTINGS.replace("TOLD", str(folder / "told")))
+    return Story(airflow, folder)
+
+
+def test_a_date(story: Story) -> None:
+    """Every table and the report, under the id of the date; the rejected group is within the threshold."""
+    done = story.run("fleet", "2026-11-20T05:00:00")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    said = done.stdout + done.stderr
+    assert "groups planned, 1 rejected" in said
+    assert "From nothing to 20261120T050000Z" in said
+    assert "check: 0 alerts in 20261120T050000Z" in said
+    story.files["first"] = story.written()
+    assert {"plans/runs/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
+    assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
+        "first"
+    ]
+    assert all("20261120T050000Z" in name for name in story.files["first"])
+    assert story.told() == ""
+
+
+def test_the_same_date_again(story: Story) -> None:
+    """Replaces its run and nothing else. This time no rejected group is allowed: the run is green, somebody is told."""
+    done = story.run("fleet", "2026-11-20T05:00:00", "compare|drift|report", max_rejected=0, alert="warn")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert story.written() == story.files["first"]
+    assert "fleet.check try 1: " in story.told()
+    assert "shop-prod/twice  rejected" in story.told()
+    assert "check: 1 alerts in 20261120T050000Z" in story.told()
+
+
+def test_the_next_date(story: Story) -> None:
+    """Its drift is from the date before. Range deals some groups worse than sticky did: the run fails, once."""
+    (story.folder / "told").unlink()
+    done = story.run("fleet", "2026-11-21T05:00:00", "compare|report", assignor="range")
+    assert done.returncode != 0
+    assert "From 20261120T050000Z to 20261121T050000Z" in done.stdout + done.stderr
+    assert story.told().count("fleet.check try") == 1
+    assert "shop-prod/clickstream-archive" in story.told()
+    assert "imbalance" in story.told()
+    assert "rejected" not in story.told()
+    added = story.written() - story.files["first"]
+    again = {name for name in story.files["first"] if not name.startswith(("comparisons", "reports"))}
+    assert added == {name.replace("20261120", "20261121") for name in again}
+
+
+def test_broken_input(story: Story) -> None:
+    """A folder without tables: the plan fails once, nothing is written, what follows does not run."""
+    before = story.written()
+    done = story.run("broken", "2026-11-20T05:00:00")
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "plan: wrong usage or input (exit code 2), not tried again" in said
+    assert "members: looked for members.parquet, members.csv" in said
+    assert said.count("Spark-Submit cmd") == 1
+    assert story.written() == before

@@ -1,0 +1,150 @@
+"""Runs of a DAG whose jobs are a shell script: what is tried again, who is told, what ends green.
+
+Real Airflow, in this process; only the clone of the project is a stub, whose jobs end as they are told to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.airflow.conftest import NOTIFIER, Airflow, imported
+
+LAUNCHER = """#!/usr/bin/env bash
+echo "asked: $*" >>{folder}/asked
+echo "env SPARK_HOME=/spark {folder}/submit --name x --properties-file {folder}/p.conf --py-files {folder}/z.zip \
+--conf spark.pyspark.python=/python --conf 'spark.master=of the connection' --driver-java-options '-Da=b c' r.py"
+"""
+SUBMIT = """#!/usr/bin/env bash
+for word in "$@"; do case "$word" in *.py) job="$(basename "$word" .py)" ;; esac; done
+printf '%s %s %s\\n' "$job" "$SPARK_HOME" "$*" >>{folder}/submitted
+echo "$job says why"
+[[ "$job" == check ]] && echo "check: 1 alerts in r"
+code="$(cat {folder}/$job.exit 2>/dev/null)"
+exit "${{code:-0}}"
+"""
+
+Run = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A function: exit codes by job (0 unless given), source and params, to what became of the run."""
+    project = tmp_path / "clone"
+    (project / "jobs").mkdir(parents=True)
+    for name, text in (("spark-submit.sh", LAUNCHER), ("submit", SUBMIT)):
+        (project / name).write_text(text.format(folder=project))
+        (project / name).chmod(0o755)
+    told = tmp_path / "told"
+
+    def call(
+        *,
+        logical_date: datetime | None = datetime(2026, 11, 21, 5, tzinfo=UTC),
+        source: str = 'fleet = "main.kafka"',
+        params: dict[str, object] | None = None,
+        **ends: int,
+    ) -> SimpleNamespace:
+        for job, code in ends.items():
+            (project / f"{job}.exit").write_text(str(code))
+        dag_id = f"stub_{tmp_path.name}"
+        settings = tmp_path / "airflow.toml"
+        settings.write_text(
+            f'[[dag]]\ndag_id = "{dag_id}"\n{source}\noutput = "{tmp_path}/out"\nproject = "{project}"\n'
+            f'retries = 2\nretry_delay_s = 0\nnotify = {{ class = "{NOTIFIER}.Line", to = "{told}" }}\n'
+        )
+        monkeypatch.setenv("SPARK_ASSIGN_AIRFLOW", str(settings))
+        dag = imported(settings)[dag_id]
+        made = dag.test(logical_date=logical_date, run_conf=params)
+        submitted = (project / "submitted").read_text().splitlines()
+        states = {ti.task_id: str(ti.state) for ti in made.get_task_instances()}
+        said = told.read_text() if told.exists() else ""
+        return SimpleNamespace(
+            state=str(made.state),
+            states=states,
+            submitted=submitted,
+            jobs=[line.split()[0] for line in submitted],
+            told=said,
+        )
+
+    return call
+
+
+def test_all_is_well(run: Run, tmp_path: Path) -> None:
+    """Every job once, as the launcher says: its binary, package, settings and interpreter; the connection's master."""
+    done = run()
+    assert (done.state, done.jobs) == ("success", ["plan", "compare", "drift", "report", "check"])
+    job, spark_home, line = done.submitted[0].split(" ", 2)
+    assert (job, spark_home) == ("plan", "/spark")
+    for part in ("--master local[2]", "--deploy-mode client", "--conf spark.pyspark.python=/python", "/z.zip"):
+        assert part in line
+    assert "--conf spark.driver.extraJavaOptions=-Da=b c" in line
+    assert "of the connection" not in line
+    assert line.endswith(
+        f"/clone/jobs/plan.py --fleet main.kafka --assignor configured --output {tmp_path}/out/plans"
+        " --run-id 20261121T050000Z"
+    )
+    assert (tmp_path / "out" / "reports").is_dir(), "which the job report wants to be there"
+    assert done.told == ""
+
+
+def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
+    """Into a folder of the date, which the plan then reads; a cluster that does not answer is asked again."""
+    done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--groups", "pay*"] }', snapshot=3)
+    assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
+    arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --groups pay*"
+    assert done.submitted[0].endswith(f"/clone/jobs/snapshot.py {arguments}")
+
+
+def test_wrong_input_is_not_tried_again(run: Run) -> None:
+    """Exit code 2: once; what follows does not run; somebody is told, in the job's words."""
+    done = run(plan=2)
+    assert (done.state, done.jobs) == ("failed", ["plan"])
+    assert done.states["compare"] == "upstream_failed"
+    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan says why" in done.told
+
+
+def test_a_failure_is_tried_again(run: Run) -> None:
+    """Exit code 3: as often as the DAG says; somebody is told at the end."""
+    done = run(compare=3)
+    assert (done.state, done.jobs) == ("failed", ["plan", "compare", "compare", "compare"])
+    assert done.told.count("compare try") == 1
+    assert "compare try 3" in done.told
+
+
+def test_an_alert_fails_the_run(run: Run) -> None:
+    """Exit code 1 of check: not tried again; everything before it is done."""
+    done = run(check=1)
+    assert (done.state, done.jobs.count("check")) == ("failed", 1)
+    assert (done.states["report"], done.states["check"]) == ("success", "failed")
+    assert "check try 1: beyond the thresholds:\ncheck says why\ncheck: 1 alerts in r" in done.told
+
+
+def test_an_alert_that_is_to_warn(run: Run) -> None:
+    """The run is a success, its last task skipped, and somebody is told all the same."""
+    done = run(check=1, params={"alert": "warn"})
+    assert (done.state, done.states["check"]) == ("success", "skipped")
+    assert "check says why\ncheck: 1 alerts in r" in done.told
+
+
+def test_a_run_by_hand_without_a_date(run: Run) -> None:
+    """Its id is that of the dag run, in characters that the jobs take."""
+    done = run(logical_date=None)
+    assert done.state == "success"
+    (run_id,) = {line.split("--run-id ")[1].split()[0] for line in done.submitted if "--run-id" in line}
+    assert re.fullmatch(r"manual__2[A-Za-z0-9._-]+-[0-9a-f]{6}", run_id)
+
+
+def test_no_clone(run: Run, tmp_path: Path) -> None:
+    """A folder that is none is said once, and not tried again."""
+    (tmp_path / "clone" / "spark-submit.sh").rename(tmp_path / "elsewhere")
+    (tmp_path / "clone" / "submitted").touch()
+    done = run()
+    assert (done.state, done.jobs) == ("failed", [])
+    assert "there is no spark-submit.sh; give the folder of a clone" in done.told
+    assert json.dumps(done.told).count("plan try") == 1

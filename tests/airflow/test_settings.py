@@ -1,0 +1,79 @@
+"""The settings file: what it may say, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from spark_assign_airflow.settings import CLONE, VARIABLE, SettingsError, load
+
+ON_SPARK = '[[dag]]\ndag_id = "a"\nfleet = "/data/fleet"\noutput = "/data/out"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    """The file."""
+    file = folder / "airflow.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_file_that_comes_with_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read where nothing else is named; the sample fleet, places below the clone."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    (settings,) = load()
+    assert (settings.dag_id, settings.runs_on) == ("spark_assign", "spark")
+    assert settings.fleet == str(CLONE / "conf" / "sample-fleet")
+    assert settings.place("plans") == str(CLONE / "output" / "airflow" / "plans")
+    assert settings.start_date == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
+    """With all comments that look like a setting taken in, it can still be read."""
+    lines = []
+    for line in (CLONE / "conf" / "airflow.toml").read_text().splitlines():
+        bare = line.removeprefix("# ")
+        is_setting = line.startswith("# ") and (bare.startswith("[") or " = " in bare)
+        lines.append(bare if is_setting and "bootstrap_server" not in bare else line)
+    spark, databricks = load(write(tmp_path, "\n".join(lines)))
+    assert spark.notify["to"] == "kafka-team@example.org"
+    assert spark.conf == {"spark.executor.instances": "20"}
+    assert spark.place("drifts") == "main.kafka_drifts"
+    assert (databricks.runs_on, databricks.alert, databricks.place("plans")) == ("databricks", "warn", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[dag]\n", "cannot be read"),
+        ("[dag]\ndag_id = 'a'\n", r"expected tables \[\[dag\]\]"),
+        ("[[dag]]\n", "dag 1: dag_id is missing"),
+        (ON_SPARK + "shedule = '@daily'\n", "unknown key shedule; there are dag_id, runs_on, schedule"),
+        (ON_SPARK + "schedule = 5\n", "schedule is 5; expected a string"),
+        (ON_SPARK + "retries = '2'\n", "retries is '2'; expected int"),
+        (ON_SPARK + "retries = true\n", "retries is True; expected int"),
+        (ON_SPARK + "assignors = 'range'\n", "assignors is 'range'; expected a list of strings"),
+        (ON_SPARK + "start_date = '2026-01-01'\n", "start_date is '2026-01-01'; expected a date"),
+        (ON_SPARK + "alert = 'mail'\n", "alert is 'mail': expected fail or warn"),
+        (ON_SPARK + "max_growth = 0.5\n", "expected max_growth of 1 or more"),
+        (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn': expected spark or databricks"),
+        (ON_SPARK + "runs_on = 'databricks'\n", "output: not for databricks"),
+        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"give fleet .* or bootstrap_server"),
+        (ON_SPARK + "arguments = { plans = [] }\n", "there is no job plans; there are snapshot, plan"),
+        (ON_SPARK + "notify = { to = 'x' }\n", "notify: give the notifier as class"),
+        ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
+        (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; give a folder, such as /data/reports"),
+        (ON_SPARK + ON_SPARK, "dag_id a twice"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    """The file, the DAG, the key, and what was expected."""
+    with pytest.raises(SettingsError, match=message):
+        load(write(tmp_path, text))
+
+
+def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named by the environment; Airflow shows it as an import error."""
+    monkeypatch.setenv(VARIABLE, "/nowhere.toml")
+    with pytest.raises(SettingsError, match=r"/nowhere\.toml: cannot be read"):
+        load()

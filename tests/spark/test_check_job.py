@@ -1,0 +1,108 @@
+"""Alerts, the job check, and the drift from the run before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs import check, drift, plan
+from spark_assign.alerts import alerts
+from spark_assign.errors import ConfigError
+from spark_assign.schemas import DRIFT_GROUPS, REJECTED
+from tests.spark.test_compare_job import snapshot, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+
+def grown(spark: SparkSession, **groups: tuple[int, int, float | None, float | None]) -> DataFrame:
+    """`Drift.groups`: members and partitions after, max over mean before and after."""
+    rows = []
+    for name, (members, partitions, before, after) in groups.items():
+        row: dict[str, Any] = dict.fromkeys(DRIFT_GROUPS.fieldNames())
+        row |= dict.fromkeys(("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned"), 0)
+        row |= {"cluster": "c", "group_id": name, "change": "changed", "members_before": 4, "members_after": members}
+        row |= {"partitions_before": 8, "partitions_after": partitions}
+        rows.append(row | {"max_over_mean_before": before, "max_over_mean_after": after})
+    return spark.createDataFrame(rows, DRIFT_GROUPS)
+
+
+def test_what_is_an_alert(spark: SparkSession) -> None:
+    """More than the factor, where it could be more even, and known on both sides."""
+    drifted = grown(
+        spark,
+        worse=(4, 8, 1.0, 1.5),
+        exactly_as_allowed=(4, 8, 1.2, 1.5),
+        as_even_as_can_be=(8, 5, 1.0, 1.6),
+        has_come=(4, 8, None, 4.0),
+        went=(0, 0, 2.0, None),
+    )
+    rejected = spark.createDataFrame([("c", g, "duplicate-member", "m twice") for g in "pq"], REJECTED)
+    found = {(r["group_id"], r["alert"]): r["detail"] for r in alerts(rejected, drifted).collect()}
+    assert found == {
+        ("worse", "imbalance"): "1.00 would be even, 4 → 4 members, 8 → 8 partitions",
+        ("p", "rejected"): "duplicate-member: m twice",
+        ("q", "rejected"): "duplicate-member: m twice",
+    }
+    assert alerts(rejected, max_rejected=2).isEmpty()
+    assert alerts(rejected, max_rejected=1).count() == 2
+    assert alerts(rejected, drifted, max_rejected=2, max_growth=1.2).count() == 2
+
+
+@pytest.mark.parametrize("limits", [{"max_growth": 0.9}, {"max_growth": float("nan")}, {"max_rejected": -1}])
+def test_thresholds_that_make_no_sense(spark: SparkSession, limits: dict[str, Any]) -> None:
+    """A typing error is not an alert for every group, nor none for ever."""
+    with pytest.raises(ConfigError, match="expected"):
+        alerts(spark.createDataFrame([], REJECTED), **limits)
+
+
+def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first run has nothing before it; each later one has the run before by name, also when it comes again."""
+    even = snapshot(tmp_path / "even", "aaabbb")
+    # Range gives the rest of every topic to the first member, so that three topics of one partition end at one of two.
+    uneven = write(
+        tmp_path / "uneven",
+        topics=[{"cluster": "c", "topic": topic, "partitions": 1} for topic in ("t", "u", "v")],
+        members=[{"cluster": "c", "group_id": g, "member_id": m} for g, m in ("ga", "gb", "xm", "xm")],
+        subscriptions=[
+            {"cluster": "c", "group_id": "g", "member_id": m, "topic": topic} for m in "ab" for topic in ("t", "u", "v")
+        ],
+    )
+    plans, drifts = str(tmp_path / "plans"), str(tmp_path / "drifts")
+    said = {}
+    for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven), ("2026-11-20", even)):
+        arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
+        assert plan.main(arguments) == 0
+        sides = ["--plans", plans, "--from", "previous", "--to", run_id]
+        capsys.readouterr()
+        assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
+        said[run_id] = capsys.readouterr().out
+    assert "From nothing to 2026-11-20" in said["2026-11-20"]
+    assert "Groups: 1 came, 0 went, 0 changed, 0 same" in said["2026-11-20"]
+    assert "From 2026-11-20 to 2026-11-21" in said["2026-11-21"]
+
+    def checked(run_id: str, *arguments: str) -> int:
+        code = check.main(["--plan", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
+        said[run_id] = capsys.readouterr().out
+        return code
+
+    assert checked("2026-11-20", "--fail-on", "alerts") == 0
+    assert "No group is beyond a threshold\ncheck: 0 alerts in 2026-11-20" in said["2026-11-20"]
+    assert checked("2026-11-21", "--fail-on", "alerts") == 1
+    assert "Groups beyond a threshold: 1 imbalance, 1 rejected" in said["2026-11-21"]
+    assert "c/g    imbalance  1.00 → 2.00  1.33 would be even, 2 → 2 members, 6 → 3 partitions" in said["2026-11-21"]
+    assert "c/x    rejected             –  duplicate-member" in said["2026-11-21"]
+    assert checked("2026-11-21") == 0
+    assert checked("2026-11-21", "--max-growth", "2", "--max-rejected", "1", "--fail-on", "alerts") == 0
+    assert checked("nobody") == 2
+
+
+def test_the_run_before_a_snapshot_is_asked_for_by_mistake(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only runs have an order."""
+    fleet = snapshot(tmp_path / "fleet", "ab")
+    assert drift.main(["--plans", str(tmp_path), "--from", "previous", "--to", str(fleet)]) == 2
+    assert "--from previous: --to" in caplog.text
