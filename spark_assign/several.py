@@ -134,8 +134,9 @@ def measure_several(plans: Plans, listed: DataFrame) -> DataFrame:
         living = marked.where(~F.col("departed")).groupBy(*GROUP_KEY).agg(F.sum("count").alias("claimed"))
         tables += [for_each(living, names), _in_both(plans, marked), *_still_there(plans, marked)]
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tables)
-    absent = [name for name in (*_SUMMED, *_TOLD) if name not in every.columns]
-    every = every.withColumns({name: F.lit(None).cast(_KINDS.get(name, "long")) for name in absent})
+    absent = (name for name in (*_SUMMED, *_TOLD) if name not in every.columns)
+    nothing = (F.lit(None).cast(_KINDS.get(name, "long")).alias(name) for name in absent)
+    every = every.select("*", *nothing)
     summed = (F.sum(name).alias(name) for name in _SUMMED)
     return every.groupBy(*KEY).agg(*summed, *(F.max(name).alias(name) for name in _TOLD))
 

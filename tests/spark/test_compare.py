@@ -192,7 +192,6 @@ def test_the_figures_are_those_of_one_plan(groups: Fleet, rows, claims, name: st
         assert {column: mine[group][column] for column in expected} == pytest.approx(expected, abs=1e-9), group
 
 
-@pytest.mark.once
 def test_nobody_is_dropped(rows) -> None:
     """Every group for every assignor: planned, rejected, or without members."""
     listed = {row[1] for row in tables()["members"]} | {"empty"}
@@ -208,7 +207,6 @@ def test_nobody_is_dropped(rows) -> None:
     assert rows["broken", "sticky"]["rejected"] == "kafka-fails"
 
 
-@pytest.mark.once
 def test_one_is_recommended(rows) -> None:
     """One for each group that somebody can plan; configured is what the fleet says."""
     able = {group for (group, _), row in rows.items() if row["members"]}
