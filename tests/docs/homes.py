@@ -19,15 +19,20 @@ NOT_RUN = {
 """Pattern of a command, or of the first line of a Python block: why it cannot run here."""
 
 HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka", "tests/e2e", "nowhere"
-LAUNCH = "./spark-submit.sh"
 
-TOOLS = {
-    "kafka-topics.sh": "TopicCommand",
-    "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
-    "kafka-reassign-partitions.sh": "reassign.ReassignPartitionsCommand",
-    "kafka-leader-election.sh": "LeaderElectionCommand",
+IN_KAFKA = {
+    "*snapshot --connect-url *": "test_connect_live",
+    "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
+    "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
+    "kafka-topics.sh *": "test_snapshot_of_cluster",
+    "kafka-consumer-groups.sh *": "test_snapshot_of_cluster",
+    "./spark-submit.sh ingest *": "test_snapshot_of_cluster",
+    "kafka-reassign-partitions.sh *": "test_replicas",
+    "kafka-leader-election.sh *": "test_replicas",
 }
-"""Kafka's own, and their classes in org.apache.kafka.tools."""
+"""Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
+
+LAUNCH = "./spark-submit.sh"
 
 
 def matches(texts: list[str], pattern: str) -> list[str]:
@@ -40,16 +45,18 @@ def home(step: Step) -> str:
     first = step.text.partition("\n")[0]
     if any(matches([first], pattern) for pattern in NOT_RUN):
         return NOWHERE
-    if step.language == "python" or step.words[0] == "cat":
+    if step.language != "sh" or step.words[0] == "cat":
         return HERE
-    if step.words[0] in TOOLS:
+    if needs_kafka(step):
         return KAFKA
     if step.words[0] == LAUNCH and step.words[1].startswith("-"):
         return LAUNCHER
-    name = job(step)
-    if name is None:
-        return ""
-    return KAFKA if name == "snapshot" else HERE
+    return HERE if job(step) not in (None, "snapshot") else ""
+
+
+def needs_kafka(step: Step) -> str:
+    """The test of tests/kafka that runs a command; "" if none does."""
+    return next((test for pattern, test in IN_KAFKA.items() if matches([step.text], pattern)), "")
 
 
 def job(step: Step) -> str | None:
@@ -73,6 +80,12 @@ def import_main(name: str) -> Callable[[list[str]], int]:
     """The `main` of a job."""
     function: Callable[[list[str]], int] = importlib.import_module(f"jobs.{name}").main
     return function
+
+
+def page_of(text: str) -> str:
+    """The page on which a command runs that several have: the first that shows its outcome, else the first."""
+    same = [step for page in pages() for step in steps(page) if step.text == text]
+    return next((step for step in same if step.shown), same[0]).page
 
 
 def steps_at(place: str) -> Iterator[Step]:

@@ -16,19 +16,24 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 SHELL = ("sh", "bash", "shell", "console")
-DATA = ("toml", "mermaid", "json", "yaml", "ini", "csv", "properties", "text")
+DATA = ("toml", "json", "yaml", "ini", "csv", "properties", "text")
 """Blocks that hold nothing to run."""
 
 PROGRAM = re.compile(
     r"\$ |\.{1,2}/\S+(\s|$)|tests/run\.sh|spark-assign-|kafka-[a-z-]+\.sh|(\S*/)?python[0-9.]* |"
     r"databricks |airflow |pip |git "
 )
+COMMENT = re.compile(r"\s+#.*$")
 FENCE = re.compile(r"```(\S*)\s*$")
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to run. `text` is a whole command, or a Python block; `shown` what the page shows as its outcome."""
+    """Something to run, or to look for.
+
+    `language` says what `text` is: a command without its comment (sh), a Python block, or a diagram that a command
+    before it has drawn (mermaid). `shown` is what the page shows as the outcome.
+    """
 
     page: str
     line: int
@@ -42,7 +47,7 @@ class Step:
     @property
     def words(self) -> list[str]:
         """Of a command, as the shell takes it apart."""
-        return shlex.split(self.text, comments=True)
+        return shlex.split(self.text)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,8 @@ def steps(page: Path) -> list[Step]:
     name = page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
     found: list[Step] = []
     for block in blocks(page.read_text(encoding="utf-8")):
-        if block.mark == "python":
-            found.append(Step(name, block.line, "python", "\n".join(block.lines)))
+        if block.mark in ("python", "mermaid"):
+            found.append(Step(name, block.line, block.mark, "\n".join(block.lines)))
         elif block.mark in SHELL or not block.mark:
             commands = list(_commands(name, block))
             if not commands and block.follows_another and found and found[-1].language == "python":
@@ -112,7 +117,7 @@ def _commands(page: str, block: Block) -> Iterator[Step]:
         text = line.removeprefix("$ ")
         while text.endswith("\\"):
             text = f"{text[:-1].rstrip()} {next(lines, (0, ''))[1].strip()}"
-        begun, shown = (number, text), []
+        begun, shown = (number, COMMENT.sub("", text)), []
     if begun is not None:
         yield Step(page, begun[0], "sh", begun[1], tuple(shown))
 

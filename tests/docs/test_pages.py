@@ -89,7 +89,7 @@ def test_a_page_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> 
 def test_where_a_step_runs(tmp_path: Path) -> None:
     """By its program; nowhere with a reason; and what nobody knows is told apart."""
     page = tmp_path / "page.md"
-    lines = ["./spark-submit.sh plan", "./spark-submit.sh snapshot --output x", "./spark-submit.sh --env yarn plan"]
+    lines = ["./spark-submit.sh plan", "kafka-topics.sh --describe", "./spark-submit.sh --env yarn plan"]
     lines += ["databricks bundle run plan", "./spark-submit.sh plann", "curl http://x"]
     page.write_text("\n".join(["```sh", *lines, "```"]))
     places = [homes.HERE, homes.KAFKA, homes.LAUNCHER, homes.NOWHERE, "", ""]
