@@ -34,6 +34,11 @@ SCHEMAS = ("kafka", "plans")
 
 _JDBC, _S3 = ("jdbc", range(2)), ("s3", range(4))
 _HELD = {"w1": [("jdbc", None), ("jdbc", 0), ("jdbc", 1), ("s3", 0)], "w2": [("s3", n) for n in (None, 1, 2, 3)]}
+_ITEMS = [
+    {"kind": "connector" if task is None else "task", "connector": name, "task": task}
+    for items in _HELD.values()
+    for name, task in items
+]
 CONNECT: dict[str, list[dict[str, Any]]] = {
     "clusters": [
         {"protocol": "sessioned", "now_ms": 0, "generation_id": 2, "last_completed_generation_id": 1}
@@ -47,7 +52,7 @@ CONNECT: dict[str, list[dict[str, Any]]] = {
         for worker, items in _HELD.items()
         for name, task in items
     ],
-    "state": [],
+    "state": [{"assignment": _ITEMS, "revocation": [], "generation_id": 1, "members": list(_HELD), "can_revoke": True}],
 }
 """docs/connect.md: w1 and w2 run two connectors with six tasks, and w3 has come."""
 
@@ -72,18 +77,21 @@ def in_catalog(word: str) -> str:
     return changed if times else ""
 
 
-def catalog(spark: SparkSession) -> None:
-    """The schemas that the pages speak of, with the sample fleet in `main.kafka`."""
+def sample_fleet(spark: SparkSession) -> Fleet:
+    """The sample fleet."""
+    return read_fleet(spark, str(SAMPLE))
+
+
+def catalog(spark: SparkSession, fleet: Fleet) -> None:
+    """The schemas that the pages speak of, with a fleet in `main.kafka`."""
     for schema in SCHEMAS:
         spark.sql(f"create database if not exists {schema}")
-    fleet = read_fleet(spark, str(SAMPLE))
     for name in ("topics", "members", "subscriptions", "owned_runs"):
         getattr(fleet, name).write.mode("overwrite").saveAsTable(f"kafka.{name}")
 
 
-def names(spark: SparkSession, page: str) -> dict[str, Any]:
-    """What the Python blocks of a page may use without having made it."""
-    fleet = read_fleet(spark, str(SAMPLE))
+def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
+    """What the Python blocks of a page may use without having made it, with `fleet` among it."""
     given: dict[str, Any] = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
     given |= {"spark": spark, "fleet": fleet, "before": fleet, "after": fleet}
     given["leavers"] = fleet.members.where("member_id like 'search-indexer-0%'")

@@ -6,7 +6,10 @@ A page has a folder of its own, with what `given.fill` puts there. What no page 
 from __future__ import annotations
 
 import ast
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,28 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import plan as plan_job
+from spark_assign import Fleet
 from spark_assign.assignors import registry
 from tests.docs import given, homes, shown
 from tests.docs.pages import Step, pages, steps
 
-pytestmark = [pytest.mark.spark, pytest.mark.once]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.keeps_cached]
 
 SAMPLE_PLAN = "./spark-submit.sh plan"
 """The first command of all; tests/e2e runs it as it stands. Here it runs once for all pages."""
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Many queries, each run once over a few rows: to compile them costs more than to run them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    yield
+    for name in INTERPRETED:
+        spark.conf.unset(name)
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,12 @@ def sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sam
     return Sample(folder / "output", "\n".join(said))
 
 
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession) -> Fleet:
+    """The sample fleet, looked over once for all pages."""
+    return given.sample_fleet(spark)
+
+
 def run_here(page: Path) -> list[Step]:
     """The steps of a page that run here; a command that several pages have runs on one of them."""
     here = [step for step in steps(page) if homes.home(step) == homes.HERE]
@@ -56,6 +79,8 @@ def test_what_a_page_tells_to_run(
     page: Path,
     spark: SparkSession,
     sample: Sample,
+    fleet: Fleet,
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -63,13 +88,14 @@ def test_what_a_page_tells_to_run(
 ) -> None:
     """One step after the other, in one folder and one namespace."""
     given.fill(tmp_path)
-    (tmp_path / "output").symlink_to(sample.output)
+    shutil.copytree(sample.output, tmp_path / "output")
     monkeypatch.chdir(tmp_path)
+    request.addfinalizer(partial(work_in, spark, work_in(spark, str(tmp_path))))
     monkeypatch.setattr(registry, "_registered", {})
     found = run_here(page)
     if any(given.in_catalog(word) for step in found if step.language == "sh" for word in step.words):
-        given.catalog(spark)
-    names = given.names(spark, found[0].page) if any(step.language == "python" for step in found) else {}
+        given.catalog(spark, fleet)
+    names = given.names(spark, found[0].page, fleet) if any(step.language == "python" for step in found) else {}
     for step in found:
         caplog.clear()
         if step.language == "python":
@@ -83,6 +109,15 @@ def test_what_a_page_tells_to_run(
             gone = shown.lost(step.shown, printed)
             assert gone is None, f"{step}\nthis is not printed, or not in this place:\n{gone}\nprinted:\n{printed}"
         capsys.readouterr()
+
+
+def work_in(spark: SparkSession, folder: str) -> str:
+    """Let the JVM take relative paths from there, as one does that is started there; where it took them from before."""
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory().toString()
+    files.setWorkingDirectory(hadoop.Path(folder))
+    return str(before)
 
 
 def run_job(step: Step, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> str:
