@@ -24,7 +24,7 @@ PROGRAM = re.compile(
     r"databricks |airflow |pip |git "
 )
 COMMENT = re.compile(r"\s+#.*$")
-FENCE = re.compile(r"```(\S*)\s*$")
+FENCE = re.compile(r"( *)```(\S*)\s*$")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def steps(page: Path) -> list[Step]:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a page. Raises ValueError where the last one does not end."""
+    """The fenced blocks of a page; in lists without the indentation. Raises ValueError where one has no end."""
     lines = text.splitlines()
     at, ended = 0, False
     while at < len(lines):
@@ -96,10 +96,10 @@ def blocks(text: str) -> Iterator[Block]:
             ended = ended and not lines[at].strip()
             at += 1
             continue
-        end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip() == "```"), None)
+        end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == "```"), None)
         if end is None:
             raise ValueError(f"the block that begins in line {at + 1} does not end")
-        yield Block(at + 2, fence[1], lines[at + 1 : end], ended)
+        yield Block(at + 2, fence[2], [line.removeprefix(fence[1]) for line in lines[at + 1 : end]], ended)
         at, ended = end + 1, True
 
 

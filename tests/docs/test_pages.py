@@ -52,6 +52,10 @@ Words.
 ```
 2
 ```
+1. In a list:
+   ```
+   pip install x
+   ```
 """
 
 
@@ -60,14 +64,10 @@ def test_what_is_found_on_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     found = steps(page)
-    assert [(step.line, step.language) for step in found] == [
-        (4, "sh"),
-        (5, "sh"),
-        (9, "sh"),
-        (12, "sh"),
-        (20, "python"),
-    ]
-    plan, compare, cat, script, python = found
+    lines = {(step.line, step.language) for step in found}
+    assert lines == {*((line, "sh") for line in (4, 5, 9, 12, 33)), (20, "python")}
+    plan, compare, cat, script, python, listed = found
+    assert listed.text == "pip install x"
     assert plan.words == ["./spark-submit.sh", "plan"]
     assert compare.words[2:] == ["--fleet", "./fleet", "--change", "a b=leave:*:1"]
     assert (cat.text, cat.shown) == ("cat x.csv", ("a,b", "1,2"))
