@@ -71,10 +71,9 @@ def fill(folder: Path) -> None:
             (folder / "connect-fleet" / f"{table}.json").write_text("".join(lines))
 
 
-def in_catalog(word: str) -> str:
-    """A word of a command with the catalog of the tests; "" where it speaks of none."""
-    changed, times = re.subn(rf"(^|=){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", word)
-    return changed if times else ""
+def in_catalog(text: str) -> str:
+    """A word of a command, a block or a file with the catalog of the tests."""
+    return re.sub(rf"(^|[=\"]){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", text)
 
 
 def sample_fleet(spark: SparkSession) -> Fleet:

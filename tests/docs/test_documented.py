@@ -93,7 +93,7 @@ def test_what_a_page_tells_to_run(
     request.addfinalizer(partial(work_in, spark, work_in(spark, str(tmp_path))))
     monkeypatch.setattr(registry, "_registered", {})
     found = run_here(page)
-    if any(given.in_catalog(word) for step in found if step.language == "sh" for word in step.words):
+    if any(given.in_catalog(line) != line for step in found for line in (step.text, *step.shown)):
         given.catalog(spark, fleet)
     names = given.names(spark, found[0].page, fleet) if any(step.language == "python" for step in found) else {}
     for step in found:
@@ -103,7 +103,7 @@ def test_what_a_page_tells_to_run(
         elif step.language == "mermaid":
             assert step.text in [file.read_text().strip() for file in tmp_path.glob("*/*.mmd")], f"{step} was not drawn"
         elif step.words[0] == "cat":
-            Path(step.words[1]).write_text("\n".join(step.shown) + "\n")
+            Path(step.words[1]).write_text("\n".join(map(given.in_catalog, step.shown)) + "\n")
         else:
             printed = sample.printed if step.text == SAMPLE_PLAN else run_job(step, capsys, caplog)
             gone = shown.lost(step.shown, printed)
@@ -122,7 +122,7 @@ def work_in(spark: SparkSession, folder: str) -> str:
 
 def run_job(step: Step, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> str:
     """What the job prints; it ends with exit code 0."""
-    arguments = [given.in_catalog(word) or word for word in homes.arguments(step)]
+    arguments = [given.in_catalog(word) for word in homes.arguments(step)]
     try:
         code = homes.import_main(homes.job(step))(arguments)
     except SystemExit as ended:
@@ -134,7 +134,7 @@ def run_job(step: Step, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCa
 
 def run_python(step: Step, names: dict[str, Any]) -> None:
     """Run a block; its last expression gives what the page shows."""
-    tree = ast.parse(step.text, str(step))
+    tree = ast.parse(given.in_catalog(step.text), str(step))
     last = tree.body.pop() if step.shown and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, str(step), "exec"), names)
     if last is not None:
