@@ -23,6 +23,7 @@ from spark_assign.sinks.plan_store import read_plan
 from spark_assign.sources.tables import read_fleet
 from tests.docs.pages import ROOT
 from tests.frames import dataframe
+from tests.spark import fleets
 
 SAMPLE = ROOT / "conf" / "sample-fleet"
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
@@ -73,7 +74,7 @@ def fill(folder: Path) -> None:
 
 def in_catalog(text: str) -> str:
     """A word of a command, a block or a file with the catalog of the tests."""
-    return re.sub(rf"(^|[=\"]){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", text)
+    return re.sub(rf"(^|[=\"\s]){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", text)
 
 
 def sample_fleet(spark: SparkSession) -> Fleet:
@@ -111,8 +112,9 @@ def _replicas(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
     return {"requests": _rows(spark, REQUESTS, [asked]), "brokers": fleet.brokers}
 
 
-def _report(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"p": plan(fleet, "range"), "displayHTML": lambda html: None}
+def _report(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    group = fleets.group({"m1": ["t"], "m2": ["t"]})  # shown again and again, and a plan is lazy
+    return {"p": plan(fleets.fleet(spark, topics=[("c", "t", 3)], **group), "range"), "displayHTML": lambda html: None}
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
