@@ -86,7 +86,7 @@ def catalog(spark: SparkSession, fleet: Fleet) -> None:
     """The schemas that the pages speak of, with a fleet in `main.kafka`."""
     for schema in SCHEMAS:
         spark.sql(f"create database if not exists {schema}")
-    for name in ("topics", "members", "subscriptions", "owned_runs"):
+    for name in ("topics", "members", "subscriptions", "owned_runs", "groups"):
         getattr(fleet, name).write.mode("overwrite").saveAsTable(f"kafka.{name}")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,19 +25,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.keeps_cached]
 
 SAMPLE_PLAN = "./spark-submit.sh plan"
 """The first command of all; tests/e2e runs it as it stands. Here it runs once for all pages."""
-
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Many queries, each run once over a few rows: to compile them costs more than to run them."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    yield
-    for name in INTERPRETED:
-        spark.conf.unset(name)
 
 
 @dataclass(frozen=True)
