@@ -83,7 +83,7 @@ one() { # PART
     format) run format "$PYTHON" -m ruff format --check . ;;
     mypy) run mypy "$PYTHON" -m mypy ;;
     unit) tests unit unit ;;
-    spark) tests spark spark golden ;;
+    spark) tests spark spark docs golden ;;
     connect) SPARK_ASSIGN_TEST_REMOTE="local[2]" SPARK_ASSIGN_TEST_EVERY=40 MARKED="not once" tests connect spark golden ;;
     kafka) tests kafka kafka ;;
     browser) tests browser browser ;;

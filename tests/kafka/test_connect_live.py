@@ -20,9 +20,11 @@ from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.schemas import INPUT_TABLES
 from spark_assign.kernels import java_hash
 from spark_assign.sources.connect_tables import TABLES
-from tests.kafka import connect_workers
+from tests.docs.pages import Step
+from tests.kafka import connect_workers, documented
 from tests.kafka.broker import Cluster
 from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement
+from tests.unit import connect_stub
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -30,6 +32,7 @@ SINK_TASKS = 3
 SOURCES, SINKS = ("orders", "b-files", "Zulu"), ("to-disk", "a", "connector-with-dashes")
 ITEMS = 2 * len(SOURCES) + (1 + SINK_TASKS) * len(SINKS)
 FILES = "org.apache.kafka.connect.file.FileStream"
+STUB = connect_stub.connector("files", {None: "w1:8083", 0: "w1:8083"})
 NEWCOMER = "connect-a-worker-to-come"
 MOST_ROUNDS = 6
 
@@ -46,6 +49,7 @@ class Story:
 
     idle: Tables
     by_rest_alone: Tables
+    as_documented: list[Tables]
     before: Tables
     before_placement: Placement
     joined: Tables
@@ -65,6 +69,15 @@ def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) ->
     if with_group:
         arguments += ["--bootstrap-server", connect.broker.bootstrap_servers]
     assert snapshot_job.main(arguments) == 0
+    return {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
+
+
+def _documented(connect: ConnectCluster, step: Step) -> Tables:
+    """The same by a command of the pages; where that names a second cluster, it is a stub."""
+    folder = connect.folder / "documented"
+    with connect_stub.serving(connect_stub.cluster({"files": STUB})) as stub:
+        urls = {"http://connect-1:8083": connect.workers[0].url, "https://connect-eu:8083": stub.url}
+        documented.run_job(step, connect.broker, {**urls, "./connect-fleet": str(folder)})
     return {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
 
 
@@ -100,6 +113,7 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         before_placement = connect.wait_until_running(ITEMS)
         before = _wait_for(connect, out, 3)
         by_rest_alone = _taken(connect, folder / "rest-alone", with_group=False)
+        as_documented = [_documented(connect, step) for step in documented.steps("test_connect_live")]
 
         connect.start()
         _wait_for(connect, out, 4)
@@ -113,7 +127,16 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         left = _wait_for(connect, out, 3)
         left_placement = connect.wait_until_running(ITEMS)
         yield Story(
-            idle, by_rest_alone, before, before_placement, joined, joined_placement, delayed, left, left_placement
+            idle,
+            by_rest_alone,
+            as_documented,
+            before,
+            before_placement,
+            joined,
+            joined_placement,
+            delayed,
+            left,
+            left_placement,
         )
 
 
@@ -163,6 +186,17 @@ def test_by_rest_alone(story: Story) -> None:
     assert {row["position"] for table in ("workers", "reported") for row in tables[table]} == {None}
     assert tables["clusters"][0]["leader"] is None
     assert tables["state"] == []
+
+
+def test_the_documented_commands(story: Story) -> None:
+    """With the group, and for two clusters: the same is configured, and it runs."""
+    configured = {(row["connector"], row["task"]) for row in story.before["tasks"]}
+    for tables in story.as_documented:
+        assert tables["unreadable"] == []
+        here = [row for table in ("tasks", "reported") for row in tables[table] if row["connect_cluster"] != "eu"]
+        assert {(row["connector"], row["task"]) for row in here if row["task"] is not None} == configured
+        assert len(here) == len(configured) + ITEMS
+    assert [len(tables["clusters"]) for tables in story.as_documented] == [1, 2]
 
 
 def test_while_a_delay_runs_nothing_is_lost(story: Story) -> None:

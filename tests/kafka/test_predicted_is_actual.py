@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from jobs import snapshot as snapshot_job
 from spark_assign import plan
 from spark_assign.sources.tables import read_fleet
-from tests.kafka import group_members
+from tests.kafka import documented, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 
@@ -134,14 +134,15 @@ def test_racks_mattered(settled: tuple[Cluster, Path]) -> None:
 
 
 def test_as_tables_of_a_catalog(spark: SparkSession, settled: tuple[Cluster, Path]) -> None:
-    """--table-prefix: the same rows, readable as a fleet by that name."""
+    """The documented command: the same rows, readable as a fleet by that name."""
     broker, folder = settled
-    spark.sql("CREATE DATABASE IF NOT EXISTS snapshots")
-    arguments = ["--bootstrap-server", broker.bootstrap_servers, "--groups", "p-*"]
-    assert snapshot_job.main([*arguments, "--table-prefix", "spark_catalog.snapshots"]) == 0
-    tables, files = read_fleet(spark, "spark_catalog.snapshots"), read_fleet(spark, str(folder))
+    spark.sql("CREATE DATABASE IF NOT EXISTS kafka")
+    (step,) = documented.steps("test_predicted_is_actual")
+    documented.run_job(step, broker, {"main.kafka": "spark_catalog.kafka"})
+    tables, files = read_fleet(spark, "spark_catalog.kafka"), read_fleet(spark, str(folder))
     assert tables.owned_runs is not None
     assert files.owned_runs is not None
     columns = files.owned_runs.columns
-    assert tables.owned_runs.select(columns).exceptAll(files.owned_runs.select(columns)).isEmpty()
-    assert tables.owned_runs.count() == files.owned_runs.count()
+    mine = tables.owned_runs.where("group_id like 'p-%'").select(columns)
+    assert mine.exceptAll(files.owned_runs.select(columns)).isEmpty()
+    assert mine.count() == files.owned_runs.count()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign.replicas import Change, Reassignment, ReplicaFleet, check, reassign, tool_files, write_tool_files
 from spark_assign.sources.kafka import snapshot
+from tests.kafka import documented
 from tests.kafka.broker import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -33,25 +33,19 @@ def _placement(fleet: ReplicaFleet) -> Placement:
     return {(row["topic"], row["partition"]): row["replicas"] for row in fleet.replicas.collect()}
 
 
-def _tool(broker: Cluster, name: str, *arguments: str) -> str:
-    """Output of one of Kafka's tools, which must succeed."""
-    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", broker.class_path, f"org.apache.kafka.tools.{name}"]
-    command = [*java, "--bootstrap-server", broker.bootstrap_servers, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def _tool(broker: Cluster, command: str, file: Path) -> str:
+    """Output of the documented command for this file."""
+    (step,) = documented.steps("test_replicas", command)
+    return documented.run_tool(step, broker, {"reassign-001.json": str(file), "preferred-leaders.json": str(file)})
 
 
 def _carry_out(broker: Cluster, files: list[Path]) -> None:
     """Execute batch after batch, each once the one before is complete."""
     for file in files:
-        arguments = ("--reassignment-json-file", str(file))
-        said = _tool(broker, "reassign.ReassignPartitionsCommand", *arguments, "--execute")
+        said = _tool(broker, "kafka-reassign-partitions.sh * --execute", file)
         assert "Successfully started partition reassignment" in said
         deadline = time.monotonic() + VERIFY_TIMEOUT_S
-        while "still in progress" in (
-            said := _tool(broker, "reassign.ReassignPartitionsCommand", *arguments, "--verify")
-        ):
+        while "still in progress" in (said := _tool(broker, "kafka-reassign-partitions.sh * --verify", file)):
             assert time.monotonic() < deadline, said
         assert "is completed" in said
         assert "is still" not in said
@@ -87,7 +81,7 @@ def test_the_tools_carry_out_the_plan(
     assert _placement(_fleet(broker, spark)) == planned
     for file in written:
         if file.name.startswith("preferred"):
-            _tool(broker, "LeaderElectionCommand", "--election-type", "preferred", "--path-to-json-file", str(file))
+            _tool(broker, "kafka-leader-election.sh *", file)
     admin = broker.admin()
     described = {
         (topic["name"], each["partition_index"]): each["leader_id"]

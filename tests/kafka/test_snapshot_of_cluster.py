@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import NewTopic
@@ -14,11 +14,11 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from spark_assign.errors import SourceError
 from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import describe_text, kafka_groups
+from spark_assign.sources import kafka_groups
 from spark_assign.sources.kafka import snapshot
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.snapshot import Snapshot
-from tests.kafka import group_members
+from tests.kafka import documented, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 
@@ -200,23 +200,34 @@ def test_a_used_topic_stays_whatever_the_pattern(broker: Cluster, taken: Snapsho
     assert set(some.tables) == set(SNAPSHOT_TABLES)
 
 
-def test_the_tools_text_says_the_same(broker: Cluster, taken: Snapshot, tmp_path: Path) -> None:
-    """Kafka's own tools describe the same cluster, their text is read: same topics, owners, offsets."""
-    tools = {
-        "topics": ["TopicCommand", "--topic", r"s\..*"],
-        "groups": ["consumer.group.ConsumerGroupCommand", "--all-groups"],
-    }
-    files = {name: tmp_path / f"{name}.txt" for name in tools}
-    for name, (tool, *arguments) in tools.items():
-        java = ["java", "-XX:TieredStopAtLevel=1", "-cp", broker.class_path, f"org.apache.kafka.tools.{tool}"]
-        command = [*java, "--bootstrap-server", broker.bootstrap_servers, "--describe", *arguments]
-        files[name].write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    text = describe_text.read([files["topics"]], [files["groups"]], taken.cluster)
-    for table in ("topics", "replicas"):
-        assert text.tables[table].equals(taken.tables[table])
-    for table in ("owned_runs", "offsets"):
-        ours = [row for row in text.tables[table].to_pylist() if row["group_id"].startswith("s-")]
-        assert sorted(ours, key=str) == sorted(taken.tables[table].to_pylist(), key=str)
+def test_the_tools_text_says_the_same(
+    broker: Cluster, taken: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documented commands: Kafka's own tools describe the same cluster, their text is read, likewise the cluster.
+
+    Same topics, assignors, owners, offsets.
+    """
+    monkeypatch.chdir(tmp_path)
+    for step in documented.steps("test_snapshot_of_cluster", "kafka-*"):
+        documented.run_tool(step, broker, {})
+    found = {}
+    for step in documented.steps("test_snapshot_of_cluster", "./spark-submit.sh *"):
+        documented.run_job(step, broker, {"./fleet": f"./{len(found)}"})
+        folder = tmp_path / str(len(found))
+        found[step.words[1]] = {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
+    assert set(found) == {"snapshot", "ingest"}
+    for name, tables in found.items():
+        for table in ("topics", "replicas", "owned_runs", "offsets"):
+            mine = "group_id" if table in ("owned_runs", "offsets") else "topic"
+            rows = [_row(each) for each in tables[table] if each[mine].startswith(("s-", "s."))]
+            assert sorted(rows, key=str) == sorted(map(_row, _rows(taken, table)), key=str), (name, table)
+        assignors = {row["group_id"]: row["assignor"] for row in tables["groups"] if row["group_id"].startswith("s-")}
+        assert assignors == {row["group_id"]: row["assignor"] for row in _rows(taken, "groups")}, name
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    """Without the name of the cluster."""
+    return {name: value for name, value in row.items() if name != "cluster"}
 
 
 def test_a_group_that_fails_is_listed_and_stops_nothing(

@@ -1,4 +1,4 @@
-"""The simulate job on a story and on a folder, in the session of the tests."""
+"""The simulate job on a folder, in the session of the tests; its stories and upgrades are run by tests/docs."""
 
 from __future__ import annotations
 
@@ -41,23 +41,6 @@ def stored(place: Path, table: str) -> list[dict[str, Any]]:
     return [json.loads(line) for file in place.glob(f"{table}/run_id=first/attempt=*/*.json") for line in file.open()]
 
 
-def test_the_textbook_case(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per protocol; eager stops all three partitions, cooperative the one that moves."""
-    pytest.importorskip("matplotlib", reason="drawing is an extra")
-    assert simulate.main(["--scenario", "textbook-join", "--output", str(tmp_path), "--picture", "png"]) == 0
-    printed = capsys.readouterr().out
-    assert "Scenario textbook-join: a consumer joins two that own t-0, t-1 | t-2" in printed
-    assert {file.name for file in tmp_path.iterdir()} == {
-        "textbook-join.timeline.png",
-        *(f"textbook-join.{name}.{end}" for name in ("eager", "cooperative") for end in ("mmd", "png")),
-    }
-    eager, cooperative = ((tmp_path / f"textbook-join.{name}.mmd").read_text() for name in ("eager", "cooperative"))
-    assert "revoked: t-0 t-1\n" in eager
-    assert "revoked: t-2\n" in eager
-    assert "revoked: t-1\n" in cooperative
-    assert cooperative.count("revoked: t-") == 1
-
-
 def test_a_folder_is_simulated(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,14 +76,6 @@ def test_protocols_are_compared(
     assert 'class="paused"' in text
     assert [name for name in ("eager: ", "cooperative: ", "static: ") if f">{name}" not in text] == []
     assert "Only rebalances are drawn" not in text
-
-
-def test_the_steps_of_an_upgrade(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per step of both rolling bounces."""
-    assert simulate.main(["--fleet", str(folder), "--upgrade", "c/good"]) == 0
-    printed = capsys.readouterr().out
-    assert "m1" in printed
-    assert "cooperative-sticky" in printed
 
 
 @pytest.mark.parametrize(

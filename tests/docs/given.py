@@ -1,0 +1,141 @@
+"""What the pages take for granted: the files of the folder that a reader works in, and names of Python."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from spark_assign import Fleet, plan
+from spark_assign.connect.schemas import EVENTS as CONNECT_EVENTS
+from spark_assign.connect.schemas import INPUT_TABLES as CONNECT_TABLES
+from spark_assign.protocol import Settings
+from spark_assign.protocol.schemas import EVENTS
+from spark_assign.replicas.schemas import REQUESTS
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sources.tables import read_fleet
+from tests.docs.pages import ROOT
+from tests.frames import dataframe
+from tests.spark import fleets
+
+SAMPLE = ROOT / "conf" / "sample-fleet"
+FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
+DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
+
+CATALOG, SPARKS_OWN = "main", "spark_catalog"
+"""The catalog of the pages, and the one of the tests."""
+SCHEMAS = ("kafka", "plans")
+
+_JDBC, _S3 = ("jdbc", range(2)), ("s3", range(4))
+_HELD = {"w1": [("jdbc", None), ("jdbc", 0), ("jdbc", 1), ("s3", 0)], "w2": [("s3", n) for n in (None, 1, 2, 3)]}
+_ITEMS = [
+    {"kind": "connector" if task is None else "task", "connector": name, "task": task}
+    for items in _HELD.values()
+    for name, task in items
+]
+CONNECT: dict[str, list[dict[str, Any]]] = {
+    "clusters": [
+        {"protocol": "sessioned", "now_ms": 0, "generation_id": 2, "last_completed_generation_id": 1}
+        | {"max_delay_ms": 300_000}
+    ],
+    "connectors": [{"connector": name} for name, _ in (_JDBC, _S3)],
+    "tasks": [{"connector": name, "task": task} for name, tasks in (_JDBC, _S3) for task in tasks],
+    "workers": [{"worker_id": worker} for worker in ("w1", "w2", "w3")],
+    "reported": [
+        {"worker_id": worker, "kind": "connector" if task is None else "task", "connector": name, "task": task}
+        for worker, items in _HELD.items()
+        for name, task in items
+    ],
+    "state": [{"assignment": _ITEMS, "revocation": [], "generation_id": 1, "members": list(_HELD), "can_revoke": True}],
+}
+"""docs/connect.md: w1 and w2 run two connectors with six tasks, and w3 has come."""
+
+
+def fill(folder: Path) -> None:
+    """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, a Connect fleet."""
+    shutil.copytree(ROOT / "conf", folder / "conf")
+    for name in FLEETS:
+        (folder / name).symlink_to(SAMPLE)
+    for name in ("events", "deployment"):
+        (folder / f"{name}.csv").write_text(DEPLOYMENT)
+    (folder / "connect-fleet").mkdir()
+    for table, rows in CONNECT.items():
+        lines = [json.dumps({"connect_cluster": "prod"} | row) + "\n" for row in rows]
+        if lines:  # a table without rows would have no columns
+            (folder / "connect-fleet" / f"{table}.json").write_text("".join(lines))
+
+
+def in_catalog(text: str) -> str:
+    """A word of a command, a block or a file with the catalog of the tests."""
+    return re.sub(rf"(^|[=\"\s]){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", text)
+
+
+def sample_fleet(spark: SparkSession) -> Fleet:
+    """The sample fleet."""
+    return read_fleet(spark, str(SAMPLE))
+
+
+def catalog(spark: SparkSession, fleet: Fleet) -> None:
+    """The schemas that the pages speak of, with a fleet in `main.kafka`."""
+    for schema in SCHEMAS:
+        spark.sql(f"create database if not exists {schema}")
+    for name in ("topics", "members", "subscriptions", "owned_runs", "groups"):
+        getattr(fleet, name).write.mode("overwrite").saveAsTable(f"kafka.{name}")
+
+
+def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
+    """What the Python blocks of a page may use without having made it, with `fleet` among it."""
+    given: dict[str, Any] = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
+    given |= {"spark": spark, "fleet": fleet, "before": fleet, "after": fleet}
+    given["leavers"] = fleet.members.where("member_id like 'search-indexer-0%'")
+    return given | _OF_PAGES.get(page, lambda *_: {})(spark, fleet)
+
+
+def _connect(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    events = [
+        {"at_ms": 60_000, "event": "worker-left", "subject": "w2"},
+        {"at_ms": 120_000, "event": "connector-added", "subject": "es", "tasks": 2},
+    ]
+    tables = {name: _rows(spark, CONNECT_TABLES[name], lines) for name, lines in CONNECT.items()}
+    return tables | {"events": _rows(spark, CONNECT_EVENTS, events)}
+
+
+def _replicas(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
+    asked = {"cluster": "shop-prod", "topic": "new", "partitions": 6, "replication_factor": 3}
+    return {"requests": _rows(spark, REQUESTS, [asked]), "brokers": fleet.brokers}
+
+
+def _report(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    group = fleets.group({"m1": ["t"], "m2": ["t"]})  # shown again and again, and a plan is lazy
+    return {"p": plan(fleets.fleet(spark, topics=[("c", "t", 3)], **group), "range"), "displayHTML": lambda html: None}
+
+
+def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    event = {"cluster": "shop-prod", "at_ms": 10_000, "event": "rolling-restart"}
+    return {"events": _rows(spark, EVENTS, [event]), "settings": Settings()}
+
+
+def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
+    return {"planned": plan(fleet, "range"), "stored": read_plan(spark, "output/plan")}
+
+
+_OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
+    "docs/connect.md": _connect,
+    "docs/databricks.md": _databricks,
+    "docs/replicas.md": _replicas,
+    "docs/report.md": _report,
+    "docs/simulate.md": _simulate,
+}
+
+
+def _rows(spark: SparkSession, schema: StructType, lines: list[dict[str, Any]]) -> DataFrame:
+    """Rows of a table; columns that are left out are null."""
+    lines = [{"connect_cluster": "prod"} | line for line in lines]
+    return dataframe(spark, schema, [[line.get(field.name) for field in schema] for line in lines])

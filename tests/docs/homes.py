@@ -1,0 +1,93 @@
+"""In which test each documented step runs; and the few that run in none, with the reason.
+
+A step that nothing here knows fails `test_every_step_is_run_or_has_a_reason`, so that a new one is run or explained.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+from tests.docs.pages import ROOT, Step, pages, steps
+
+NOT_RUN = {
+    "./tests/run.sh*": "is what runs this test",
+    ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
+    "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",
+}
+"""Pattern of a command, or of the first line of a Python block: why it cannot run here."""
+
+HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka", "tests/e2e", "nowhere"
+
+IN_KAFKA = {
+    "*snapshot --connect-url *": "test_connect_live",
+    "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
+    "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
+    "kafka-topics.sh *": "test_snapshot_of_cluster",
+    "kafka-consumer-groups.sh *": "test_snapshot_of_cluster",
+    "./spark-submit.sh ingest *": "test_snapshot_of_cluster",
+    "kafka-reassign-partitions.sh *": "test_replicas",
+    "kafka-leader-election.sh *": "test_replicas",
+}
+"""Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
+
+LAUNCH = "./spark-submit.sh"
+
+
+def matches(texts: list[str], pattern: str) -> list[str]:
+    """Those that a pattern of NOT_RUN means; brackets have no meaning there."""
+    return [text for text in texts if fnmatchcase(text, pattern.replace("[", "[[]"))]
+
+
+def home(step: Step) -> str:
+    """Where a step runs; "" if nobody knows."""
+    first = step.text.partition("\n")[0]
+    if any(matches([first], pattern) for pattern in NOT_RUN):
+        return NOWHERE
+    if step.language != "sh" or step.words[0] == "cat":
+        return HERE
+    if needs_kafka(step):
+        return KAFKA
+    if step.words[0] == LAUNCH and step.words[1].startswith("-"):
+        return LAUNCHER
+    return HERE if job(step) not in (None, "snapshot") else ""
+
+
+def needs_kafka(step: Step) -> str:
+    """The test of tests/kafka that runs a command; "" if none does."""
+    return next((test for pattern, test in IN_KAFKA.items() if matches([step.text], pattern)), "")
+
+
+def job(step: Step) -> str | None:
+    """The job that a command starts, if it does: by the launcher or as a console script."""
+    words = step.words
+    if words[0] == LAUNCH:
+        name = words[1]
+    elif words[0].startswith("spark-assign-"):
+        name = words[0].removeprefix("spark-assign-")
+    else:
+        return None
+    return name if (ROOT / "jobs" / f"{name}.py").exists() else None
+
+
+def arguments(step: Step) -> list[str]:
+    """What the command gives to its job."""
+    return step.words[2:] if step.words[0] == LAUNCH else step.words[1:]
+
+
+def import_main(name: str) -> Callable[[list[str]], int]:
+    """The `main` of a job."""
+    function: Callable[[list[str]], int] = importlib.import_module(f"jobs.{name}").main
+    return function
+
+
+def page_of(text: str) -> str:
+    """The page on which a command runs that several have: the first that shows its outcome, else the first."""
+    same = [step for page in pages() for step in steps(page) if step.text == text]
+    return next((step for step in same if step.shown), same[0]).page
+
+
+def steps_at(place: str) -> Iterator[Step]:
+    """All steps of all pages that run there."""
+    return (step for page in pages() for step in steps(page) if home(step) == place)
