@@ -91,11 +91,30 @@ def catalog(spark: SparkSession, fleet: Fleet) -> None:
 
 
 def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
-    """What the Python blocks of a page may use without having made it, with `fleet` among it."""
+    """What the Python blocks of a page may use without having made it; a small fleet where that will do."""
+    fleet = fleet if page in OF_THE_SAMPLE else _small(spark)
     given: dict[str, Any] = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
     given |= {"spark": spark, "fleet": fleet, "before": fleet, "after": fleet}
     given["leavers"] = fleet.members.where("member_id like 'search-indexer-0%'")
     return given | _OF_PAGES.get(page, lambda *_: {})(spark, fleet)
+
+
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/simulate.md", "docs/sticky.md")
+
+
+def _small(spark: SparkSession) -> Fleet:
+    """Two groups of two members."""
+    members = [("c", group, f"{group}-{n}") for group in ("payments-eu", "encoder-a") for n in range(2)]
+    return fleets.fleet(
+        spark,
+        topics=[("c", "t", 3)],
+        members=members,
+        subscriptions=[(*member, "t") for member in members],
+        owned_runs=[("c", "payments-eu", "payments-eu-0", "t", 0, 1, 3)],
+        replicas=[("c", "t", partition, [1]) for partition in range(3)],
+        brokers=[("c", 1, None)],
+        groups=[("c", group, "range") for group in ("payments-eu", "encoder-a")],
+    )
 
 
 def _connect(spark: SparkSession, _: Fleet) -> dict[str, Any]:
@@ -112,9 +131,8 @@ def _replicas(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
     return {"requests": _rows(spark, REQUESTS, [asked]), "brokers": fleet.brokers}
 
 
-def _report(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    group = fleets.group({"m1": ["t"], "m2": ["t"]})  # shown again and again, and a plan is lazy
-    return {"p": plan(fleets.fleet(spark, topics=[("c", "t", 3)], **group), "range"), "displayHTML": lambda html: None}
+def _report(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
+    return {"p": plan(fleet, "range"), "displayHTML": lambda html: None}
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
