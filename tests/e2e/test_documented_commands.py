@@ -8,7 +8,6 @@ from tests.docs import homes
 from tests.docs.pages import Step
 from tests.e2e.conftest import ROOT, Submit
 
-
 LAUNCHED = list(homes.steps_at(homes.LAUNCHER))
 SET_UP = [step for step in LAUNCHED if step.words[1] == "--set-up"]
 
