@@ -17,7 +17,7 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.buffer.pageSize": "2m",  # small tables: see conf/spark/local.conf
     "spark.ui.enabled": "false",

@@ -273,6 +273,7 @@ def test_changes(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.once
 def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     """A fleet and names; a fleet that owns nothing, has no racks and no groups table."""
     plain = fleet(
