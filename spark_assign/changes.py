@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.java_order import string_order
-from spark_assign.ownership import compress
+from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, MEMBERS
 
 if TYPE_CHECKING:

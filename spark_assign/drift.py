@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import SourceError
 from spark_assign.fleet import Fleet
-from spark_assign.ownership import compress
 from spark_assign.plan import Plan, consumer_groups
-from spark_assign.runs import expand
+from spark_assign.runs import compress, expand
 from spark_assign.schemas import DRIFT_GROUPS, DRIFT_MEMBERS, DRIFT_OWNERSHIP, DRIFT_TOPICS, GROUP_KEY, MEMBER_KEY
 
 _RUN = [*MEMBER_KEY, "topic", "first", "step", "count"]
@@ -132,15 +131,15 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
 def _state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
     if isinstance(side, Fleet):
-        ownership = side.census.ownership
-        return _of_fleet(side, _nothing_owned(side) if ownership is None else ownership.runs.select(*_RUN))
+        runs = side.runs()
+        return _of_fleet(side, _nothing_owned(side) if runs is None else runs)
     if isinstance(side, Plan):
-        state = _of_fleet(side.fleet, side.target.select(*_RUN))
-        return replace(state, groups=side.groups, rejected=side.rejected.select(*GROUP_KEY, "code"))
+        state = _of_fleet(side.fleet, side.target.select(*_RUN), side.rejected)
+        return replace(state, groups=side.groups)
     return _of_stored_plan(side)
 
 
-def _of_fleet(fleet: Fleet, runs: DataFrame) -> State:
+def _of_fleet(fleet: Fleet, runs: DataFrame, rejected: DataFrame | None = None) -> State:
     groups = fleet.members.select(*GROUP_KEY).distinct()
     if fleet.groups is None:
         groups = groups.withColumn("assignor", F.lit(None).cast("string"))
@@ -149,7 +148,8 @@ def _of_fleet(fleet: Fleet, runs: DataFrame) -> State:
         groups = groups.join(known, GROUP_KEY, "full")
     members = fleet.members.select(*MEMBER_KEY, *_ABOUT)
     topics = fleet.topics.select("cluster", "topic", "partitions")
-    return State(members, runs, groups, fleet.census.rejected.select(*GROUP_KEY, "code"), topics)
+    rejected = fleet.rejected if rejected is None else rejected
+    return State(members, runs, groups, rejected.select(*GROUP_KEY, "code"), topics)
 
 
 def _nothing_owned(fleet: Fleet) -> DataFrame:

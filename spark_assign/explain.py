@@ -9,9 +9,12 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.errors import SourceError
+from spark_assign.facts import topic_counts
+from spark_assign.fleet import Fleet
 from spark_assign.java_order import string_order
 from spark_assign.plan import Plan
 from spark_assign.runs import holds
+from spark_assign.schemas import GROUP_KEY
 
 _WHY = {
     "topic-gone": "the topic does not exist any more",
@@ -89,14 +92,15 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int)
     here = of_topic & holds(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
     fleet, nobody = plan.fleet, F.lit(None).cast("string")
     one, member = F.lit(1), F.col("member_id")
+    asked = fleet.subscriptions.where(this).select(*GROUP_KEY, "topic").distinct()
+    asked = asked.join(topic_counts(fleet).where(F.col("partitions") > 0), ["cluster", "topic"])
     wanted = [
         _fact("members", fleet.members.where(this), nobody, one),
-        _fact("partitions", fleet.census.topics.where(this), nobody, F.col("partitions")),
+        _fact("partitions", asked, nobody, F.col("partitions")),
         _fact("assigned to", plan.target.where(here), member, one),
+        _fact("withheld from", plan.withheld.where(here), member, one),
     ]
-    if plan.withheld is not None:
-        wanted.append(_fact("withheld from", plan.withheld.where(here), member, one))
-    claims = fleet.claims()
+    claims = _claims(fleet)
     if claims is not None:
         mine = claims.where(this)
         after_topic = string_order("topic") > string_order(F.lit(topic))
@@ -111,6 +115,14 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int)
     moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id")
     rows = moves.collect()  # a row per claimer of the one partition
     return _Facts(rows, numbers)
+
+
+def _claims(fleet: Fleet) -> DataFrame | None:
+    """What members own, and what members owned that have left."""
+    runs = fleet.runs()
+    if runs is None or fleet.departed is None:
+        return runs if fleet.departed is None else fleet.departed
+    return runs.unionByName(fleet.departed.select(*runs.columns))
 
 
 def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFrame:

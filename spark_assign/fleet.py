@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign import changes
-from spark_assign.census import Census, take_census
+from spark_assign.check import Sizes, check
 from spark_assign.errors import Fault, FleetError
-from spark_assign.ownership import compress
-from spark_assign.runs import expand
-from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, REQUIRED_TABLES, conform
+from spark_assign.rejected import faulty_groups
+from spark_assign.runs import compress
+from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
     from spark_assign.plan import Plan
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Fleet:
     """Clusters, topics, consumer groups and who owns what, each a DataFrame (columns: `schemas.INPUT_TABLES`).
 
-    Constructing a fleet checks columns and types and reads no row. The values are checked once, by `census`, when the
+    Constructing a fleet checks columns and types and reads no row. The values are checked once, by `check`, when the
     first plan is made. A fleet is immutable: every `with_…` returns a new one.
 
     Args:
@@ -70,31 +70,33 @@ class Fleet:
             raise FleetError(faults)
 
     @cached_property
-    def census(self) -> Census:
-        """Sizes and faults of the whole fleet, counted by Spark once per fleet.
+    def sizes(self) -> Sizes:
+        """Rows of the tables, counted and checked by Spark once per fleet.
 
         Raises:
             FleetError: rows that belong to no group and cannot be planned around; lists everything found.
         """
-        return take_census(self)
+        return check(self)
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Groups that no plan can be made for: cluster, group_id, code, detail; found by Spark once per fleet.
+
+        Raises:
+            FleetError: as `sizes`.
+        """
+        return faulty_groups(self)
+
+    def runs(self) -> DataFrame | None:
+        """What living members own, as runs (columns as in `owned_runs`); null where nobody knows."""
+        if self.owned is not None:
+            return compress(self.owned)
+        return None if self.owned_runs is None else self.owned_runs.select(*OWNED_RUNS.names)
 
     def release(self) -> None:
-        """Give back what the census keeps cached in the executors (rows per group and topic, rows per member)."""
-        if "census" in self.__dict__:
-            self.census.release()
-            del self.__dict__["census"]
-
-    def with_owned_rows(self) -> Fleet:
-        """The same fleet with ownership as one row per partition (`owned`)."""
-        if self.owned_runs is None:
-            return self
-        return replace(self, owned=expand(self.owned_runs), owned_runs=None)
-
-    def with_owned_runs(self) -> Fleet:
-        """The same fleet with ownership as runs (`owned_runs`); lossless, one run per evenly spaced stretch."""
-        if self.owned is None:
-            return self
-        return replace(self, owned_runs=compress(self.owned), owned=None)
+        """Forget what was counted, so that tables that have changed since are looked over again."""
+        for name in ("sizes", "rejected"):
+            self.__dict__.pop(name, None)
 
     def with_members_left(
         self,
@@ -208,18 +210,3 @@ class Fleet:
     def racks_known(self) -> bool:
         """Whether the fleet has what rack awareness needs: replicas and brokers."""
         return self.replicas is not None and self.brokers is not None
-
-    def claims(self) -> DataFrame | None:
-        """Ownership in its compact form, of living members (`departed` false) and of those that left (true).
-
-        What the living own is as the census has read it, so that the rows of faulty groups may be missing.
-
-        Columns: cluster, group_id, member_id, topic, first, step, count, departed. Null where nothing is owned.
-        """
-        columns = [*MEMBER_KEY, "topic", "first", "step", "count"]
-        ownership = self.census.ownership
-        living = None if ownership is None else ownership.runs.select(*columns, F.lit(False).alias("departed"))
-        if self.departed is None:
-            return living
-        left = self.departed.select(*columns, F.lit(True).alias("departed"))
-        return left if living is None else living.unionByName(left)

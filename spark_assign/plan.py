@@ -1,23 +1,52 @@
-"""Plan a fleet: every group, each by its assignor, in one lazy set of tables."""
+"""Plan a fleet: every group, each by its assignor, in one pass over the fleet.
+
+    tables ─ check ─ facts ─ assignors ─ changes ─ decided ─ projections
+
+The tables are checked in one query. Then their rows become facts, all of a group in one task; Range and round robin
+are laid out by windows beforehand, everything else is a kernel (`kernels.group`). It answers with one table of runs, of
+which every table of the plan is a projection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign import metrics as measure
-from spark_assign import moves as change
-from spark_assign.assignors.choice import CONFIGURED, choose, in_use
-from spark_assign.assignors.groups import Groups
-from spark_assign.assignors.registry import find
+from spark_assign import facts
+from spark_assign.assignors.registry import custom, find, names
+from spark_assign.assignors.windows import BY_WINDOWS, lay_out
 from spark_assign.fleet import Fleet
+from spark_assign.in_arrow import in_arrow
+from spark_assign.kernels.group.decide import (
+    ASSIGNED,
+    CONFIGURED,
+    METRICS,
+    MOVE,
+    REJECTED,
+    REVOCATION,
+    WITHHELD,
+    Question,
+    decide,
+)
 from spark_assign.report.notebook import plan_html, plan_text
 from spark_assign.runs import expand
-from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
+
+_RUN = ("first", "step", "count")
+_KINDS = {
+    "assignments": {ASSIGNED},
+    "runs": {ASSIGNED},
+    "moves": {MOVE},
+    "revocations": {REVOCATION},
+    "metrics": {METRICS},
+    "rejected": {REJECTED},
+}
+"""Of each table of a plan the kinds of rows of `decided` that it is made of."""
 
 
 @dataclass(frozen=True)
@@ -25,56 +54,81 @@ class Plan:
     """What would be assigned, as lazy DataFrames (columns: `schemas.PLAN_TABLES`).
 
     Every consumer group of the fleet is in `metrics` or in `rejected`. (Groups of other protocols, which a snapshot
-    lists in `groups` beside them, are no part of a plan.)
+    lists in `groups` beside them, are no part of a plan.) Each table is one pass over the fleet, unless `decided` is
+    stored (`with_decided`).
 
     Attributes:
         fleet: what was planned.
-        groups: cluster, group_id, assignor of the planned groups.
-        runs: the plan in its compact form: who gets partitions first, first + step, … (count of them) of a topic.
-        rejected: groups that could not be planned, with a code and what to do.
-        complete: whether every partition of every subscribed topic is sure to be assigned.
-        withheld: runs that their next owner gets in the round after this one, once the present owner has given them
-            up; null where there are none. Only cooperative assignors withhold.
-        reasons: cluster, group_id, topic, first, step, count, reason, from assignors that say why they took a partition
-            from a member which could have kept it; null where none does.
+        pass_over: makes one pass for the kinds of rows that are wanted (`kernels.group.decide`).
+        stored: what such a pass has answered, read back; null where every table is computed.
     """
 
     fleet: Fleet
-    groups: DataFrame
-    runs: DataFrame
-    rejected: DataFrame
-    complete: bool
-    withheld: DataFrame | None = None
-    reasons: DataFrame | None = None
+    pass_over: Callable[[frozenset[str]], DataFrame]
+    stored: DataFrame | None = None
+
+    def decided(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
+        """All that these tables are projections of, as one table (`schemas.DECIDED`)."""
+        return self._rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
+
+    def with_decided(self, decided: DataFrame) -> Plan:
+        """The same plan reading its rows from where `decided` was written, in place of computing them."""
+        return replace(self, stored=decided)
 
     @cached_property
     def assignments(self) -> DataFrame:
         """Who gets what: cluster, group_id, member_id, topic, partition."""
         return expand(self.runs)
 
-    @property
+    @cached_property
+    def runs(self) -> DataFrame:
+        """The same in compact form: who gets partitions first, first + step, … (count of them) of a topic."""
+        return self._runs(ASSIGNED)
+
+    @cached_property
+    def withheld(self) -> DataFrame:
+        """Runs that their next owner gets in the round after this one, once the present owner has given them up.
+
+        Only cooperative assignors withhold.
+        """
+        return self._runs(WITHHELD)
+
+    @cached_property
     def target(self) -> DataFrame:
         """Who has what in the end, as runs: `runs`, and what is withheld as yet."""
-        return self.runs if self.withheld is None else self.runs.unionByName(self.withheld)
+        return self._runs(ASSIGNED, WITHHELD)
 
     @cached_property
     def moves(self) -> DataFrame:
-        """Every change of owner against what is owned now, with the reason; see `spark_assign.moves`."""
-        return change.find_moves(self)
+        """Every change of owner against what is owned now, with the reason (`kernels.group.changes`).
+
+        A row per partition and owner that loses it, one row where nobody owned it: cluster, group_id, topic, partition,
+        from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), reason.
+        """
+        rows = expand(self._rows(MOVE).select(*GROUP_KEY, "member_id", "next_member_id", "topic", *_RUN, "reason"))
+        rows = rows.withColumnsRenamed({"member_id": "from_member_id", "next_member_id": "to_member_id"})
+        return rows.select(*PLAN_TABLES["moves"].names)
 
     @cached_property
     def revocations(self) -> DataFrame:
         """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
-        return change.find_revocations(self)
+        rows = expand(self._rows(REVOCATION).select(*MEMBER_KEY, "next_member_id", "topic", *_RUN))
+        return rows.select(*PLAN_TABLES["revocations"].names)
 
     @cached_property
     def metrics(self) -> DataFrame:
-        """A row per planned group: balance, churn, oddities. Does not expand partitions, unless racks are compared."""
-        return measure.measure(self)
+        """A row per planned group: balance, churn, oddities (`schemas.METRICS`)."""
+        return self._rows(METRICS).select(*PLAN_TABLES["metrics"].names)
 
-    def with_runs(self, runs: DataFrame) -> Plan:
-        """The same plan reading its runs from `runs` (say, from where they were written) in place of computing them."""
-        return replace(self, runs=runs)
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Groups that could not be planned: cluster, group_id, code, detail (what to do)."""
+        return self._rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
+
+    @property
+    def groups(self) -> DataFrame:
+        """cluster, group_id, assignor of the planned groups."""
+        return self.metrics.select(*GROUP_KEY, "assignor")
 
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
@@ -87,6 +141,13 @@ class Plan:
     def _repr_html_(self) -> str:
         """What Jupyter and Databricks show of a plan at the end of a cell."""
         return self.to_html()
+
+    def _rows(self, *kinds: str) -> DataFrame:
+        decided = self.pass_over(frozenset(kinds)) if self.stored is None else self.stored
+        return decided.where(F.col("kind").isin(*kinds))
+
+    def _runs(self, *kinds: str) -> DataFrame:
+        return self._rows(*kinds).select(*PLAN_TABLES["runs"].names)
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
@@ -104,84 +165,57 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from.
     """
-    return plan_chosen(fleet, choose_assignors(fleet, assignor))
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Which assignor plans which groups.
-
-    Attributes:
-        groups: cluster, group_id, assignor of the groups that can be planned.
-        by_assignor: the same, as assignors are given them.
-        rejected: tables of cluster, group_id, code, detail; the rest.
-    """
-
-    groups: DataFrame
-    by_assignor: dict[str, Groups]
-    rejected: list[DataFrame]
-
-
-def choose_assignors(fleet: Fleet, assignor: str | Mapping[str, str]) -> Chosen:
-    """Find each group's assignor; arguments and errors as `plan` has them."""
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
+    question = asking(fleet, patterns)
+
+    def pass_over(wanted: frozenset[str]) -> DataFrame:
+        told = facts.in_whole_groups(gather_chosen(fleet, patterns), fleet)
+        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), DECIDED)
+
+    return Plan(fleet, pass_over)
+
+
+def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
+    """The question to a pass over the fleet, whose tables are checked.
+
+    Raises:
+        UnknownAssignorError, FleetError: as `plan` does.
+    """
     for name in sorted(set(patterns.values()) - {CONFIGURED}):
         find(name)
-    census = fleet.census
-    every_group = Groups(fleet, census).only(fleet.members.select(*GROUP_KEY).distinct())
-    if isinstance(assignor, str) and assignor != CONFIGURED:
-        groups = every_group.withColumn("assignor", F.lit(assignor))
-        return Chosen(groups, {assignor: Groups(fleet, census)}, [census.rejected])
-    groups, unplannable = choose(every_group, fleet.groups, patterns)
-    groups = census.keep(groups)
-    by_assignor = {
-        name: Groups(fleet, census, selected=groups.where(F.col("assignor") == name).select(*GROUP_KEY))
-        for name in in_use(groups)
-    }
-    return Chosen(groups, by_assignor, [census.rejected, unplannable])
+    _ = fleet.sizes
+    return Question(tuple(patterns.items()), tuple(names()), custom(), racks_known=fleet.racks_known)
 
 
-def plan_chosen(fleet: Fleet, chosen: Chosen) -> Plan:
-    """Plan groups by the assignors that were found for them."""
-    outcomes = [find(name).assign(groups) for name, groups in chosen.by_assignor.items()]
-    groups = chosen.groups
-    groups = groups.unionByName(_empty_groups(fleet)) if fleet.groups is not None else groups
-    refused = [outcome.rejected for outcome in outcomes if outcome.rejected is not None]
-    for refusals in refused:
-        groups = groups.join(refusals.select(*GROUP_KEY), GROUP_KEY, "left_anti")
-    parts = [outcome.runs.select(*MEMBER_KEY, "topic", "first", "step", "count") for outcome in outcomes]
-    runs = reduce(DataFrame.unionByName, parts) if parts else _no_runs(fleet)
-    if len(parts) > 1:  # else every table of the plan would hold the queries of all assignors, several times
-        runs = fleet.census.keep(runs)
-    withheld = [outcome.withheld for outcome in outcomes if outcome.withheld is not None]
-    reasons = [outcome.reasons for outcome in outcomes if outcome.reasons is not None]
-    return Plan(
-        fleet=fleet,
-        groups=groups,
-        runs=runs,
-        rejected=reduce(DataFrame.unionByName, chosen.rejected + refused),
-        complete=all(outcome.complete for outcome in outcomes),
-        withheld=reduce(DataFrame.unionByName, withheld) if withheld else None,
-        reasons=reduce(DataFrame.unionByName, reasons) if reasons else None,
-    )
+def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
+    """The fleet's facts, with what windows lay out for the groups whose assignor these patterns choose."""
+    own, wanted = custom(), set(patterns.values())
+    any_of_them = CONFIGURED in wanted and fleet.groups is not None
+    laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
+    planned = None
+    if laid and wanted == {laid[0]} and "*" in patterns:
+        planned = lay_out(facts.lines(fleet), laid)
+    elif laid:
+        lines, chosen = _lines_and_choice(fleet, patterns)
+        planned = lay_out(lines, laid, chosen)
+    return facts.gather(fleet, planned, user_data=bool(own))
 
 
-def _empty_groups(fleet: Fleet) -> DataFrame:
-    """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
-    assert fleet.groups is not None
-    empty = consumer_groups(fleet.groups).join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_anti")
-    sound = Groups(fleet, fleet.census).only(empty)
-    return sound.select(*GROUP_KEY, F.coalesce("assignor", F.lit("none")).alias("assignor"))
+def _lines_and_choice(fleet: Fleet, patterns: Mapping[str, str]) -> tuple[DataFrame, Column]:
+    """The subscriptions of the fleet, and the assignor of each one's group, as `kernels.group.decide` chooses it."""
+    lines = facts.lines(fleet)
+    chosen = configured = F.lit(None).cast("string")
+    if CONFIGURED in patterns.values() and fleet.groups is not None:
+        lines = lines.join(facts.configured(fleet), GROUP_KEY, "left")
+        # The broker's range of KIP-848 is another assignor than the client's.
+        server_side = F.col("group_type").eqNullSafe("consumer") & (F.col("assignor") == "range")
+        configured = F.when(~server_side, F.col("assignor"))
+    for pattern, name in reversed(list(patterns.items())):
+        fits = F.col("group_id").rlike(fnmatch.translate(pattern))
+        chosen = F.when(fits, configured if name == CONFIGURED else F.lit(name)).otherwise(chosen)
+    return lines, chosen
 
 
 def consumer_groups(groups: DataFrame) -> DataFrame:
     """The consumer groups among a fleet's `groups`; a snapshot lists those of other protocols beside them."""
     return groups.where(F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer"))
-
-
-def _no_runs(fleet: Fleet) -> DataFrame:
-    zero = F.lit(0)
-    empty = fleet.subscriptions.select(
-        *MEMBER_KEY, "topic", zero.alias("first"), zero.alias("step"), zero.alias("count")
-    )
-    return empty.limit(0)

@@ -17,19 +17,18 @@ group rebalancing for ever (a recorded case moves two partitions in every round)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import reduce
+from functools import partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from spark_assign.assignors.choice import CONFIGURED
-from spark_assign.assignors.registry import Cooperative, find
+from spark_assign.facts import in_whole_groups
 from spark_assign.fleet import Fleet
-from spark_assign.plan import Plan, choose_assignors, plan_chosen
-from spark_assign.schemas import GROUP_KEY, ROUNDS
-
-MAX_ROUNDS = 12
+from spark_assign.in_arrow import in_arrow
+from spark_assign.kernels.group import rounds
+from spark_assign.kernels.group.compare import MAX_ROUNDS
+from spark_assign.kernels.group.decide import CONFIGURED
+from spark_assign.plan import asking, gather_chosen
+from spark_assign.schemas import ROUNDS
 
 
 def converge(
@@ -50,44 +49,7 @@ def converge(
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
     """
-    chosen = choose_assignors(fleet, assignor)
-    cooperative = {
-        name: (each, groups)
-        for name, groups in chosen.by_assignor.items()
-        if isinstance(each := find(name), Cooperative)
-    }
-    rounds = [
-        each.rounds(groups, max_rounds).withColumn("assignor", F.lit(name))
-        for name, (each, groups) in cooperative.items()
-    ]
-    eager = {name: groups for name, groups in chosen.by_assignor.items() if name not in cooperative}
-    if eager or not rounds:
-        of_eager = chosen.groups.where(~F.col("assignor").isin(list(cooperative)))
-        rounds.append(_one_round(plan_chosen(fleet, replace(chosen, groups=of_eager, by_assignor=eager))))
-    return reduce(DataFrame.unionByName, (_shaped(each) for each in rounds))
-
-
-def _one_round(planned: Plan) -> DataFrame:
-    """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
-    figures = planned.metrics.where(F.col("members") > 0).join(_claimed(planned), GROUP_KEY, "left")
-    values = {
-        "round": F.lit(1),
-        "assigned": F.col("partitions"),
-        "revoked": F.coalesce("claimed", F.lit(0)),
-        "moved": F.col("moved"),
-        "unowned": F.col("partitions") + F.col("unassigned"),
-        "stable": F.lit(True),
-    }
-    return figures.select(*GROUP_KEY, "assignor", *(value.alias(name) for name, value in values.items()))
-
-
-def _claimed(planned: Plan) -> DataFrame:
-    """Per group, what its living members own: cluster, group_id, claimed."""
-    claims = planned.fleet.claims()
-    if claims is None:
-        return planned.groups.select(*GROUP_KEY, F.lit(0).alias("claimed"))
-    return claims.where(~F.col("departed")).groupBy(*GROUP_KEY).agg(F.sum("count").alias("claimed"))
-
-
-def _shaped(rounds: DataFrame) -> DataFrame:
-    return rounds.select(*(F.col(field.name).cast(field.dataType).alias(field.name) for field in ROUNDS.fields))
+    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
+    told = in_whole_groups(gather_chosen(fleet, patterns), fleet)
+    work = partial(rounds.converge, question=asking(fleet, patterns), limit=max_rounds)
+    return told.mapInArrow(in_arrow(work), ROUNDS)

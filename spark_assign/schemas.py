@@ -206,7 +206,7 @@ COMPARISON = StructType(
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
 for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
 `rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `partition_seconds_paused`:
-partition-seconds, see `spark_assign.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
+partition-seconds, see `kernels.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
 unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
 has the detail."""
@@ -214,6 +214,16 @@ has the detail."""
 COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
+
+DECIDED = StructType(
+    [
+        *_nullable(cluster=_STRING, group_id=_STRING, kind=_STRING, member_id=_STRING, next_member_id=_STRING),
+        *_nullable(topic=_STRING, first=_INT, step=_INT, count=_INT, reason=_STRING, code=_STRING, detail=_STRING),
+        *(StructField(field.name, field.dataType) for field in METRICS.fields if field not in _GROUP),
+    ]
+)
+"""Everything that a plan holds, a row per run, group or refusal; `kind` says which columns a row uses
+(`kernels.group.decide`). The tables of a plan are projections of it."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,

@@ -10,49 +10,38 @@ Example: C0 and C1 subscribe to t0 and t1, three partitions each.
     C0: [t0p0, t0p1, t1p0, t1p1]
     C1: [t0p2, t1p2]
 
-Without racks the member of rank k begins at k * (p / n) + min(k, p % n): a window over the members gives the rank,
-and the rest is arithmetic on one row per topic and member. Groups in which racks decide go topic by topic, or set of
-co-partitioned topics by set, through `assignors.rack_range`; one plan holds both kinds.
+Steps
+    1. Rank the topic's subscribers: static members first, by instance id, then the others by member id.
+    2. The member of rank k begins at k * (p / n) + min(k, p % n) and gets p / n partitions, the first p % n one more.
+
+Topics that racks decide are laid out anew by `kernels.rack_range`, over the whole group. Sets of partitions never
+depend on Java's hash order.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.assignors.deal import lay_out
-from spark_assign.assignors.groups import Groups, Outcome
-from spark_assign.assignors.rack_range import runs_by_rack, split_by_rack
+from spark_assign.java_order import string_order
 from spark_assign.schemas import GROUP_KEY
 
 
-class RangeAssignor:
-    """Kafka's `range`. Sets of partitions never depend on Java's hash order."""
+def rank_subscribers(lines: DataFrame) -> DataFrame:
+    """Step 1 (`AbstractPartitionAssignor.MemberInfo`): add `rank`, from 0, and `members`, how many the topic has.
 
-    name = "range"
-
-    def assign(self, groups: Groups) -> Outcome:
-        """Plan the groups; see the module's page for the rules. Every group can be planned."""
-        if not (groups.fleet.racks_known and groups.census.racked_members):
-            return Outcome(lay_ranges(lay_out(groups.topics, groups)), complete=True)
-        plain, sets = split_by_rack(groups)
-        ranges = lay_ranges(lay_out(plain, groups))
-        if sets is None:
-            return Outcome(ranges, complete=True)
-        return Outcome(ranges.unionByName(runs_by_rack(sets, groups)), complete=True)
+    Args:
+        lines: cluster, group_id, topic, partitions, member_id, group_instance_id; a row per subscription.
+    """
+    topic = Window.partitionBy(*GROUP_KEY, "topic")
+    instance = F.col("group_instance_id")
+    served = topic.orderBy(instance.isNull(), string_order(instance), string_order("member_id"))
+    return lines.withColumn("rank", F.row_number().over(served) - 1).withColumn("members", F.count("*").over(topic))
 
 
-def lay_ranges(line: DataFrame) -> DataFrame:
-    """Topics laid against subscribers to runs: consecutive ranges, the first few one longer."""
-    quota = F.expr("partitions div members")
-    longer = F.col("partitions") % F.col("members")
+def consecutive() -> list[Column]:
+    """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
+    quota, longer = F.expr("partitions div members"), F.col("partitions") % F.col("members")
     first = F.col("rank") * quota + F.least(F.col("rank"), longer)
     count = quota + (F.col("rank") < longer).cast("int")
-    return line.select(
-        *GROUP_KEY,
-        "member_id",
-        "topic",
-        first.cast("int").alias("first"),
-        F.lit(1).alias("step"),
-        count.cast("int").alias("count"),
-    ).where(F.col("count") > 0)
+    return [first.cast("int").alias("first"), F.lit(1).alias("step"), count.cast("int").alias("count")]

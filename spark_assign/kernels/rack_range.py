@@ -1,6 +1,13 @@
-"""The rack-aware layout of one set of topics (Kafka's `RangeAssignor`, KIP-881), as arrays.
+"""Range where racks decide (Kafka's `RangeAssignor.assignWithRackMatching`, KIP-881).
 
-Steps
+Which topics it concerns
+    - A topic needs racks if some subscriber's rack holds a replica of it, and not every partition has replicas in the
+      same full set of racks (`AbstractPartitionAssignor.useRackAwareAssignment`).
+    - If any topic of a group does, the group's topics are taken in sets of the same subscribers and the same number of
+      partitions. A set of two or more whose subscribers have a rack at all is laid out together, needed or not; a
+      topic on its own only if it needs racks itself. All other topics are plain ranges.
+
+Steps for one set
     1. Quota: p partitions over n members give each p // n; p % n of them may have one more, whoever comes first.
     2. Near: hand out partitions to members in whose rack they have a replica (a member without a rack is near to all).
        A topic alone serves member after member; topics together serve partition after partition.
@@ -9,10 +16,62 @@ Steps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class RackTopic(NamedTuple):
+    """A topic with metadata: its number, line of subscribers, partitions, and the racks of each one's replicas."""
+
+    topic: int
+    line: int
+    partitions: int
+    layout: Sequence[frozenset[Hashable]]
+
+
+def racks_matter(partitions: Iterable[frozenset[Hashable]], member_racks: Set[Hashable]) -> bool:
+    """Whether an assignor looks at racks (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+    used = set(partitions)
+    everywhere = frozenset[Hashable]().union(*used)
+    return not everywhere.isdisjoint(member_racks) and used != {everywhere}
+
+
+def lay_topics(
+    topics: Sequence[RackTopic], racks: Mapping[int, Sequence[Hashable | None]]
+) -> dict[int, NDArray[np.int64]]:
+    """The topics of one group that racks decide, laid out.
+
+    Args:
+        topics: all topics of the group.
+        racks: of each line its members' racks, in the order in which they are served; null: none.
+
+    Returns:
+        of each topic that is not a plain range, who gets each partition, as places in its line.
+    """
+    sets: dict[tuple[int, int], list[RackTopic]] = {}
+    needs = set()
+    for each in topics:
+        sets.setdefault((each.line, each.partitions), []).append(each)
+        if racks_matter(each.layout, set(racks[each.line]) - {None}):
+            needs.add(each.topic)
+    found: dict[int, NDArray[np.int64]] = {}
+    for (line, _), alike in sets.items():
+        racked = any(rack is not None for rack in racks[line])
+        if needs and racked and (len(alike) > 1 or alike[0].topic in needs):
+            found |= dict.fromkeys([each.topic for each in alike], _lay_set(racks[line], alike))
+    return found
+
+
+def _lay_set(racks: Sequence[Hashable | None], topics: Sequence[RackTopic]) -> NDArray[np.int64]:
+    names = list(dict.fromkeys(rack for rack in racks if rack is not None))
+    number: dict[Hashable | None, int] = {None: -1} | {name: at for at, name in enumerate(names)}
+    near = np.ones((len(names), topics[0].partitions), bool)
+    for topic in topics:
+        near &= np.array([[name in replicas for replicas in topic.layout] for name in names], bool)
+    return lay_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)
 
 
 def lay_with_racks(member_racks: Sequence[int], near: NDArray[np.bool_], *, together: bool) -> NDArray[np.int64]:

@@ -8,11 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType
 
-from spark_assign.assignors.groups import Groups
-from spark_assign.assignors.replica_racks import replica_racks
+from spark_assign.facts import asked, replica_racks, topic_counts
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol import sheet as kinds
 from spark_assign.protocol.settings import Settings
+from spark_assign.rejected import sound
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 _COLUMNS: dict[str, DataType] = {
@@ -41,14 +41,13 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
     Returns:
         cluster, group_id, kind and the columns of a fact.
     """
-    groups = Groups(fleet, fleet.census)
-    topics = _topics(groups, events)
-    facts = [_groups(groups, settings), _members(groups, settings), _events(events, groups)]
-    facts.append(_topic_facts(topics, groups))
-    claims = fleet.claims()
-    if claims is not None:
-        owned = groups.only(claims.where(~F.col("departed")))
+    topics = _topics(fleet, events)
+    facts = [_groups(fleet, settings), _members(fleet, settings), _events(fleet, events)]
+    facts.append(_topic_facts(fleet, topics))
+    runs = fleet.runs()
+    if runs is not None:
         run = _numbers("first", "step", "count")
+        owned = sound(runs, fleet)
         facts.append(_fact(owned, kinds.OWNED, member_id=F.col("member_id"), topic=F.col("topic"), numbers=run))
     if settings.partitions is not None:
         times = topics.select(*GROUP_KEY, "topic").join(settings.partitions, ["cluster", "topic"])
@@ -57,10 +56,9 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
     return reduce(DataFrame.unionByName, facts)
 
 
-def _groups(groups: Groups, settings: Settings) -> DataFrame:
+def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     """What groups are set to; most have nothing of their own."""
-    fleet = groups.fleet
-    own = groups.only(fleet.members).select(*GROUP_KEY).distinct()
+    own = sound(fleet.members, fleet).select(*GROUP_KEY).distinct()
     if fleet.groups is not None:
         own = own.join(fleet.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
     else:
@@ -73,10 +71,9 @@ def _groups(groups: Groups, settings: Settings) -> DataFrame:
     return _fact(own, kinds.GROUP, names=assignor, numbers=_numbers(*kinds.SETTINGS))
 
 
-def _members(groups: Groups, settings: Settings) -> DataFrame:
-    fleet = groups.fleet
-    asked = groups.only(fleet.subscriptions).groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
-    members = groups.only(fleet.members).join(asked, MEMBER_KEY, "left")
+def _members(fleet: Fleet, settings: Settings) -> DataFrame:
+    members = sound(asked(fleet), fleet).withColumn("topics", F.col("topics.topic"))
+    members = members.withColumn("group_instance_id", F.get("instances", F.lit(0)))
     instance = F.col("group_instance_id")
     if settings.members is not None:
         told = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
@@ -96,9 +93,9 @@ def _members(groups: Groups, settings: Settings) -> DataFrame:
     )
 
 
-def _events(events: DataFrame, groups: Groups) -> DataFrame:
+def _events(fleet: Fleet, events: DataFrame) -> DataFrame:
     return _fact(
-        groups.only(events),
+        sound(events, fleet),
         kinds.EVENT,
         event=F.col("event"),
         member_id=F.col("member_id"),
@@ -111,19 +108,19 @@ def _events(events: DataFrame, groups: Groups) -> DataFrame:
     )
 
 
-def _topics(groups: Groups, events: DataFrame) -> DataFrame:
+def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     """The topics with metadata that members ask for now, or that an event names, and their partition counts."""
-    counts = groups.fleet.topics.where(F.col("partitions") > 0).select("cluster", "topic", "partitions")
-    now = groups.topics.select(*GROUP_KEY, "topic")
+    now = sound(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
     named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
-    later = groups.only(events).select(*GROUP_KEY, F.explode(named).alias("topic"))
+    later = sound(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
+    counts = topic_counts(fleet).where(F.col("partitions") > 0)
     return now.unionByName(later).distinct().join(counts, ["cluster", "topic"])
 
 
-def _topic_facts(topics: DataFrame, groups: Groups) -> DataFrame:
+def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
     layout: dict[str, Column] = {}
-    if groups.fleet.racks_known and groups.census.racked_members:
-        topics = topics.join(replica_racks(groups), ["cluster", "topic"], "left")
+    if fleet.racks_known and fleet.sizes.racked_members:
+        topics = topics.join(replica_racks(fleet), ["cluster", "topic"], "left")
         layout = {"at": F.col("at"), "racks": F.col("racks")}
     return _fact(topics, kinds.TOPIC, topic=F.col("topic"), numbers=_numbers("partitions"), **layout)
 

@@ -161,7 +161,7 @@ def play_fleet(
         raise ValueError(f"until_ms is {until_ms}, expected 0 or more milliseconds")
     shaped = _of_groups(_checked(events), fleet)
     facts = gather_facts(fleet, shaped, settings).repartition(_tasks(fleet, shaped, protocols), *GROUP_KEY)
-    return Simulation(cached(facts), tuple(protocols), settings.timing, until_ms, fleet.census.rejected)
+    return Simulation(cached(facts), tuple(protocols), settings.timing, until_ms, fleet.rejected)
 
 
 def _checked(events: DataFrame) -> DataFrame:
@@ -183,9 +183,9 @@ def _of_groups(events: DataFrame, fleet: Fleet) -> DataFrame:
 def _tasks(fleet: Fleet, events: DataFrame, protocols: Sequence[str]) -> int:
     """In how many tasks the groups are played; a rolling restart is an event for every member."""
     rolling = events.where(F.col("event") == "rolling-restart").isEmpty()
-    work = events.count() // EVENTS_PER_TASK + fleet.census.all_members // MEMBERS_PER_TASK
+    work = events.count() // EVENTS_PER_TASK + fleet.sizes.members // MEMBERS_PER_TASK
     if not rolling:
-        work += fleet.census.all_members // EVENTS_PER_TASK
+        work += fleet.sizes.members // EVENTS_PER_TASK
     return min(1 + work * len(protocols), MOST_TASKS)
 
 

@@ -42,8 +42,8 @@ class FolderTarget:
     def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
         """One table of one attempt."""
         reader = self.spark.read.format(format or "parquet")
-        if format in ("csv", "json"):
-            reader = reader.schema(self.schemas[table])
+        if format in (None, "parquet", "orc", "csv", "json"):
+            reader = reader.schema(self.schemas[table])  # else Spark looks into the files in a job of its own
         settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
         return reader.options(**settings).load(self._path(table, run_id, attempt))
 
@@ -55,7 +55,7 @@ class FolderTarget:
         """All rows of the manifest; None where nothing has been written yet."""
         try:
             frame = self.spark.read.schema(MANIFEST).options(**_TIME).json(join(self.output, "manifest"))
-            _ = frame.isEmpty()  # Connect finds out only now
+            _ = frame.schema  # Connect finds out only now
         except AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 return None

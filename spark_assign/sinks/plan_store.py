@@ -37,15 +37,15 @@ from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.places import is_path, local_path
-from spark_assign.schemas import MANIFEST, PLAN_TABLES
+from spark_assign.schemas import DECIDED, MANIFEST, PLAN_TABLES
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
 
 KAFKA_RULES = "4.1"
 """The Kafka release whose behaviour plans follow."""
 
-_FIRST = "runs"
-"""Written first: what was computed once is then read back for every table that follows from it."""
+_DECIDED = "decided"
+"""Of a `Plan` written first: computed once, then read back for every table, each of which is a projection of it."""
 
 _ALWAYS = ("metrics", "rejected")
 
@@ -139,22 +139,27 @@ def write_plan(
     wanted = {*(schemas if tables is None else tables), *(name for name in _ALWAYS if name in schemas)}
     if unknown := sorted(wanted - set(schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. A plan has {', '.join(schemas)}")
-    names = sorted(wanted, key=lambda name: (name != _FIRST, list(schemas).index(name)))
-    spark = getattr(plan, names[0]).sparkSession
+    names = sorted(wanted, key=list(schemas).index)
+    decided = plan.decided(names) if hasattr(plan, "with_decided") else None
+    spark = (getattr(plan, names[0]) if decided is None else decided).sparkSession
     run_id = safe_run_id(run_id)
     attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
-    target = _target(spark, output, schemas)
+    target = _target(spark, output, schemas if decided is None else {**schemas, _DECIDED: DECIDED})
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
     started = time.monotonic()
     try:
+        if decided is not None:
+            since = time.monotonic()
+            whole = format if format != "csv" else "parquet"
+            target.write(_DECIDED, decided, run_id, attempt, whole, dict(options or {}) if whole == format else {})
+            log.info("decided in %.1f s", time.monotonic() - since)
+            plan = plan.with_decided(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
         for name in names:
             since = time.monotonic()
             frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
             target.write(name, frame, run_id, attempt, format, dict(options or {}))
             log.info("wrote %s in %.1f s", name, time.monotonic() - since)
-            if name == _FIRST:
-                plan = plan.with_runs(target.read(name, run_id, attempt, format, dict(options or {})))
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
         rows = _count({name: target.read(name, run_id, attempt, format, dict(options or {})) for name in names})
         manifest = Manifest(
@@ -284,11 +289,10 @@ def _after(previous: datetime) -> datetime:
 
 
 def _count(tables: Mapping[str, DataFrame]) -> dict[str, int]:
-    counts = [
-        frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name).alias("name"), "rows")
-        for name, frame in tables.items()
-    ]
-    return {row["name"]: row["rows"] for row in reduce(DataFrame.union, counts).collect()}  # a row per table
+    """Rows of each table, counted in one go."""
+    named = [frame.select(F.lit(name).alias("name")) for name, frame in tables.items()]
+    counts = reduce(DataFrame.union, named).groupBy("name").count().collect()  # a row per table that has any
+    return dict.fromkeys(tables, 0) | {row["name"]: row["count"] for row in counts}
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
-from spark_assign.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
 from spark_assign.protocol import Settings
 from spark_assign.schemas import COMPARISON
 from spark_assign.what_if import AS_IS, members_joined, members_left

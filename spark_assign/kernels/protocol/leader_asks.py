@@ -116,13 +116,3 @@ def layout(ask: Ask, topic: int) -> list[frozenset[str]]:
     count = ask.partitions[topic]
     known = list(ask.topics.racks.get(topic, ())[:count])
     return known + [frozenset()] * (count - len(known))
-
-
-def racks_matter(partitions: Iterable[frozenset[str]], member_racks: set[str]) -> bool:
-    """Whether an assignor looks at racks (`AbstractPartitionAssignor.useRackAwareAssignment`).
-
-    Some member's rack has to hold a replica, and not all partitions may have replicas in the same racks.
-    """
-    used = set(partitions)
-    everywhere = frozenset[str]().union(*used)
-    return not everywhere.isdisjoint(member_racks) and used != {everywhere}

@@ -7,7 +7,7 @@ the place in its topic's line of whoever gets a partition.
     range        p partitions over n members give each p // n, the first p % n one more, in consecutive ranges
     roundrobin   (start + partition) % n, where the pointer goes on from topic to topic (`kernels.ring`)
 
-For range, racks may decide otherwise (KIP-881); the rules are in `assignors.rack_range`.
+For range, racks may decide otherwise (KIP-881); the rules are in `kernels.rack_range`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from spark_assign.kernels.protocol.leader_asks import (
     Joined,
     java_order,
     layout,
-    racks_matter,
 )
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
-from spark_assign.kernels.rack_range import lay_with_racks
+from spark_assign.kernels.rack_range import RackTopic, lay_topics
 from spark_assign.kernels.ring import first_in_line
 from spark_assign.kernels.segments import counted, stretches
 from spark_assign.kernels.sticky import EVERYONE
@@ -138,30 +137,13 @@ def _by_range(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
 def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, Ints]:
     """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
     ask = table.asks[int(table.topic_ask[begin])]
-    sets: dict[tuple[int, int], list[int]] = {}
-    racks_of_line: dict[int, list[str]] = {}
-    needs: set[int] = set()
-    for row in range(begin, end):
-        line = int(lines.of_topic[row])
-        sets.setdefault((line, int(table.partitions[row])), []).append(row)
-        if line not in racks_of_line:
-            members = lines.members[lines.begin[line] : lines.begin[line] + lines.size[line]].tolist()
-            racks_of_line[line] = [table.members[member].rack_id or "" for member in members]
-        if racks_matter(layout(ask, int(table.topic[row])), set(racks_of_line[line]) - {""}):
-            needs.add(row)
-    found: dict[int, Ints] = {}
-    for (line, _), rows in sets.items():
-        racks = racks_of_line[line]
-        if needs and any(racks) and (len(rows) > 1 or rows[0] in needs):
-            found |= dict.fromkeys(rows, _laid(ask, racks, table.topic[rows].tolist()))
-    return found
+    asked = [
+        RackTopic(row, int(lines.of_topic[row]), int(table.partitions[row]), layout(ask, int(table.topic[row])))
+        for row in range(begin, end)
+    ]
+    return lay_topics(asked, {line: _racks(table, lines, line) for line in {each.line for each in asked}})
 
 
-def _laid(ask: Ask, racks: Sequence[str], topics: Sequence[int]) -> Ints:
-    """One set of co-partitioned topics, or a topic by itself, laid out for members in these racks ("": none)."""
-    names = sorted(set(racks) - {""})
-    number = {"": -1} | {name: at for at, name in enumerate(names)}
-    near = np.ones((len(names), ask.partitions[topics[0]]), bool)
-    for topic in topics:
-        near &= np.array([[name in replicas for replicas in layout(ask, topic)] for name in names], bool)
-    return lay_with_racks([number[rack] for rack in racks], near, together=len(topics) > 1)
+def _racks(table: Table, lines: _Lines, line: int) -> list[str | None]:
+    members = lines.members[lines.begin[line] : lines.begin[line] + lines.size[line]].tolist()
+    return [table.members[member].rack_id or None for member in members]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_assign.kernels.java_hash import table_order
-from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout, racks_matter
+from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
+from spark_assign.kernels.rack_range import racks_matter
 from spark_assign.kernels.runs import compress_sorted
 from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky import Batch, plan_batch

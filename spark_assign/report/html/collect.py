@@ -105,12 +105,11 @@ def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
         return rows_of_tables(plan.tables, about)
-    computed = plan.with_runs(cached(plan.runs))
-    names = ("metrics", "moves", "revocations")
-    tables = {name: cached(getattr(computed, name)) for name in names}
-    rows = rows_of_tables({**tables, "runs": computed.runs, "rejected": computed.rejected}, {})
-    for table in (*tables.values(), computed.runs):
-        uncached(table)
+    names = ("runs", "metrics", "moves", "revocations", "rejected")
+    decided = cached(plan.decided(names))
+    computed = plan.with_decided(decided)
+    rows = rows_of_tables({name: getattr(computed, name) for name in names}, {})
+    uncached(decided)
     return rows
 
 

@@ -1,0 +1,69 @@
+"""Single partitions as blocks of bits, and back to runs.
+
+A block is 512 neighbouring partitions of a topic, of which a member owns those whose bits are set: bit b of word w
+stands for partition 512 * block + 64 * w + b. Rows become blocks by one aggregation that needs neither a sort nor
+Python. `bits` is the `or` of the rows, `twice` their `xor` and, so that a partition that stands in several rows is
+found, `count` is the number of rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.kernels.runs import compress_sorted
+
+Ints = NDArray[np.int64]
+
+WORDS = 8
+BLOCK_BITS = 9
+"""A block has so many bits of a partition's number below its own."""
+
+_TOGETHER = 65_536
+"""So many blocks are unpacked together."""
+
+
+def words(column: pa.Array) -> Ints:
+    """The words of blocks, a row per block."""
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS)
+
+
+def unpack(bits: Ints) -> tuple[Ints, Ints]:
+    """Of each bit that is set, the row of its block and its number there, in order."""
+    rows, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for begin in range(0, len(bits), _TOGETHER):
+        octets = np.ascontiguousarray(bits[begin : begin + _TOGETHER]).astype("<i8").view(np.uint8)
+        found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        rows.append((found >> BLOCK_BITS) + begin)
+        numbers.append(found & ((1 << BLOCK_BITS) - 1))
+    return np.concatenate(rows), np.concatenate(numbers)
+
+
+def runs_of_blocks(key: Ints, block: Ints, bits: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Blocks in any order as runs, losslessly: evenly spaced neighbours of one key become one run.
+
+    Returns:
+        key, first, step and count of each run.
+    """
+    order = np.lexsort((block, key))
+    at, low = unpack(bits[order])
+    return compress_sorted(key[order][at], (block[order][at] << BLOCK_BITS) + low)
+
+
+def repeated(bits: Ints, twice: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Partitions that stand in several rows.
+
+    Args:
+        bits, twice: the `or` and the `xor` of each block's rows; count: their number.
+
+    Returns:
+        rows of blocks, and the partition's number in the block, each once; -1 where a block has a partition three
+        times (or five, …), of which the `xor` does not tell which one it is.
+    """
+    even = bits & ~twice
+    row, low = unpack(even)
+    several, odd = np.unpackbits(bits.astype("<i8").view(np.uint8), axis=1).sum(axis=1), np.empty(0, np.int64)
+    odd = np.flatnonzero(count > several + np.bincount(row, minlength=len(bits)))
+    odd = odd[~np.isin(odd, row)]
+    return np.append(row, odd), np.append(low, np.full(len(odd), -1))

@@ -1,0 +1,220 @@
+"""Every group by several assignors, before and after changes, judged in one pass over whole groups.
+
+The figures are of the end, when everybody has what was withheld from it at first; what the way there costs is in moved,
+revoked, rounds and the seconds paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.decide import configured_of
+from spark_assign.kernels.group.facts import GROUP, MEMBER, column
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.rounds import COOPERATIVE, follow
+from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.recommend import figures, judge
+
+MAX_ROUNDS = 12
+"""So many rounds a group that does not come to rest is followed."""
+
+AS_GIVEN = ""
+"""The change of facts that say what was before any change."""
+
+Key = tuple[str, str]
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
+
+    Attributes:
+        assignors: their names, in order.
+        changes: the names of the changes. The facts of each have its name in a column `change`; those of `AS_GIVEN`
+            are there as well, unless the first change is `as_is`, which then stands for it.
+        as_is: the name of the change in which nothing changes, if it is one of them.
+        timing: by which pauses are counted.
+        custom: assignors that plan one group at a time.
+        racks_known: whether the fleet says where replicas are.
+    """
+
+    assignors: tuple[str, ...]
+    changes: tuple[str, ...]
+    as_is: str | None
+    timing: Timing
+    custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
+    racks_known: bool = False
+
+
+def compare(facts: pa.Table, asked: Comparison, schema: pa.Schema) -> Iterator[pa.Table]:
+    """A row per group, assignor and change; columns and units: `schemas.COMPARISON`."""
+    of_change = split_by_change(facts)
+    told = {name: read(of_change[name]) for name in (AS_GIVEN, *asked.changes) if name in of_change}
+    base = told.get(AS_GIVEN) or told.get(asked.as_is or AS_GIVEN)
+    faulty = {} if base is None else _by_name(base, find_faults(base))
+    listed = set() if base is None else _listed(base)
+    configured = {} if base is None else configured_of(base)
+    for change in asked.changes:
+        rows = _compared(told[change], asked, faulty) if change in told else {}
+        groups = sorted(listed | set(rows) | set(faulty))
+        judged = [
+            row
+            for group in groups
+            for row in _judged(group, change, asked, rows.get(group, {}), faulty.get(group), configured.get(group))
+        ]
+        yield pa.Table.from_pylist(judged, schema=schema)
+
+
+def split_by_change(facts: pa.Table) -> dict[str, pa.Table]:
+    """The facts of each change."""
+    names = pc.unique(facts["change"]).to_pylist()
+    return {name: facts.filter(pc.equal(facts["change"], name)).drop_columns(["change"]) for name in names}
+
+
+def _by_name(told: Told, faults: dict[int, tuple[str, str]]) -> dict[Key, tuple[str, str]]:
+    return {(told.cluster[group].as_py(), told.group_id[group].as_py()): fault for group, fault in faults.items()}
+
+
+def _listed(told: Told) -> set[Key]:
+    """Groups that have members, and consumer groups that are known of."""
+    rows = told.rows[GROUP]
+    kinds = column(told.facts, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
+    known = [row for row, kind in zip(rows.tolist(), kinds, strict=True) if kind in ("classic", "consumer")]
+    members = told.rows[MEMBER]
+    listed = members[told.numbers("listed", 0)[members] > 0]
+    groups = np.unique(told.group[np.append(listed, np.array(known, np.int64))]).tolist()
+    return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
+
+
+def _compared(told: Told, asked: Comparison, faulty: Mapping[Key, object]) -> dict[Key, dict[str, Figures]]:
+    """Of each group what every assignor makes of it."""
+    faults = find_faults(told)
+    names = list(zip(told.cluster.to_pylist(), told.group_id.to_pylist(), strict=True))
+    excluded = set(faults) | {number for number, name in enumerate(names) if name in faulty}
+    sheet = read_sheet(told, excluded)
+    found: dict[Key, dict[str, Figures]] = {
+        names[group]: {name: {"rejected": code, "detail": detail} for name in asked.assignors}
+        for group, (code, detail) in faults.items()
+    }
+    keys = [names[group] for group in sheet.of_told.tolist()]
+    for assignor in asked.assignors:
+        for key, row in zip(keys, _figures(sheet, assignor, asked), strict=True):
+            found.setdefault(key, {})[assignor] = row
+    return found
+
+
+def _figures(sheet: Sheet, assignor: str, asked: Comparison) -> list[Figures]:
+    """Of each group of the sheet the figures of one assignor."""
+    everyone = np.ones(sheet.number, bool)
+    planned = assign(sheet, assignor, everyone, asked.custom)
+    fine = everyone.copy()
+    fine[list(planned.refused)] = False
+    target = planned.runs
+    counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
+    later = _later(sheet, assignor, fine, asked)
+    owned = spread(sheet, target)
+    columns: dict[str, list[Any]] = {
+        name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
+    }
+    columns |= {
+        "moved": (counts.there - counts.kept - counts.back + later["moved"]).tolist(),
+        "revoked": (counts.claimed - counts.kept + later["revoked"]).tolist(),
+        "unassigned": (subscribed_partitions(sheet) - np.array(columns["partitions"], np.int64)).tolist(),
+        "rounds": later["rounds"].tolist(),
+        "stable": later["stable"].tolist(),
+        "partition_seconds_paused": _paused(columns, counts, later, assignor, asked).tolist(),
+        "rack_matched": rack_matched(sheet, target, racks_known=asked.racks_known).to_pylist(),
+    }
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    for group, row in enumerate(rows):
+        near, all_of_them = row["rack_matched"], row["partitions"]
+        row["cross_rack_share"] = None if near is None or not all_of_them else 1 - near / all_of_them
+        if group in planned.refused:
+            row.clear()
+            row["rejected"], row["detail"] = planned.refused[group]
+    return rows
+
+
+def _paused(
+    columns: Mapping[str, list[Any]], counts: Any, later: Mapping[str, Any], assignor: str, asked: Comparison
+) -> Any:
+    told = Counts(
+        members=np.maximum(np.array(columns["members"], np.int64), 1),
+        partitions=np.array(columns["partitions"], np.int64),
+        living=counts.there_living,
+        kept=counts.kept,
+        back=counts.back,
+        later=later["revoked"],
+    )
+    cooperative = assignor == COOPERATIVE and assignor not in asked.custom
+    return (cooperative_seconds if cooperative else eager_seconds)(told, asked.timing)
+
+
+def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[str, Any]:
+    """Of each group the rounds, and what the rounds after the first do."""
+    later = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
+    later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
+    if assignor == COOPERATIVE and assignor not in asked.custom:
+        for each in follow(sheet, fine, MAX_ROUNDS):
+            later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
+            if each.number > 1:
+                later["moved"][each.group] += each.moved
+                later["revoked"][each.group] += each.revoked
+    return later
+
+
+_FIGURES = (
+    *(
+        "members",
+        "partitions",
+        "max_over_mean",
+        "stddev_per_member",
+        "moved",
+        "revoked",
+        "unassigned",
+        "rounds",
+        "stable",
+    ),
+    *("partition_seconds_paused", "rack_matched", "cross_rack_share", "rejected", "detail"),
+)
+
+
+def _judged(
+    group: Key,
+    change: str,
+    asked: Comparison,
+    found: Mapping[str, Figures],
+    fault: tuple[str, str] | None,
+    now: str | None,
+) -> list[Figures]:
+    """The rows of one group and change."""
+    rows = []
+    for assignor in asked.assignors:
+        row: Figures = dict.fromkeys(_FIGURES) | {"cluster": group[0], "group_id": group[1]}
+        row |= {"assignor": assignor, "change": change}
+        if fault is not None:
+            row |= {"rejected": fault[0], "detail": fault[1]}
+        elif assignor in found:
+            row |= found[assignor]
+        else:
+            row |= {"members": 0, "partitions": 0}  # nobody is left, or nobody was there
+        row["configured"] = None if now is None else assignor == now
+        rows.append(row)
+    verdicts = judge([figures(row) for row in rows], now)
+    for row, verdict in zip(rows, verdicts, strict=True):
+        row |= {"recommended": verdict.recommended, "reason": verdict.reason}
+    return rows

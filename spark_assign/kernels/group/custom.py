@@ -1,0 +1,134 @@
+"""Assignors of a user's own, asked group by group."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spark_assign.kernels.group.facts import column
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.sticky_claims import Runs
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member as the group's leader sees it (Kafka's `ConsumerPartitionAssignor.Subscription`)."""
+
+    member_id: str
+    group_instance_id: str | None
+    rack_id: str | None
+    generation_id: int | None
+    user_data: bytes | str | None
+    topics: list[str] = field(default_factory=list)
+    owned: list[TopicPartition] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group: its members as the coordinator lists them, and the partition counts of their topics with metadata."""
+
+    cluster: str
+    group_id: str
+    members: list[Member]
+    partitions: dict[str, int]
+
+
+class GroupAssignor(ABC):
+    """Base of assignors that plan group by group, as Kafka's `ConsumerPartitionAssignor` does.
+
+    Each group is one unit of work on one executor; groups run in parallel. `user_data` is what the fleet's `members`
+    table has in an extra column of that name (binary or string), else null.
+    """
+
+    @abstractmethod
+    def assign_group(self, group: Group) -> Mapping[str, Iterable[TopicPartition]]:
+        """Decide who gets what: the topic partitions of each member, by member id.
+
+        Members left out get nothing. What Kafka's consumer would choke on (an unknown member, a partition that does
+        not exist or goes to two members) puts the group into `rejected`, as does an exception.
+        """
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an assignor made of one group: runs, or why there are none."""
+
+    group: int
+    runs: Runs
+    error: str | None = None
+
+
+def ask_group(sheet: Sheet, group: int, assignor: GroupAssignor) -> Answer:
+    """Ask an assignor for one group; whatever it does must not sink the others."""
+    nothing = Runs(*(np.empty(0, np.int64) for _ in range(5)))
+    asked = read_group(sheet, group)
+    try:
+        assignment = {member: list(given) for member, given in assignor.assign_group(asked).items()}
+        _check(asked, assignment)
+    except Exception as error:
+        return Answer(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
+    return Answer(group, _as_runs(sheet, group, assignment))
+
+
+def read_group(sheet: Sheet, group: int) -> Group:
+    """One group as an assignor is shown it."""
+    begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
+    rows = sheet.members.row[begin:end]
+    facts = sheet.told.facts
+    listed: list[tuple[bool, int, str, int]] = []
+    members = {}
+    for number, row in zip(range(begin, end), rows.tolist(), strict=True):
+        told = {
+            name: column(facts, name)[row].as_py()
+            for name in ("member_id", "instances", "rack_id", "generation_id", "user_data", "position", "topics")
+        }
+        instances, topics, position = told.pop("instances"), told.pop("topics"), told.pop("position")
+        instance = instances[0] if instances else None
+        asked = sorted(each["topic"] for each in topics or [])
+        members[number] = Member(**told, group_instance_id=instance, topics=asked)
+        listed.append((position is None, position or 0, told["member_id"], number))
+    claims = sheet.claims.where((sheet.claims.member >= begin) & (sheet.claims.member < end)).rows()
+    topic_of = sheet.topic.take(claims.topic).to_pylist()
+    for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
+        members[member].owned.append((topic, partition))
+    known = sheet.topics.known
+    mine = known[sheet.topics.group[known] == group]
+    counts = zip(sheet.topic.take(mine).to_pylist(), sheet.topics.partitions[mine].tolist(), strict=True)
+    return Group(
+        cluster=sheet.cluster[group].as_py(),
+        group_id=sheet.group_id[group].as_py(),
+        members=[members[number] for *_, number in sorted(listed)],
+        partitions=dict(sorted(counts)),
+    )
+
+
+def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None:
+    known = {member.member_id for member in group.members}
+    owners: dict[TopicPartition, str] = {}
+    for member, given in assignment.items():
+        if member not in known:
+            raise ValueError(f"it assigns to {member!r}, which is no member of the group")
+        for topic, partition in given:
+            if not 0 <= partition < group.partitions.get(topic, 0):
+                raise ValueError(f"it assigns {topic}-{partition}, which does not exist or nobody subscribes to")
+            if (topic, partition) in owners:
+                raise ValueError(f"it assigns {topic}-{partition} to {owners[topic, partition]!r} and to {member!r}")
+            owners[topic, partition] = member
+
+
+def _as_runs(sheet: Sheet, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> Runs:
+    begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
+    member_of = {name: begin + at for at, name in enumerate(sheet.member_id[begin:end].to_pylist())}
+    mine = np.flatnonzero(sheet.topics.group == group)
+    topic_of = dict(zip(sheet.topic.take(mine).to_pylist(), mine.tolist(), strict=True))
+    rows = sorted((member_of[m], topic_of[t], p) for m, partitions in assignment.items() for t, p in partitions)
+    member, topic, partition = np.array(rows, np.int64).reshape(-1, 3).T
+    size = max(len(sheet.topics), 1)
+    key, first, step, count = compress_sorted(member * size + topic, partition)
+    return Runs(key // size, key % size, first, step, count)

@@ -1,0 +1,102 @@
+"""Range and round robin where windows cannot say it: racks decide (KIP-881), or subscriptions differ."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.rack_range import RackTopic, lay_topics
+from spark_assign.kernels.ring import first_in_line
+from spark_assign.kernels.runs import compress_owners
+from spark_assign.kernels.sticky import EVERYONE
+from spark_assign.kernels.sticky_claims import Runs
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def lay_by_rack(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
+    """Range with the topics that racks decide laid out anew."""
+    if not sheet.rack_set:
+        return runs
+    members, topics = sheet.members, sheet.topics
+    racked = np.zeros(sheet.number, bool)
+    racked[members.group[members.rack >= 0]] = True
+    anew: list[Runs] = []
+    laid: list[int] = []
+    for group in np.flatnonzero(racked & chosen).tolist():
+        lines = _Lines(sheet, group)
+        asked = [
+            RackTopic(topic, int(topics.subscribers[topic]), int(topics.partitions[topic]), _layout(sheet, topic))
+            for topic in lines.topics.tolist()
+        ]
+        racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in asked}}
+        for topic, owner in lay_topics(asked, racks).items():
+            place, first, step, count = compress_owners(owner)
+            line = lines.of(int(topics.subscribers[topic]))
+            anew.append(Runs(line[place], np.full(len(place), topic), first, step, count))
+            laid.append(topic)
+    return _concatenated([runs.where(~np.isin(runs.topic, laid)), *anew])
+
+
+def deal_mixed_groups(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
+    """Round robin with the groups whose topics have differing subscribers dealt anew, round the ring of all members."""
+    topics, known = sheet.topics, sheet.topics.known
+    lines_of_group = np.unique(np.stack([topics.group[known], topics.subscribers[known]]), axis=1)[0]
+    mixed = (np.bincount(lines_of_group, minlength=sheet.number) > 1) & chosen
+    if not mixed.any():
+        return runs
+    anew = []
+    for group in np.flatnonzero(mixed).tolist():
+        lines = _Lines(sheet, group)
+        served = {line: sheet.members.served[lines.of(line)].tolist() for line in set(lines.line)}
+        visits = [
+            (served[line], count)
+            for line, count in zip(lines.line, topics.partitions[lines.topics].tolist(), strict=True)
+        ]
+        for topic, line, start in zip(lines.topics.tolist(), lines.line, first_in_line(visits), strict=True):
+            anew.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
+    return _concatenated([runs.where(~mixed[sheet.members.group[runs.member]]), *anew])
+
+
+def _in_turn(line: Ints, topic: int, start: int, partitions: int) -> Runs:
+    """A topic dealt to its line, where `start` gets partition 0."""
+    first = (np.arange(len(line)) - start) % len(line)
+    some = first < partitions
+    first, size = first[some], np.full(int(some.sum()), len(line))
+    return Runs(line[some], np.full(len(first), topic), first, size, -(-(partitions - first) // size))
+
+
+class _Lines:
+    """The lines of one group: members in the order in which they are served, of each class of subscribers."""
+
+    def __init__(self, sheet: Sheet, group: int) -> None:
+        self.sheet = sheet
+        members = np.arange(*np.searchsorted(sheet.members.group, [group, group + 1]))
+        known = sheet.topics.known
+        self.topics = known[slice(*np.searchsorted(sheet.topics.group[known], [group, group + 1]))]
+        self.line: list[int] = sheet.topics.subscribers[self.topics].tolist()
+        self._lines: dict[int, Ints] = {EVERYONE: members[np.argsort(sheet.members.served[members])]}
+
+    def of(self, line: int) -> Ints:
+        """The members of a class."""
+        if line not in self._lines:
+            members = self.sheet.classes[line]
+            self._lines[line] = members[np.argsort(self.sheet.members.served[members])]
+        return self._lines[line]
+
+
+def _racks(numbers: Ints) -> list[int | None]:
+    return [None if number < 0 else number for number in numbers.tolist()]
+
+
+def _layout(sheet: Sheet, topic: int) -> list[frozenset[int]]:
+    """The racks that each partition of a topic has replicas in."""
+    if topic not in sheet.rack_set:
+        return [frozenset()] * int(sheet.topics.partitions[topic])
+    return [sheet.rack_sets[number] for number in sheet.rack_set[topic].tolist()]
+
+
+def _concatenated(parts: list[Runs]) -> Runs:
+    return Runs(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))

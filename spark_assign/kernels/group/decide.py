@@ -1,0 +1,231 @@
+"""One pass over whole groups: facts in, everything that is decided out, as rows of one table.
+
+A row of the answer is tagged by its `kind`:
+
+    assigned     member_id, topic, first, step, count: a run of the plan
+    withheld     the same: its next owner gets it in the round after this one
+    move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason
+    revocation   the same of living members: what they have to give up, and who has it next
+    metrics      assignor and the figures of a group
+    rejected     code, detail: a group that cannot be planned
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group import assign as by
+from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
+from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.facts import GROUP, column
+from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.figures import held, measure
+from spark_assign.kernels.group.names import named
+from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.sticky_claims import Runs
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+CONFIGURED = "configured"
+"""In place of a name: the assignor that each group is configured with."""
+
+ASSIGNED, WITHHELD, MOVE, REVOCATION, METRICS, REJECTED = (
+    *("assigned", "withheld", "move", "revocation", "metrics", "rejected"),
+)
+EVERYTHING = frozenset({ASSIGNED, WITHHELD, MOVE, REVOCATION, METRICS, REJECTED})
+
+_TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
+FIGURES = {
+    "assignor": _TEXT,
+    **dict.fromkeys(("members", "partitions", "min_per_member", "max_per_member"), _LONG),
+    **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
+    **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
+    **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
+    "rack_matched": _LONG,
+}
+DECIDED = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
+        **dict.fromkeys(("first", "step", "count"), _INT),
+        **dict.fromkeys(("reason", "code", "detail"), _TEXT),
+        **FIGURES,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a fleet's groups.
+
+    Attributes:
+        patterns: shell patterns over group_id and an assignor's name, or `CONFIGURED`; the first that fits decides.
+        known: the names of all assignors there are.
+        custom: those that plan one group at a time.
+        wanted: the kinds of rows to answer with.
+        racks_known: whether the fleet says where replicas are.
+    """
+
+    patterns: tuple[tuple[str, str], ...]
+    known: tuple[str, ...]
+    custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
+    wanted: frozenset[str] = EVERYTHING
+    racks_known: bool = False
+
+
+def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
+    """Answer for all groups of these facts (`kernels.group.facts`); tables of `DECIDED`."""
+    told = read(facts)
+    faults = find_faults(told)
+    sheet = read_sheet(told, set(faults))
+    assignor, refused = choose(sheet, question)
+    planned = plan_groups(sheet, assignor, question)
+    refused |= planned.refused
+    if REJECTED in question.wanted:
+        yield _rows(REJECTED, refusals(told, faults))
+        yield _rows(REJECTED, _refusals(sheet, refused))
+    fine = np.array([name is not None for name in assignor], bool)
+    fine[list(planned.refused)] = False
+    if ASSIGNED in question.wanted:
+        yield _run_rows(sheet, ASSIGNED, planned.given)
+    if WITHHELD in question.wanted:
+        yield _run_rows(sheet, WITHHELD, planned.runs.where(planned.withheld))
+    compared = held(sheet, planned.given, planned.runs.where(planned.withheld), fine)
+    if METRICS in question.wanted:
+        names = np.array([name or "" for name in assignor], object)
+        figures = measure(sheet, compared, racks_known=question.racks_known)
+        yield _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures}, fine)
+        yield _idle_rows(idle_groups(told, set(faults)), facts)
+    if question.wanted & {MOVE, REVOCATION}:
+        yield from _changes(sheet, compared, planned, question)
+
+
+def plan_groups(sheet: Sheet, assignor: list[str | None], question: Question) -> by.Planned:
+    """Plan every group that has an assignor."""
+    names = np.array([name or "" for name in assignor], object)
+    planned = by.nothing_planned()
+    for name in sorted(set(assignor) - {None}, key=str):
+        planned = planned.joined(by.assign(sheet, str(name), names == name, question.custom))
+    return planned
+
+
+# --- which assignor -----------------------------------------------------------------------------------------------
+
+
+def choose(sheet: Sheet, question: Question) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+    """Of each group its assignor, null where it has none; and of those code and detail."""
+    fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
+    configured = configured_of(sheet.told)
+    chosen: list[str | None] = []
+    refused: dict[int, tuple[str, str]] = {}
+    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    for group, (cluster, group_id) in enumerate(names):
+        wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
+        own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
+        refusal = _refusal(wanted, own, question.known)
+        chosen.append(own if refusal is None else None)
+        if refusal is not None:
+            refused[group] = refusal
+    return chosen, refused
+
+
+def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tuple[str, str] | None:
+    if wanted is None:
+        return "no-pattern", "No pattern fits the group. Add one, say '*'"
+    if own is None:
+        return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
+    if own not in known:
+        return "unknown-assignor", f"It is configured with {own}. Name one of {', '.join(known)}, or register it"
+    return None
+
+
+def configured_of(told: Told) -> dict[tuple[str, str], str]:
+    """By cluster and group_id the assignor that a group is configured with.
+
+    The broker's range of KIP-848 is another one than the client's.
+    """
+    rows = told.rows[GROUP]
+    columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "assignor", "group_type"))
+    return {
+        (cluster, group_id): "server-range" if kind == "consumer" and name == "range" else name
+        for cluster, group_id, name, kind in zip(*columns, strict=True)
+        if name is not None
+    }
+
+
+# --- the answer ---------------------------------------------------------------------------------------------------
+
+
+def _rows(kind: str, table: pa.Table) -> pa.Table:
+    """A table with the columns of `DECIDED`."""
+    size = len(table)
+    columns = {name: table[name] for name in table.column_names} | {"kind": pa.repeat(pa.scalar(kind, _TEXT), size)}
+    return pa.table([_cast(columns.get(each.name), each, size) for each in DECIDED], schema=DECIDED)
+
+
+def _cast(values: pa.Array | None, wanted: pa.Field, size: int) -> pa.Array:
+    return pa.nulls(size, wanted.type) if values is None else values.cast(wanted.type)
+
+
+def named_groups(sheet: Sheet, groups: Ints) -> dict[str, pa.Array]:
+    """cluster and group_id of some groups."""
+    at = pa.array(groups, pa.int64())
+    return {"cluster": sheet.cluster.take(at), "group_id": sheet.group_id.take(at)}
+
+
+def _run_rows(sheet: Sheet, kind: str, runs: Runs) -> pa.Table:
+    names = named_groups(sheet, sheet.topics.group[runs.topic])
+    names |= {"member_id": named(sheet.member_id, runs.member), "topic": named(sheet.topic, runs.topic)}
+    numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
+    return _rows(kind, pa.table(names | numbers))
+
+
+def _group_rows(sheet: Sheet, figures: dict[str, pa.Array], fine: Flags) -> pa.Table:
+    table = pa.table(named_groups(sheet, np.arange(sheet.number)) | figures)
+    return _rows(METRICS, table.filter(pa.array(fine)))
+
+
+def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
+    """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
+    at = pa.array(rows, pa.int64())
+    kinds = column(facts, "group_type").take(at).fill_null("classic").to_pylist()
+    at = at.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
+    names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
+    assignor = column(facts, "assignor").take(at).fill_null("none")
+    zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
+    for name in ("max_over_mean", "rack_matched"):
+        zeros[name] = pa.nulls(len(at), FIGURES[name])
+    return _rows(METRICS, pa.table(names | zeros | {"assignor": assignor}))
+
+
+def _refusals(sheet: Sheet, refused: dict[int, tuple[str, str]]) -> pa.Table:
+    groups = sorted(refused)
+    codes, details = ([refused[group][at] for group in groups] for at in (0, 1))
+    names = named_groups(sheet, np.array(groups, np.int64))
+    return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
+
+
+def _changes(sheet: Sheet, compared: Held, planned: by.Planned, question: Question) -> Iterator[pa.Table]:
+    taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
+    subscribed = Subscribed(sheet.subscriptions, max(len(sheet.topics), 1), len(sheet.members))
+    names = pa.concat_arrays([sheet.member_id, sheet.told.member_id])
+    for moves, revocations in list_changes(compared, taken, subscribed):
+        for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
+            if kind in question.wanted and len(rows):
+                yield _rows(kind, _move_rows(sheet, rows, names))
+
+
+def _move_rows(sheet: Sheet, moves: Moves, names: pa.Array) -> pa.Table:
+    columns = named_groups(sheet, sheet.topics.group[moves.topic])
+    columns |= {"member_id": named(names, moves.giver), "next_member_id": named(names, moves.taker)}
+    columns |= {"topic": named(sheet.topic, moves.topic)}
+    columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
+    return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})

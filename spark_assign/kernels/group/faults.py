@@ -1,0 +1,207 @@
+"""Groups that cannot be planned, and why: rows that say nothing, or that contradict each other.
+
+What Kafka has rules for (a vanished topic, a partition claimed by two members, a member without subscriptions) is no
+fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
+from spark_assign.kernels.group.facts import BLOCK, GROUP, MEMBER, OWNED, column
+from spark_assign.kernels.group.names import Places
+from spark_assign.kernels.group.told import Told
+from spark_assign.kernels.segments import expand_runs, first_of_each
+
+Ints = NDArray[np.int64]
+
+REMEDIES = {
+    "null-key": "Fill the key in or leave the row out",
+    "duplicate-member": "Keep one row per member",
+    "duplicate-instance": "Kafka fences all but one member of an instance id; leave the others out",
+    "duplicate-group": "Keep one row per group",
+    "unknown-member": "Add the member to members, or take its rows out (Fleet.with_members_left does so)",
+    "bad-partition": "Partitions count from 0, a run's step from 1",
+    "duplicate-owned": "Keep one row per member and partition",
+}
+"""By code, the gravest first."""
+
+
+_BITS = 31
+"""A partition's number fits in so many bits."""
+
+
+class _Fault(NamedTuple):
+    group: int
+    code: str
+    row: str
+    rows: int
+
+
+def find_faults(told: Told) -> dict[int, tuple[str, str]]:
+    """Of each faulty group the code (of its gravest fault) and the detail (of all)."""
+    found: dict[tuple[int, str], list[_Fault]] = {}
+    for fault in (*_of_members(told), *_of_groups(told), *_of_runs(told), *_of_blocks(told)):
+        found.setdefault((fault.group, fault.code), []).append(fault)
+    rank = list(REMEDIES).index
+    of_group: dict[int, list[tuple[int, str, str]]] = {}
+    for (group, code), faults in found.items():
+        rows, least = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
+        more = f" and {rows - 1} more" if rows > 1 else ""
+        of_group.setdefault(group, []).append((rank(code), code, f"{least}{more}. {REMEDIES[code]}"))
+    return {group: _together(sorted(faults)) for group, faults in of_group.items()}
+
+
+def _together(faults: list[tuple[int, str, str]]) -> tuple[str, str]:
+    return faults[0][1], "; ".join(detail for _, _, detail in faults)
+
+
+def _text(name: str, value: object) -> str:
+    return f"{name}={'null' if value is None else value}"
+
+
+def _row(table: str, **values: object) -> str:
+    """A row as a person reads it: `owned: member_id=m1, topic=orders`."""
+    return f"{table}: {', '.join(_text(name, value) for name, value in values.items())}"
+
+
+# --- members, subscriptions, groups -------------------------------------------------------------------------------
+
+
+def _of_members(told: Told) -> Iterator[_Fault]:
+    """Members listed twice, members that other tables name but `members` does not, null, instance ids twice."""
+    rows = told.rows[MEMBER]
+    member, listed = told.member[rows], told.numbers("listed", 0)[rows]
+    ids = told.column("member_id", rows)
+    asks = pc.fill_null(told.column("asks", rows), False).to_numpy(zero_copy_only=False)
+    for at in np.flatnonzero((member < 0) | (listed != 1)).tolist():
+        if not listed[at] and not asks[at]:
+            continue  # it owns something, which is looked at below
+        code = "null-key" if member[at] < 0 else "duplicate-member" if listed[at] else "unknown-member"
+        table = "members" if listed[at] else "subscriptions"
+        yield _Fault(int(told.group[rows[at]]), code, _row(table, member_id=ids[at].as_py()), 1)
+    nameless = pc.fill_null(told.column("nameless", rows), False).to_numpy(zero_copy_only=False)
+    for group in np.unique(told.group[rows[nameless]]).tolist():
+        yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
+    yield from _strangers(told)
+    yield from _instances(told)
+
+
+def _strangers(told: Told) -> Iterator[_Fault]:
+    """Members that own something, and are not listed nor subscribe to anything."""
+    size = len(told.member_id) + 1
+    known = Places((told.group * size + told.member)[told.rows[MEMBER]])
+    for kind, table in ((OWNED, "owned_runs"), (BLOCK, "owned")):
+        keys = told.group[told.rows[kind]] * size + told.member[told.rows[kind]]
+        for key in np.unique(keys[known.of(keys) < 0]).tolist():
+            group, member = divmod(key + 1, size)
+            name = None if member == 0 else told.member_id[member - 1].as_py()
+            yield _Fault(group, "unknown-member" if member else "null-key", _row(table, member_id=name), 1)
+
+
+def _instances(told: Told) -> Iterator[_Fault]:
+    lists = told.column("instances", told.rows[MEMBER])
+    lengths = pc.fill_null(lists.value_lengths(), 0).to_numpy(zero_copy_only=False)
+    instance = lists.flatten().dictionary_encode()
+    if not len(instance.dictionary):
+        return
+    size = len(instance.dictionary)
+    keys = np.repeat(told.group[told.rows[MEMBER]], lengths) * size + instance.indices.to_numpy(zero_copy_only=False)
+    found, times = np.unique(keys, return_counts=True)
+    for key in found[times > 1].tolist():
+        name = instance.dictionary[key % size].as_py()
+        yield _Fault(key // size, "duplicate-instance", _row("members", group_instance_id=name), 1)
+
+
+def _of_groups(told: Told) -> Iterator[_Fault]:
+    rows = told.rows[GROUP]
+    for row in rows[told.numbers("listed", 1)[rows] > 1].tolist():
+        group = int(told.group[row])
+        yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
+
+
+# --- ownership ----------------------------------------------------------------------------------------------------
+
+
+def _of_runs(told: Told) -> Iterator[_Fault]:
+    """Runs that say nothing, and partitions that a member owns twice."""
+    rows = told.rows[OWNED]
+    if not len(rows):
+        return
+    run = ("first", "step", "count")
+    null = told.topic[rows] < 0
+    for name in run:
+        null |= ~told.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
+    first, step, count = (told.numbers(name, 0)[rows] for name in run)
+    bad = ~null & ((first < 0) | (step < 1) | (count < 0))
+    for faulty, code in ((null, "null-key"), (bad, "bad-partition")):
+        for row in rows[faulty].tolist():
+            values = {name: column(told.facts, name)[row].as_py() for name in ("member_id", "topic", *run)}
+            yield _Fault(int(told.group[row]), code, _row("owned_runs", **values), 1)
+    sound = ~null & ~bad & (count > 0)
+    yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
+
+
+def _twice(told: Told, rows: Ints, first: Ints, step: Ints, count: Ints) -> Iterator[_Fault]:
+    """Partitions in two runs of one member; only where a run begins before another ends they are looked at singly."""
+    pair = (told.group[rows] * (len(told.member_id) + 1) + told.member[rows] + 1) * len(told.topics) + told.topic[rows]
+    order = np.lexsort((first, pair))
+    rows, pair, first, step, count = (each[order] for each in (rows, pair, first, step, count))
+    number = np.cumsum(first_of_each(pair), dtype=np.int64) << _BITS
+    reached = np.maximum.accumulate(number | np.minimum(first + step * (count - 1), (1 << _BITS) - 1))
+    meets = np.isin(pair, np.unique(pair[1:][reached[:-1] >= (number | first)[1:]])) if len(pair) else pair.astype(bool)
+    if not meets.any():
+        return
+    run, partition = expand_runs(first[meets], step[meets], count[meets])
+    found, times = np.unique(np.stack([pair[meets][run], partition]), axis=1, return_counts=True)
+    example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
+    for key, each in found[:, times > 1].T.tolist():
+        yield _repeated(told, example[key], "owned_runs", each, 1)
+
+
+def _of_blocks(told: Told) -> Iterator[_Fault]:
+    rows = told.rows[BLOCK]
+    if not len(rows):
+        return
+    block, count = told.numbers("block", -1)[rows], told.numbers("count", 0)[rows]
+    null = (told.topic[rows] < 0) | ~told.column("block", rows).is_valid().to_numpy(zero_copy_only=False)
+    bits, twice = words(told.column("bits", rows)), words(told.column("twice", rows))
+    for faulty, code in ((null, "null-key"), (~null & (block < 0), "bad-partition")):
+        for at in np.flatnonzero(faulty).tolist():
+            known = told.column("block", rows[[at]])[0].is_valid
+            least = (int(block[at]) << BLOCK_BITS) + int(unpack(bits[[at]])[1].min(initial=0)) if known else None
+            names = {name: told.column(name, rows[[at]])[0].as_py() for name in ("member_id", "topic")}
+            text = _row("owned", **names, partition=least)
+            yield _Fault(int(told.group[rows[at]]), code, text, int(count[at]))
+    sound = np.flatnonzero(~null & (block >= 0))
+    for at, low in zip(*(each.tolist() for each in repeated(bits[sound], twice[sound], count[sound])), strict=True):
+        here = sound[at]
+        partition = None if low < 0 else (int(block[here]) << BLOCK_BITS) + low
+        yield _repeated(told, int(rows[here]), "owned", partition, 1)
+
+
+def _repeated(told: Told, row: int, table: str, partition: int | None, rows: int) -> _Fault:
+    values = {name: column(told.facts, name)[row].as_py() for name in ("member_id", "topic")}
+    if partition is not None:
+        values["partition"] = partition
+    return _Fault(int(told.group[row]), "duplicate-owned", _row(table, **values), rows)
+
+
+def refusals(told: Told, faults: dict[int, tuple[str, str]]) -> pa.Table:
+    """The faulty groups by name: cluster, group_id, code, detail."""
+    groups = pa.array(sorted(faults), pa.int64())
+    return pa.table(
+        {
+            "cluster": told.cluster.take(groups),
+            "group_id": told.group_id.take(groups),
+            "code": pa.array([faults[group][0] for group in sorted(faults)], pa.string()),
+            "detail": pa.array([faults[group][1] for group in sorted(faults)], pa.string()),
+        }
+    )

@@ -1,0 +1,100 @@
+"""In how many rounds groups come to rest (`kernels.sticky_rounds`), as rows of `schemas.ROUNDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group.assign import Planned, sticky_batch
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.figures import held, subscribed_partitions
+from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.told import read
+from spark_assign.kernels.sticky import take_groups
+from spark_assign.kernels.sticky_claims import Runs
+from spark_assign.kernels.sticky_rounds import Round, rounds
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+COOPERATIVE = "cooperative-sticky"
+
+ROUNDS = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id"), pa.string()),
+        "round": pa.int32(),
+        "assignor": pa.string(),
+        **dict.fromkeys(("assigned", "revoked", "moved", "unowned"), pa.int64()),
+        "stable": pa.bool_(),
+    }
+)
+
+
+def follow(sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
+    """Rebalance some groups cooperatively until they are stable, `limit` times at most.
+
+    Yields:
+        the figures of each round; groups are numbers of the sheet. Groups for which Kafka's class throws have none.
+    """
+    batch, known = sticky_batch(sheet, COOPERATIVE), sheet.topics.known
+    claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
+    topic = np.searchsorted(known, sheet.left.topic)
+    departed = Runs(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
+    departed = departed.where(np.append(known, -1)[topic] == sheet.left.topic)
+    if not chosen.all():
+        departed = departed.where(chosen[batch.groups.topic_group[departed.topic]])
+        number = np.cumsum(chosen[batch.groups.topic_group]) - 1
+        departed = Runs(departed.member, number[departed.topic], *departed.columns[2:])
+        batch, claimed = take_groups(batch, chosen), claimed[chosen]
+    numbers = np.flatnonzero(chosen)
+    if len(numbers):
+        for each in rounds(batch, claimed, departed, limit):
+            yield replace(each, group=numbers[each.group])
+
+
+def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Table]:
+    """A row per group and round, for all groups of these facts that can be planned."""
+    told = read(facts)
+    sheet = read_sheet(told, set(find_faults(told)))
+    assignor, _ = choose(sheet, question)
+    names = np.array([name or "" for name in assignor], object)
+    for each in follow(sheet, names == COOPERATIVE, limit) if COOPERATIVE not in question.custom else ():
+        figures = {
+            name: pa.array(getattr(each, name)) for name in ("assigned", "revoked", "moved", "unowned", "stable")
+        }
+        yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, figures)
+    if COOPERATIVE not in question.custom:
+        assignor = [None if name == COOPERATIVE else name for name in assignor]
+    yield _one_round(sheet, plan_groups(sheet, assignor, question), assignor)
+
+
+def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa.Table:
+    """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
+    names = np.array([name or "" for name in assignor], object)
+    fine = names != ""
+    fine[list(planned.refused)] = False
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    groups = np.flatnonzero(fine)
+    total = compared.by_group(planned.given.topic, planned.given.count)
+    figures = {
+        "assigned": pa.array(total[groups]),
+        "revoked": pa.array(counts.claimed[groups]),
+        "moved": pa.array((counts.there - counts.kept - counts.back)[groups]),
+        "unowned": pa.array(subscribed_partitions(sheet)[groups]),
+        "stable": pa.array(np.ones(len(groups), bool)),
+    }
+    return _rows(sheet, groups, np.ones(len(groups), np.int64), names, figures)
+
+
+def _rows(
+    sheet: Sheet, groups: Ints, number: Ints, names: NDArray[np.object_], figures: dict[str, pa.Array]
+) -> pa.Table:
+    columns = named_groups(sheet, groups) | {"round": pa.array(number, pa.int32())} | figures
+    columns["assignor"] = pa.array(names[groups], pa.string())
+    return pa.table(columns).select(ROUNDS.names).cast(ROUNDS)

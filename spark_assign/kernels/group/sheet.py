@@ -1,0 +1,365 @@
+"""Groups as the kernels read them: numbers in place of names, many groups side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group.facts import GROUP, LAYOUT, LEFT, MEMBER, PLANNED
+from spark_assign.kernels.group.names import Names, Places, named
+from spark_assign.kernels.group.told import Owned, Told, owned
+from spark_assign.kernels.java_hash import string_hashes, table_order
+from spark_assign.kernels.segments import first_of_each
+from spark_assign.kernels.sticky import EVERYONE, Batch
+from spark_assign.kernels.sticky_claims import Runs
+from spark_assign.kernels.sticky_groups import Groups
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Members:
+    """Members, sorted by group and by `String.compareTo` of their ids; all columns are of each member.
+
+    Attributes:
+        group: its group.
+        row: its row of the facts.
+        served: its place in the order in which range and roundrobin serve the members of its group: static ones by
+            instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
+        walk: its place in the walk of its group's hash map; distinct over all members.
+        generation: of its subscription; -1 for none.
+        in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
+        rack: the number of its rack; -1 for none.
+        subscribes: whether it subscribes to anything.
+    """
+
+    group: Ints
+    row: Ints
+    served: Ints
+    walk: Ints
+    generation: Ints
+    in_user_data: Ints
+    told: Flags
+    rack: Ints
+    subscribes: Flags
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Topics of groups, sorted by group and name; of each
+
+    Attributes:
+        group, name: its group and the number of its name.
+        partitions: -1 where there is no such topic.
+        asked: whether a member subscribes to it.
+        subscribers: the class of its subscribers, `EVERYONE` or a number of `Sheet.classes`; EVERYONE for nobody, too.
+    """
+
+    group: Ints
+    name: Ints
+    partitions: Ints
+    asked: Flags
+    subscribers: Ints
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @cached_property
+    def known(self) -> Ints:
+        """The topics that are subscribed to and have metadata."""
+        return np.flatnonzero(self.asked & (self.partitions > 0))
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Groups 0, 1, … that have members and no fault.
+
+    Attributes:
+        told: the facts.
+        of_told: of each group its number there.
+        members, topics: of all groups.
+        classes: of each class of subscribers that are not all of their group, the members, ascending.
+        claims: what members own.
+        left: what members that have left owned; the member is a number of `told.member_id`.
+        subscriptions: member and topic of each, as member * topics + topic, ascending.
+        racks: the names of racks.
+        rack_sets: the sets of racks that partitions have replicas in; the first is empty.
+        rack_set: of topics with known racks, of each partition the number of its set.
+    """
+
+    told: Told
+    of_told: Ints
+    members: Members
+    topics: Topics
+    classes: list[Ints]
+    claims: Runs
+    left: Runs
+    subscriptions: Ints
+    racks: list[str]
+    rack_sets: list[frozenset[int]]
+    rack_set: dict[int, Ints]
+
+    @property
+    def number(self) -> int:
+        """How many groups."""
+        return len(self.of_told)
+
+    @cached_property
+    def member_id(self) -> pa.Array:
+        """Of each member its id."""
+        return named(self.told.member_id, self.told.member[self.members.row])
+
+    @cached_property
+    def topic(self) -> pa.Array:
+        """Of each topic its name."""
+        return named(self.told.topics, self.topics.name)
+
+    @cached_property
+    def cluster(self) -> pa.Array:
+        """Of each group its cluster."""
+        return self.told.cluster.take(pa.array(self.of_told))
+
+    @cached_property
+    def group_id(self) -> pa.Array:
+        """Of each group its id."""
+        return self.told.group_id.take(pa.array(self.of_told))
+
+    def subscribes(self, member: Ints, topic: Ints) -> Flags:
+        """Whether each member subscribes to the topic beside it."""
+        return Places(self.subscriptions).of(member * max(len(self.topics), 1) + topic) >= 0
+
+    def planned(self, assignor: str) -> Runs:
+        """The runs that were laid out already for an assignor; their topics are known ones."""
+        rows = self.told.rows[PLANNED]
+        mine = pc.equal(self.told.column("assignor", rows), assignor).to_numpy(zero_copy_only=False)
+        member, topic = _members_of(self, rows[mine]), _topics_of(self, rows[mine])
+        there = (member >= 0) & (topic >= 0)
+        rows = rows[mine][there]
+        return Runs(
+            member[there], topic[there], *(self.told.numbers(name)[rows] for name in ("first", "step", "count"))
+        )
+
+    def batch(self, *, user_data: bool, cooperative: bool) -> Batch:
+        """The groups as the sticky assignors read them; topics are numbered as in `Topics.known`.
+
+        Args:
+            user_data: whether ownership travels in the assignor's user data (sticky), so that its generation counts.
+            cooperative: whether partitions that change hands are withheld.
+        """
+        members, topics, known = self.members, self.topics, self.topics.known
+        claims, topic = self.claims, np.searchsorted(known, self.claims.topic)
+        fine = np.append(known, -1)[topic] == claims.topic
+        if user_data:
+            claimed_in = np.where(members.told, members.in_user_data, members.generation)
+        else:
+            claimed_in = np.where(members.generation >= 0, members.generation, members.in_user_data)
+        nameless = topics.asked & (topics.partitions <= 0)
+        return Batch(
+            groups=Groups(members.group, members.walk, topics.group[known], topics.partitions[known], cooperative),
+            claimed_in=claimed_in,
+            generation=members.generation,
+            claims=Runs(claims.member, topic, *claims.columns[2:]).where(fine),
+            topic_class=topics.subscribers[known],
+            topic_hash=string_hashes(self.told.topics.to_pylist())[topics.name[known]],
+            other_classes=list(
+                zip(topics.group[nameless].tolist(), topics.subscribers[nameless].tolist(), strict=True)
+            ),
+            classes=dict(enumerate(self.classes)),
+            rack=members.rack,
+            rack_sets=self.rack_sets,
+            rack_set={at: self.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in self.rack_set},
+        )
+
+
+def _members_of(sheet: Sheet, rows: Ints) -> Ints:
+    """The members that rows of the facts name; -1 for none."""
+    size = len(sheet.told.member_id)
+    keys = sheet.of_told[sheet.members.group] * size + sheet.told.member[sheet.members.row]
+    return Places(keys).of(sheet.told.group[rows] * size + sheet.told.member[rows])
+
+
+def _topics_of(sheet: Sheet, rows: Ints) -> Ints:
+    """The topics that rows of the facts name; -1 for none."""
+    size = max(len(sheet.told.topics), 1)
+    keys = sheet.of_told[sheet.topics.group] * size + sheet.topics.name
+    return Places(keys).of(sheet.told.group[rows] * size + sheet.told.topic[rows])
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def read_sheet(told: Told, faulty: set[int]) -> Sheet:
+    """The groups that have members, but those that are faulty."""
+    sound = np.ones(told.number, bool)
+    sound[list(faulty)] = False
+    with_members = np.zeros(told.number, bool)
+    with_members[told.group[told.rows[MEMBER]]] = True
+    of_told = np.flatnonzero(sound & with_members)
+    number = np.full(told.number, -1, np.int64)
+    number[of_told] = np.arange(len(of_told))
+    members = _read_members(told, number)
+    claimed = owned(told, number >= 0)
+    topics, classes, subscriptions, claims, left = _read_topics(told, number, members, claimed)
+    racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
+    return Sheet(
+        told=told,
+        of_told=of_told,
+        members=replace(members, rack=rack),
+        topics=topics,
+        classes=classes,
+        claims=claims,
+        left=left,
+        subscriptions=subscriptions,
+        racks=racks,
+        rack_sets=sets,
+        rack_set=rack_set,
+    )
+
+
+def _read_members(told: Told, number: Ints) -> Members:
+    rows = told.rows[MEMBER][number[told.group[told.rows[MEMBER]]] >= 0]
+    rows = rows[np.lexsort((told.member[rows], told.group[rows]))]
+    group, ids = number[told.group[rows]], told.member[rows]
+    position = told.numbers("position", np.iinfo(np.int32).max)[rows]
+    hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
+    # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
+    listed = np.lexsort((position, group))
+    walk = np.empty(len(rows), np.int64)
+    walk[listed[table_order(hashes[listed], group[listed])]] = np.arange(len(rows))
+    told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
+    asking = np.zeros(len(told.facts), bool)
+    asking[told.asked_by] = True
+    return Members(
+        group=group,
+        row=rows,
+        served=_served(told, rows, group),
+        walk=walk,
+        generation=np.maximum(told.numbers("generation_id")[rows], -1),
+        in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
+        told=told_generation,
+        rack=np.full(len(rows), -1, np.int64),
+        subscribes=asking[rows],
+    )
+
+
+def _served(told: Told, rows: Ints, group: Ints) -> Ints:
+    instances = told.column("instances", rows)
+    lengths = pc.fill_null(instances.value_lengths(), 0).to_numpy(zero_copy_only=False)
+    static = lengths > 0
+    instance = np.zeros(len(rows), np.int64)
+    if static.any():
+        instance[static] = Names(instances.flatten()).columns[0]
+    order = np.lexsort((told.member[rows], instance, ~static, group))
+    begins = np.flatnonzero(first_of_each(group))
+    served = np.empty(len(rows), np.int64)
+    served[order] = np.arange(len(rows))
+    return served - begins[np.cumsum(first_of_each(group)) - 1] if len(rows) else served
+
+
+def _read_topics(
+    told: Told, number: Ints, members: Members, claimed: Owned
+) -> tuple[Topics, list[Ints], Ints, Runs, Runs]:
+    size = max(len(told.topics), 1)
+    place = np.full(len(told.facts), -1, np.int64)
+    place[members.row] = np.arange(len(members))
+    mine = np.flatnonzero(place[told.asked_by] >= 0)
+    asking, asked = place[told.asked_by[mine]], told.asked_topic[mine]
+    asked_partitions = told.asked_partitions[mine]
+    asked_key = members.group[asking] * size + asked
+    left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
+    owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
+    left_key = number[told.group[left]] * size + told.topic[left]
+    places = Places(np.concatenate([asked_key, owned_key, left_key]))
+    partitions = np.full(len(places), -1, np.int64)
+    of_row = told.numbers("partitions")
+    for keys, counts in (
+        (left_key, of_row[left]),
+        (owned_key, of_row[claimed.row]),
+        (asked_key, asked_partitions),
+    ):
+        partitions[places.of(keys)] = counts
+    topic = places.of(asked_key)
+    is_asked = np.zeros(len(places), bool)
+    is_asked[topic] = True
+    group = places.keys // size
+    subscribers, classes = _classes(asking, topic, len(places), group, members)
+    ids = max(len(told.member_id), 1)
+    of_member = Places(members.group * ids + told.member[members.row])
+    owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
+    fine = claimed.count > 0
+    claims = Runs(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).where(fine)
+    count = told.numbers("count", 0)[left]
+    gone = Runs(
+        told.member[left],
+        places.of(left_key),
+        told.numbers("first")[left],
+        told.numbers("step", 1)[left],
+        count,
+    ).where(count > 0)
+    topics = Topics(group, places.keys % size, partitions, is_asked, subscribers)
+    return topics, classes, np.sort(asking * max(len(places), 1) + topic), claims, gone
+
+
+def _classes(asking: Ints, topic: Ints, topics: int, group: Ints, members: Members) -> tuple[Ints, list[Ints]]:
+    """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
+    sizes = np.bincount(members.group)
+    asked_by = np.bincount(topic, minlength=topics)
+    subscribers = np.full(topics, EVERYONE, np.int64)
+    partial = np.flatnonzero((asked_by > 0) & (asked_by < sizes[group])) if len(sizes) else np.empty(0, np.int64)
+    if not len(partial):
+        return subscribers, []
+    some = np.isin(topic, partial)
+    order = np.lexsort((asking[some], topic[some]))
+    by_topic = np.split(asking[some][order], np.flatnonzero(np.diff(topic[some][order])) + 1)
+    found: dict[bytes, int] = {}
+    classes: list[Ints] = []
+    for each, who in zip(partial.tolist(), by_topic, strict=True):
+        key = who.tobytes()
+        if key not in found:
+            found[key] = len(classes)
+            classes.append(who)
+        subscribers[each] = found[key]
+    return subscribers, classes
+
+
+def _read_racks(
+    told: Told, number: Ints, members: Members, topics: Topics
+) -> tuple[list[str], Ints, list[frozenset[int]], dict[int, Ints]]:
+    """The racks, of each member its own, the sets of racks, and of topics with known racks each partition's set."""
+    coded = told.column("rack_id", members.row).dictionary_encode()
+    rack = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = {text: at for at, text in enumerate(coded.dictionary.to_pylist())}
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    of_topic: dict[int, Ints] = {}
+    size = max(len(told.topics), 1)
+    places = Places(topics.group * size + topics.name)
+    rows = told.rows[LAYOUT]
+    at = places.of(np.where(number[told.group[rows]] >= 0, number[told.group[rows]] * size + told.topic[rows], -1))
+    here = [told.column(name, rows[at >= 0]).to_pylist() for name in ("at", "racks")]
+    for row, layout, topic in zip(*here, at[at >= 0].tolist(), strict=True):
+        partitions = int(topics.partitions[topic])
+        found = np.zeros(max(partitions, 0), np.int64)
+        for partition, racks in zip(row, layout, strict=True):
+            if partition < partitions:
+                key = frozenset(numbers.setdefault(text, len(numbers)) for text in racks)
+                found[partition] = sets.setdefault(key, len(sets))
+        of_topic[topic] = found
+    return list(numbers), rack, list(sets), of_topic
+
+
+def idle_groups(told: Told, faulty: set[int]) -> Ints:
+    """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
+    rows = told.rows[GROUP]
+    with_members = np.zeros(told.number, bool)
+    with_members[told.group[told.rows[MEMBER]]] = True
+    with_members[list(faulty)] = True
+    return rows[~with_members[told.group[rows]]]

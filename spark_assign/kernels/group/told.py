@@ -1,0 +1,116 @@
+"""Facts with numbers in place of names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.kernels.group.blocks import runs_of_blocks, words
+from spark_assign.kernels.group.facts import BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, PLANNED, column
+from spark_assign.kernels.group.names import Names, Places, numbers
+
+Ints = NDArray[np.int64]
+
+KINDS = (MEMBER, GROUP, OWNED, BLOCK, LEFT, PLANNED, LAYOUT)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Facts of whole groups.
+
+    Attributes:
+        facts: the table.
+        rows: of each kind its rows.
+        group: of each row the number of its group.
+        member, topic: of each row the number of its name; -1 for null.
+        asked_by: of each subscription the row of its member.
+        asked_topic, asked_partitions: the topic, and its number of partitions, -1 for none.
+        cluster, group_id: the names of each group.
+        member_id, topics: the names.
+    """
+
+    facts: pa.Table
+    rows: dict[int, Ints]
+    group: Ints
+    member: Ints
+    topic: Ints
+    asked_by: Ints
+    asked_topic: Ints
+    asked_partitions: Ints
+    cluster: pa.Array
+    group_id: pa.Array
+    member_id: pa.Array
+    topics: pa.Array
+
+    @property
+    def number(self) -> int:
+        """How many groups."""
+        return len(self.cluster)
+
+    def numbers(self, name: str, missing: int = -1) -> Ints:
+        """A column of whole numbers; null becomes `missing`."""
+        return numbers(column(self.facts, name), missing)
+
+    def column(self, name: str, rows: Ints) -> pa.Array:
+        """A column of some rows."""
+        return column(self.facts, name).take(pa.array(rows, pa.int64()))
+
+
+def read(facts: pa.Table) -> Told:
+    """Number the names of facts (`kernels.group.facts`), rows in any order."""
+    kind = column(facts, "kind").to_numpy(zero_copy_only=False)
+    rows = {each: np.flatnonzero(kind == each) for each in KINDS}
+    clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
+    both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
+    groups = Places(both)
+    asked = column(facts, "topics").take(pa.array(rows[MEMBER], pa.int64()))
+    each = asked.flatten()
+    lengths = numbers(asked.value_lengths(), 0)
+    member = Names(column(facts, "member_id"))
+    topic = Names(column(facts, "topic"), each.field("topic"))
+    return Told(
+        facts=facts,
+        rows=rows,
+        group=groups.of(both),
+        member=member.columns[0],
+        topic=topic.columns[0],
+        asked_by=np.repeat(rows[MEMBER], lengths),
+        asked_topic=topic.columns[1],
+        asked_partitions=numbers(each.field("partitions"), -1),
+        cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
+        group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
+        member_id=member.texts,
+        topics=topic.texts,
+    )
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What members own, as runs: of each run a row of the facts that says who and which topic, first, step, count."""
+
+    row: Ints
+    first: Ints
+    step: Ints
+    count: Ints
+
+
+def owned(told: Told, sound: NDArray[np.bool_]) -> Owned:
+    """The ownership of sound groups, single partitions as runs."""
+    runs, blocks = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (OWNED, BLOCK))
+    pairs = Places(_pair(told, blocks))
+    key, *parts = runs_of_blocks(
+        pairs.of(_pair(told, blocks)), told.numbers("block")[blocks], words(told.column("bits", blocks))
+    )
+    example = np.zeros(len(pairs), np.int64)
+    example[pairs.of(_pair(told, blocks))] = blocks
+    given = [told.numbers(name)[runs] for name in ("first", "step", "count")]
+    row = np.append(runs, example[key])
+    return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
+
+
+def _pair(told: Told, rows: Ints) -> Ints:
+    members, topics = len(told.member_id) + 1, len(told.topics) + 1
+    return (told.group[rows] * members + told.member[rows]) * topics + told.topic[rows]
