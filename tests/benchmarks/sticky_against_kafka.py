@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from spark_assign.assignors.groups import Groups
+from spark_assign.kernels.sticky_table import read_sheet, write_decided
 
 from spark_assign import plan
-from spark_assign.assignors.groups import Groups
 from spark_assign.assignors.sticky import gather_facts
 from spark_assign.kernels.sticky import plan_batch
-from spark_assign.kernels.sticky_table import read_sheet, write_decided
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD, Question, decide
+from spark_assign.kernels.group.facts import FACTS, LAYOUT, MEMBER, OWNED
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.rounds import follow
+from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.told import read
 from spark_assign.kernels.runs import compress_sorted
-from spark_assign.kernels.sticky import plan_batch
-from spark_assign.kernels.sticky_rounds import rounds
-from spark_assign.kernels.sticky_table import CLASS, MEMBER, OWNED, TOPIC, read_sheet, write_decided
 from tests.golden.vectors import Row, Sets
 
-_NAMES = {name: pa.string() for name in ("cluster", "group_id", "member_id", "topic", "rack_id", "subscribers")}
-_NUMBERS = {name: pa.int32() for name in ("first", "step", "count")}
-_LISTS = {"at": pa.list_(pa.int32()), "racks": pa.list_(pa.list_(pa.string()))}
-_FACTS = pa.schema({"kind": pa.int8(), **_NAMES, **_NUMBERS, **_LISTS})
+_FACTS = pa.schema(FACTS)
+_KINDS = frozenset({ASSIGNED, WITHHELD, REJECTED})
 
 
 @dataclass(frozen=True)
@@ -38,36 +39,36 @@ class Answer:
 
 
 def facts(rows: Iterable[Row], *, runs: bool = False) -> pa.Table:
-    """Rows as the facts that `spark_assign.kernels.sticky_table` reads; with `runs`, ownership as few long runs."""
+    """Rows as the facts that `spark_assign.kernels.group` reads; with `runs`, ownership as few long runs."""
     lines = [{"cluster": row["case"], "group_id": "group"} | fact for row in rows for fact in _facts_of(row, runs)]
     return pa.Table.from_pylist(lines, schema=_FACTS)
 
 
 def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
-    subscribers: dict[str, set[str]] = defaultdict(set)
+    partitions = row["topics"]
     for position, member in enumerate(row["members"]):
         told = None
         if "user_generation" in member:
             told = -1 if member["user_generation"] is None else member["user_generation"]
-        name = {"member_id": member["id"]}
-        numbers = {"first": member["generation"], "step": told, "count": position}
-        yield {"kind": MEMBER, **name, "rack_id": member["rack"] or None, **numbers}
+        yield {
+            "kind": MEMBER,
+            "member_id": member["id"],
+            "listed": 1,
+            "asks": bool(member["topics"]),
+            "nameless": False,
+            "instances": [] if member.get("instance") is None else [member["instance"]],
+            "rack_id": member["rack"] or None,
+            "generation_id": member["generation"],
+            "user_data_generation_id": told,
+            "position": position,
+            "topics": [{"topic": each, "partitions": partitions.get(each)} for each in dict.fromkeys(member["topics"])],
+        }
         for topic, first, step, count in _owned(member["owned"], runs):
-            yield {"kind": OWNED, **name, "topic": topic, "first": first, "step": step, "count": count}
-        for topic in member["topics"]:
-            subscribers[topic].add(member["id"])
-    racks = row.get("replica_racks") or {}
-    classes: dict[frozenset[str], str] = {}
-    for topic, members in subscribers.items():
-        number = classes.setdefault(frozenset(members), str(len(classes)))
-        fact = {"kind": TOPIC, "topic": topic, "subscribers": number, "count": row["topics"].get(topic) or None}
-        if topic in racks:
-            fact["at"] = list(range(len(racks[topic])))
-            fact["racks"] = [sorted({rack for rack in of if rack is not None}) for of in racks[topic]]
-        yield fact
-    for members_of_class, number in classes.items():
-        if len(members_of_class) < len(row["members"]):
-            yield from ({"kind": CLASS, "subscribers": number, "member_id": each} for each in members_of_class)
+            run = {"first": first, "step": step, "count": count}
+            yield {"kind": OWNED, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)} | run
+    for topic, replicas in (row.get("replica_racks") or {}).items():
+        racks = [sorted({rack for rack in of if rack is not None}) for of in replicas]
+        yield {"kind": LAYOUT, "topic": topic, "at": list(range(len(racks))), "racks": racks}
 
 
 def _owned(owned: list[tuple[str, int]], runs: bool) -> Iterator[tuple[str, int, int, int]]:
@@ -91,14 +92,13 @@ def planned(rows: Iterable[Row], strategy: str) -> Answer:
 
 def decided(told: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
-    cooperative = strategy == "cooperative-sticky"
-    sheet = read_sheet(told, user_data=not cooperative, cooperative=cooperative)
+    question = Question((("*", strategy),), (strategy,), wanted=_KINDS, racks_known=True)
     answer = Answer()
-    for run in write_decided(sheet, plan_batch(sheet.batch)).to_pylist():
-        if run["detail"] is not None:
-            answer.refused[run["cluster"]] = run["detail"]
+    for run in pa.concat_tables(list(decide(told, question))).to_pylist():
+        if run["kind"] == REJECTED:
+            answer.refused[run["cluster"]] = run["detail"].partition(": ")[2]
             continue
-        sets = answer.withheld if run["withheld"] else answer.sets
+        sets = answer.withheld if run["kind"] == WITHHELD else answer.sets
         partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
         got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())
         got |= {(run["topic"], partition) for partition in partitions}
@@ -107,8 +107,9 @@ def decided(told: pa.Table, strategy: str) -> Answer:
 
 def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
-    sheet = read_sheet(facts(rows), user_data=False, cooperative=True)
+    told = read(facts(rows))
+    sheet = read_sheet(told, set(find_faults(told)))
     counted: dict[str, int] = {}
-    for each in rounds(sheet.batch, sheet.claimed, sheet.departed, limit):
+    for each in follow(sheet, np.ones(sheet.number, bool), limit):
         counted |= dict.fromkeys(sheet.cluster.take(pa.array(each.group)).to_pylist(), each.number)
     return counted

@@ -157,7 +157,7 @@ def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
     for change in ({"to": 3_000_000_000}, {"factor": 1e9}):
         grown = fleet.with_partitions(topic="orders", **change)
         with pytest.raises(FleetError, match=r"topics\.partitions: null, negative or beyond int: .*topic=orders"):
-            _ = grown.census
+            _ = grown.sizes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, drift, plan
-from spark_assign.caching import settled
+from spark_assign.caching import cached
 from spark_assign.errors import SourceError
 from spark_assign.schemas import DRIFT_TABLES
 from tests.spark.fleets import fleet, tuples
@@ -148,7 +148,7 @@ def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
     owned = [("t", partition) for partition in range(4)]
     before = make(spark, {"t": 4}, {"grows": {"a": owned, "b": []}, "rests": {"a": owned[:2], "b": owned[2:]}})
     planned = plan(before, "cooperative-sticky")
-    tables = {name: settled(getattr(planned, name)) for name in ("runs", "revocations", "metrics", "rejected")}
+    tables = {name: cached(getattr(planned, name)) for name in ("runs", "revocations", "metrics", "rejected")}
     found = drift(before, tables)
     assert (
         tuples(found.ownership, "group_id", "topic", "from_member_id", "to_member_id", "change")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
-from spark_assign.ownership import EXPANDED, read_ownership
+from spark_assign.runs import compress, expand
 from tests.spark.fleets import fleet, group, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -133,30 +130,6 @@ def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tupl
     assert {row.group_id for row in planned.moves.collect()} == {"good"}
 
 
-@pytest.mark.once
-def test_runs_that_meet_are_found_alike_one_by_one_and_by_the_kernel(spark: SparkSession) -> None:
-    """Few partitions are compared one by one, many as runs; whichever way, the same are owned twice."""
-    draw = random.Random(7)
-    runs = [
-        ("c", f"g{group}", member, "t", draw.randrange(30), draw.randrange(1, 7), draw.randrange(1, 5))
-        for group in range(12)
-        for member in ("m", "n")
-        for _ in range(draw.randrange(1, 4))
-    ]
-    given = fleet(spark, owned_runs=runs)
-    ownership = read_ownership(given)
-    assert ownership is not None
-    columns = ("group_id", "member_id", "first")
-    few, many = (tuples(ownership.with_repeated(given, size).faults, *columns) for size in (0, EXPANDED + 1))
-    assert few == many
-    times = Counter(
-        (group_id, member, first + number * step)
-        for _, group_id, member, _, first, step, count in runs
-        for number in range(count)
-    )
-    assert few == sorted(key for key, number in times.items() if number > 1)
-
-
 def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
     """The gravest gives the code, the detail tells all."""
     more = {"members": [("c", "bad", "m"), ("c", "bad", "m")], "subscriptions": [("c", "bad", "x", "t")]}
@@ -175,9 +148,9 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
     members = group({member: ["t"] for member in parts})
     start = fleet(spark, topics=[("c", "t", 21)], **members, owned=rows)
-    runs = start.with_owned_runs()
-    assert runs.owned is None
-    assert tuples(runs.owned_runs, "member_id", "first", "step", "count") == [
+    assert start.owned is not None
+    runs = compress(start.owned)
+    assert tuples(runs, "member_id", "first", "step", "count") == [
         ("a", 0, 1, 3),
         ("a", 5, 2, 3),
         ("a", 20, 1, 1),
@@ -187,5 +160,4 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         ("e", 0, 1, 2),
         ("e", 5, 1, 2),
     ]
-    assert tuples(runs.with_owned_rows().owned) == sorted(rows)
-    assert start.with_owned_rows() is start
+    assert tuples(expand(runs)) == sorted(rows)

@@ -10,7 +10,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
-from spark_assign.assignors import deal
+from spark_assign.runs import compress
 from spark_assign.schemas import PLAN_TABLES
 from tests.frames import dataframe
 from tests.golden import tables
@@ -73,7 +73,9 @@ def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
     """Of a fleet that gives ownership as runs; as rows it becomes runs before anything is counted."""
-    planned = plan(_odd_fleet(spark).with_owned_runs(), "range")
+    odd = _odd_fleet(spark)
+    assert odd.owned is not None
+    planned = plan(replace(odd, owned=None, owned_runs=compress(odd.owned)), "range")
     assert planned.metrics.columns == PLAN_TABLES["metrics"].names
     [row] = planned.metrics.where("group_id = 'g'").collect()
     assert row.asDict() == {
@@ -197,22 +199,6 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession) -> None:
     one, other = plan(ordered, "range"), plan(mixed, "range")
     for name in ("runs", "rejected"):
         assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-def test_large_fleets_take_another_way_to_the_same_rows(
-    spark: SparkSession, assignor: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The join by shuffle and tiles, and the spread by topic, against the join by broadcast."""
-    start = _random_fleet(spark, assignor)
-    usual = tuples(plan(start, assignor).runs)
-    monkeypatch.setattr(deal, "BROADCAST_ROWS", 0)
-    monkeypatch.setattr(deal, "PAIRS_PER_TILE", 10)
-    assert tuples(plan(start, assignor).runs) == usual
-    monkeypatch.undo()
-    monkeypatch.setattr(deal, "TOPICS_PER_TASK", 0)
-    assert tuples(plan(start, assignor).runs) == usual
 
 
 @pytest.mark.once

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.ownership import DUPLICATE, KEY, RUN, WORDS, crossing, merge
+from spark_assign.kernels.group.blocks import WORDS, repeated, runs_of_blocks
+from spark_assign.kernels.group.facts import FACTS, MEMBER, OWNED
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.told import read
 from spark_assign.kernels.progressions import shared
 from spark_assign.kernels.rack_range import lay_with_racks
 from spark_assign.kernels.ring import first_in_line
@@ -119,52 +122,71 @@ def test_runs_hold_what_the_owners_hold() -> None:
             assert len(key) == len(set(owner.tolist()))
 
 
-def _blocks(rows: list[tuple[str, ...]], partitions: list[int]) -> pa.Table:
-    """Owned rows as `kernels.ownership` has them, in any order."""
-    blocks: dict[tuple[object, ...], list[int]] = defaultdict(lambda: [0] * (len(WORDS) + 1))
-    for key, partition in zip(rows, partitions, strict=True):
-        block = blocks[(*key, partition >> 9)]
-        block[(partition >> 6) & 7] |= 1 << (partition & 63)
-        block[-1] += 1
+def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
+    """Owned rows as `kernels.group.blocks` has them, in any order: key, block, bits, twice, count."""
+    blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([0] * WORDS, [0] * (WORDS + 1)))
+    for key, partition in zip(keys, partitions, strict=True):
+        bits, twice = blocks[key, partition >> 9]
+        bits[(partition >> 6) & 7] |= 1 << (partition & 63)
+        twice[(partition >> 6) & 7] ^= 1 << (partition & 63)
+        twice[-1] += 1
     named = sorted(blocks.items(), key=lambda each: str(each[1]))
-    columns = [pa.array([key[at] for key, _ in named], pa.string()) for at in range(len(KEY))]
-    words = np.array([block for _, block in named], np.uint64).astype(np.int64).T
-    block = pa.array([key[-1] for key, _ in named], pa.int32())
-    return pa.table([*columns, block, *(pa.array(word) for word in words)], [*KEY, "block", *WORDS, "rows"])
+    key, block = np.array([key for key, _ in named], np.int64).T
+    bits, twice = (np.array([each[at][:WORDS] for _, each in named], np.uint64).astype(np.int64) for at in (0, 1))
+    return key, block, bits, twice, np.array([each[1][-1] for _, each in named])
 
 
 def test_rows_become_runs_without_loss() -> None:
-    """Every row is in one run, whatever it is next to; rows that stand twice are counted beside."""
+    """Every row is in one run, whatever it is next to."""
     draw = random.Random(11)
     for most in (20, 3_000, 2**31 - 1) * 30:
         size = draw.randrange(1, 80)
-        rows = [("c", draw.choice("gh"), draw.choice("mno"), draw.choice("tu")) for _ in range(size)]
+        keys = [draw.randrange(8) for _ in range(size)]
         partitions = [draw.randint(0, most) for _ in range(size)]
-        judged = merge(_blocks(rows, partitions)).to_pylist()
-        runs = [run for run in judged if run["code"] is None]
-        found = [
-            (*(run[name] for name in KEY), run["first"] + at * run["step"])
-            for run in runs
-            for at in range(run["count"])
-        ]
-        owned = {(*key, partition) for key, partition in zip(rows, partitions, strict=True)}
-        assert sorted(found) == sorted(owned)
-        assert sum(each["rows"] for each in judged if each["code"] == DUPLICATE) == size - len(owned)
+        key, block, bits, _, _ = _blocks(keys, partitions)
+        runs = zip(*(column.tolist() for column in runs_of_blocks(key, block, bits)), strict=True)
+        found = [(each, first + at * step) for each, first, step, count in runs for at in range(count)]
+        assert sorted(found) == sorted(set(zip(keys, partitions, strict=True)))
 
 
-def test_runs_that_may_meet_are_found() -> None:
-    """One begins before another of the same pair has ended."""
+def test_rows_that_stand_twice_are_found() -> None:
+    """Which partition it is, where it stands twice; that there is one, where it stands three times."""
     draw = random.Random(12)
-    for _ in range(300):
-        runs = [
-            (draw.randrange(-2, 2), draw.randrange(12), draw.randrange(1, 5), draw.randrange(1, 5))
-            for _ in range(draw.randrange(10))
-        ]
-        table = pa.table([pa.array([run[at] for run in runs], pa.int64()) for at in range(4)], ["pair", *RUN])
-        crossed = {
-            pair
-            for at, (pair, first, step, count) in enumerate(runs)
-            for other, (same, begin, _, _) in enumerate(runs)
-            if at != other and pair == same and first <= begin <= first + step * (count - 1)
+    for most in (12, 700) * 40:
+        partitions = [draw.randint(0, most) for _ in range(draw.randrange(1, 40))]
+        times = Counter(partitions)
+        _, block, bits, twice, count = _blocks([0] * len(partitions), partitions)
+        row, low = repeated(bits, twice, count)
+        found = {
+            (int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1)
+            for at, each in zip(row.tolist(), low.tolist(), strict=True)
         }
-        assert crossing(table)["pair"].to_pylist() == sorted(crossed)
+        even = {(partition >> 9, partition) for partition, number in times.items() if number % 2 == 0}
+        odd = {partition >> 9 for partition, number in times.items() if number > 1 and number % 2}
+        assert found == even | {(each, -1) for each in odd - {each for each, _ in even}}
+
+
+def test_runs_that_meet_are_found() -> None:
+    """Every partition of two runs of one member is a fault of the group, which says how many there are."""
+    draw = random.Random(13)
+    for _ in range(60):
+        runs = [
+            (draw.choice("mn"), draw.choice("tu"), draw.randrange(12), draw.randrange(1, 5), draw.randrange(5))
+            for _ in range(draw.randrange(1, 8))
+        ]
+        names = ("member_id", "topic", "first", "step", "count")
+        group = {"cluster": "c", "group_id": "g"}
+        members = [group | {"kind": MEMBER, "member_id": each, "listed": 1} for each in "mn"]
+        owned = [group | {"kind": OWNED} | dict(zip(names, run, strict=True)) for run in runs]
+        faults = find_faults(read(pa.Table.from_pylist(members + owned, schema=pa.schema(FACTS))))
+        times = Counter(
+            (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
+        )
+        twice = sorted(
+            f"owned_runs: member_id={member}, topic={topic}, partition={partition}"
+            for (member, topic, partition), number in times.items()
+            if number > 1
+        )
+        more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+        told = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None
+        assert faults == ({0: ("duplicate-owned", told)} if twice else {})

@@ -254,8 +254,9 @@ def list_changes(held: Held, taken: Ints, subscribed: Subscribed) -> Iterator[tu
 
 
 def _stays(claims: Runs, target: Runs, late: Flags) -> tuple[Flags, Flags]:
-    """The claims and the planned runs that are one and the same, where nobody else claims anything of it."""
-    meeting = crossing_topics(claims)
+    """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
+    # Where claims are in conflict Kafka may give one partition to two members.
+    meeting = np.union1d(crossing_topics(claims), crossing_topics(target))
     both = [np.append(one, other) for one, other in zip(claims.columns, target.columns, strict=True)]
     order = np.lexsort(both[::-1])
     same = np.ones(max(len(order) - 1, 0), bool)

@@ -1,0 +1,93 @@
+"""How much Spark has to do for a plan, counted and not timed: jobs, queries, scans and the length of their plans."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import compare, plan
+from spark_assign.report.summary import summarize
+from spark_assign.sinks.plan_store import read_plan, write_plan
+from spark_assign.sources.tables import read_fleet
+from spark_assign.what_if import read_change
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"
+ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Jobs that were run, and the SQL executions that they belong to."""
+
+    jobs: int
+    executions: int
+
+
+@pytest.fixture
+def counted(spark: SparkSession) -> Callable[[Callable[[], None]], Work]:
+    """Runs something and counts."""
+
+    def count(work: Callable[[], None]) -> Work:
+        context, name = spark.sparkContext, str(uuid.uuid4())
+        store = spark._jsparkSession.sharedState().statusStore()
+        before = store.executionsCount()
+        context.setJobGroup(name, "counted")
+        work()
+        context.setLocalProperty("spark.jobGroup.id", None)
+        return Work(len(context.statusTracker().getJobIdsForGroup(name)), store.executionsCount() - before)
+
+    return count
+
+
+def physical_plan(frame: DataFrame) -> str:
+    """The plan of a query when it starts."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def scans(text: str) -> Counter[str]:
+    """How often each table of the sample is read."""
+    return Counter(table.stem for table in SAMPLE.glob("*.csv") for _ in range(text.count(f"{table.name}]")))
+
+
+def test_the_sample_is_planned_in_few_jobs(
+    spark: SparkSession, counted: Callable[[Callable[[], None]], Work], tmp_path: Path
+) -> None:
+    """At most 25 jobs and 12 executions, everything written and the summary included."""
+
+    def work() -> None:
+        planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
+        write_plan(planned, str(tmp_path), run_id="counted")
+        assert "17 groups planned, 2 rejected" in summarize(read_plan(spark, str(tmp_path), "counted"), "there")
+
+    done = counted(work)
+    print(done)
+    assert done.jobs <= 25
+    assert done.executions <= 12
+
+
+def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
+    """Its text is at most 40,000 characters, and reads each table once (the check has read it once)."""
+    planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
+    for query in (planned.decided(), planned.moves, planned.metrics):
+        text = physical_plan(query)
+        print(len(text), scans(text))
+        assert len(text) <= 40_000
+
+
+def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
+    """Four assignors before and after a change: at most 30 jobs, and no more than 80,000 characters."""
+    fleet = read_fleet(spark, str(SAMPLE))
+    compared = compare(fleet, ASSIGNORS, [read_change("one less=leave:*:1")])
+    assert len(physical_plan(compared)) <= 80_000
+    done = counted(lambda: compared.collect() and None)
+    print(done)
+    assert done.jobs <= 30
+    assert done.executions == 1

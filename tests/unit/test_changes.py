@@ -1,0 +1,168 @@
+"""What is planned held against what is owned: runs against a plain loop over partitions."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.facts import FACTS, LEFT
+from tests.golden import sticky_kernel
+from tests.golden.vectors import Row
+from tests.kafka import random_groups
+
+Claim = tuple[str, str, int, bool]
+"""member, topic, partition, and whether the member is still there."""
+
+
+def _partitions(run: dict[str, Any]) -> range:
+    return range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+
+
+def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs: bool) -> list[dict[str, Any]]:
+    told = pa.concat_tables([sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACTS))])
+    question = Question((("*", strategy),), (strategy,), racks_known=True)
+    return [row for table in decide(told, question) for row in table.to_pylist()]
+
+
+def _claims(row: Row, left: list[dict[str, Any]]) -> Iterator[Claim]:
+    for member in row["members"]:
+        for topic, partition in {tuple(each) for each in member["owned"]}:
+            yield member["id"], topic, partition, True
+    for run in left:
+        if run["cluster"] == row["case"]:
+            yield from ((run["member_id"], run["topic"], partition, False) for partition in _partitions(run))
+
+
+def _expected(
+    row: Row, claims: list[Claim], target: dict[tuple[str, int], list[tuple[str, bool]]], taken: dict[Any, str]
+) -> tuple[Counter[Any], Counter[Any]]:
+    """Moves and revocations by a loop over partitions, in the order in which the reasons are to be tried."""
+    asks = {(member["id"], topic) for member in row["members"] for topic in member["topics"]}
+    claimers = Counter((topic, partition) for _, topic, partition, _ in claims)
+    moves: Counter[Any] = Counter()
+    revoked: Counter[Any] = Counter()
+
+    def reason(owner: str | None, living: bool, topic: str, partition: int, taker: str | None) -> str:
+        count = row["topics"].get(topic)
+        if count is None:
+            return "topic-gone"
+        if partition >= count:
+            return "partition-gone"
+        if owner is None:
+            return "new"
+        if not living:
+            return "member-left"
+        if claimers[topic, partition] > 1:
+            return "claim-conflict"
+        if (owner, topic) not in asks:
+            return "unsubscribed"
+        return "unassigned" if taker is None else taken.get((topic, partition), "rebalanced")
+
+    for owner, topic, partition, living in claims:
+        for taker, waits in target.get((topic, partition), [(None, False)]):
+            if taker == owner and living:
+                revoked[owner, topic, partition, taker] += waits
+                continue
+            moves[owner, topic, partition, taker, reason(owner, living, topic, partition, taker)] += 1
+            revoked[owner, topic, partition, taker] += living
+    for (topic, partition), takers in target.items():
+        if not claimers[topic, partition]:
+            for taker, _ in takers:
+                moves[None, topic, partition, taker, reason(None, True, topic, partition, taker)] += 1
+    return moves, +revoked
+
+
+def _left(rows: list[Row], draw: random.Random) -> list[dict[str, Any]]:
+    """What a member owned that has left some of the groups."""
+    return [
+        {
+            "cluster": row["case"],
+            "group_id": "group",
+            "kind": LEFT,
+            "member_id": "gone",
+            "topic": topic,
+            "partitions": row["topics"].get(topic),
+            "first": draw.randrange(3),
+            "step": draw.randrange(1, 3),
+            "count": draw.randrange(1, 4),
+        }
+        for row in rows[::3]
+        for topic in draw.sample([*sorted(row["topics"]), "vanished"], 1)
+    ]
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["rows", "runs"])
+@pytest.mark.parametrize("strategy", random_groups.STICKY)
+def test_changes_are_those_of_a_plain_loop(strategy: str, runs: bool) -> None:
+    """Moves with their reasons, what is given up, and the figures that are counted without looking at partitions."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = [row | {"strategy": strategy} for row in random_groups.groups(strategy, seed, small=60, mid_size=0)]
+    left = _left(rows, random.Random(seed))
+    of_case: dict[str, list[dict[str, Any]]] = {}
+    for row in _decided(rows, strategy, left, runs=runs):
+        of_case.setdefault(row["cluster"], []).append(row)
+    compared = 0
+    for row in rows:
+        answer = of_case[row["case"]]
+        if any(each["kind"] == "rejected" for each in answer):
+            continue
+        compared += 1
+        target: dict[tuple[str, int], list[tuple[str, bool]]] = {}
+        for run in answer:
+            if run["kind"] in ("assigned", "withheld"):
+                for partition in _partitions(run):
+                    waits = run["kind"] == "withheld"
+                    target.setdefault((run["topic"], partition), []).append((run["member_id"], waits))
+        claims = list(_claims(row, left))
+        found_moves: Counter[Any] = Counter()
+        found_revoked: Counter[Any] = Counter()
+        taken: dict[Any, str] = {}
+        for run in answer:
+            for partition in _partitions(run) if run["kind"] in ("move", "revocation") else ():
+                key = (run["member_id"], run["topic"], partition, run["next_member_id"])
+                if run["kind"] == "revocation":
+                    found_revoked[key] += 1
+                    continue
+                found_moves[(*key, run["reason"])] += 1
+                if run["reason"] in ("over-quota", "rack-mismatch", "balancing"):
+                    taken[run["topic"], partition] = run["reason"]
+        moves, revoked = _expected(row, claims, target, taken)
+        assert found_moves == moves
+        assert found_revoked == revoked
+        [figures] = [each for each in answer if each["kind"] == "metrics"]
+        _check_figures(row, claims, target, figures)
+    assert compared > 40
+
+
+def _check_figures(
+    row: Row, claims: list[Claim], target: dict[tuple[str, int], list[tuple[str, bool]]], figures: dict[str, Any]
+) -> None:
+    living = [(member, topic, partition) for member, topic, partition, there in claims if there]
+    kept = sum((member, False) in target.get((topic, partition), []) for member, topic, partition in living)
+    back = sum((member, True) in target.get((topic, partition), []) for member, topic, partition in living)
+    there = len({(topic, partition) for _, topic, partition, _ in claims} & set(target))
+    times = Counter((topic, partition) for _, topic, partition in living)
+    asked = {topic for member in row["members"] for topic in member["topics"]}
+    counts = {topic: row["topics"].get(topic) for topic in {*asked, *(topic for _, topic, _ in living)}}
+    given = Counter(member for takers in target.values() for member, waits in takers if not waits)
+    total = sum(given.values())
+    assert figures["partitions"] == total
+    assert figures["max_per_member"] == max(given[member["id"]] for member in row["members"])
+    assert figures["min_per_member"] == min(given[member["id"]] for member in row["members"])
+    assert figures["moved"] == there - kept - back
+    assert figures["revoked"] == len(living) - kept
+    assert figures["unassigned"] == sum(counts[topic] or 0 for topic in asked) - total
+    assert figures["withheld"] == sum(waits for takers in target.values() for _, waits in takers)
+    assert figures["members_without_subscription"] == sum(not member["topics"] for member in row["members"])
+    assert figures["unknown_topics"] == sum(not counts[topic] for topic in asked)
+    assert figures["owned_topic_gone"] == sum(counts[topic] is None for _, topic, _ in living)
+    beyond = (counts[topic] is not None and partition >= counts[topic] for _, topic, partition in living)
+    assert figures["owned_beyond_count"] == sum(beyond)
+    assert figures["claim_conflicts"] == sum(number > 1 for number in times.values())
