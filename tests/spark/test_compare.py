@@ -120,9 +120,10 @@ def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:
 @pytest.fixture(scope="module")
 def claims(groups: Fleet) -> tuple[dict[str, set[tuple[str, Key]]], dict[str, set[tuple[str, Key]]]]:
     """What living members own, and what those owned that left."""
-    every = groups.claims()
-    assert every is not None
-    return partitions(every.where("not departed")), partitions(every.where("departed"))
+    living = groups.runs()
+    assert living is not None
+    assert groups.departed is not None
+    return partitions(living), partitions(groups.departed)
 
 
 def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: list[Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("table", ["runs", "metrics", "manifest"])
+@pytest.mark.parametrize("table", ["decided", "metrics", "manifest"])
 def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
             write_plan(small_plan(spark, 7), output, run_id="r")
     assert read_plan(spark, output, "r").manifest == first
     assert read_plan(spark, output).tables["assignments"].count() == 3
-    assert len(attempts(tmp_path)) == (1 if table == "runs" else 2)
+    assert len(attempts(tmp_path)) == (1 if table == "decided" else 2)
 
     last = write_plan(small_plan(spark, 5), output, run_id="r")
     assert attempts(tmp_path) == [f"attempt={last.attempt}"]
