@@ -1,0 +1,260 @@
+"""The runner of all tests, held with fake parts against everything that once ended green without having run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.runner import lanes
+from tests.runner.__main__ import run
+from tests.runner.parts import MAY_SKIP, Part, SetUp
+from tests.runner.processes import Processes
+from tests.runner.verdicts import Verdict, summary
+
+ROOT = Path(__file__).parents[2]
+MOUNTS = next(iter(MAY_SKIP))
+
+
+def case(test: str, inside: str = "") -> str:
+    """One test in a junit file, by its dotted name."""
+    module, _, name = test.rpartition(".")
+    return f'<testcase classname="{module}" name="{name}">{inside}</testcase>'
+
+
+def leaves(*cases: str) -> str:
+    """A shell command that leaves such a junit file."""
+    return f"""echo '<testsuites><testsuite>{"".join(cases)}</testsuite></testsuites>' >"$1" """
+
+
+GOOD = leaves(case("tests.fake.test_a.test_one"))
+
+
+def fake(script: str, name: str = "fake", places: tuple[str, ...] = ("tests/fake",), seconds: float = 20) -> Part:
+    """A part that is a line of shell; $1 is where its junit file belongs."""
+    return Part(name, ("sh", "-c", script), places, seconds=seconds)
+
+
+BESIDE = fake(GOOD, "beside")
+"""A green part that runs along, to see that it neither hides what is red nor suffers from it."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a run of parts has printed, its exit code and its last line."""
+
+    code: int
+    text: str
+    last: str
+
+
+class Runner:
+    """Runs fake parts in a folder of their own."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._folder, self._capsys = folder, capsys
+
+    def __call__(self, *parts: Part, ci: bool = False, grace: float = 5) -> Said:
+        code = run(parts, Processes(self._folder, os.environ, grace), ci=ci)
+        text = self._capsys.readouterr().out
+        return Said(code, text, text.rstrip("\n").rpartition("\n")[2])
+
+
+@pytest.fixture
+def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """A function: parts to what was said."""
+    return Runner(tmp_path, capsys)
+
+
+def test_green_is_said_with_the_totals(runner: Runner) -> None:
+    """Exit code 0, a line per part with its seconds, and last the totals, alone on their line."""
+    said = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
+    assert (said.code, said.last) == (0, "2 passed, 0 failed, 0 skipped")
+    summed = said.text.partition("== summary\n")[2]
+    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*)$", summed) == [
+        ("lint", "ok", ""),
+        ("first", "ok", "1 passed"),
+        ("second", "ok", "1 passed"),
+    ]
+
+
+RED = {
+    "a process that stops in the middle of a line": ("printf half", "no junit file"),
+    "a process that ends 0 and leaves no junit file": ("exit 0", "no junit file"),
+    "a process that ends otherwise": (f"{GOOD}; exit 1", "exit 1"),
+    "a process that is killed": (f"{GOOD}; kill -9 $$", "exit -9"),
+    "pytest finds no test": (f"{leaves()}; exit 5", "exit 5"),
+    "no test although it ended 0": (leaves(), "no test of tests/fake was executed"),
+    "tests of another folder only": (leaves(case("tests.faked.test_a.test_one")), "no test of tests/fake was executed"),
+    "all tests skipped": (leaves(case("tests.fake.t.t", "<skipped/>")), "no test of tests/fake was executed"),
+    "an empty junit file": (': >"$1"', "no junit file that can be read"),
+    "half a junit file": ("""echo '<testsuites><testsuite>' >"$1" """, "no junit file that can be read"),
+    "a failed test although it ended 0": (leaves(case("tests.fake.t.t", "<failure/>")), "1 failed"),
+    "a test that cannot clear up": (leaves(case("tests.fake.t.t", "<error/>")), "1 failed"),
+    "a disk that takes no byte": (f"""trap '' XFSZ; ulimit -f 0; {GOOD}; exit 0""", "no junit file that can be read"),
+}
+
+
+@pytest.mark.parametrize(("script", "reason"), RED.values(), ids=RED)
+def test_silence_is_red(runner: Runner, script: str, reason: str) -> None:
+    """Whatever a part leaves out of its proof fails the run; the last line says so too, and the reason is shown."""
+    said = runner(fake(script), BESIDE)
+    assert said.code == 1
+    assert ", 1 failed, " in said.last
+    assert f"\nfake: {reason}" in said.text
+    assert "\nbeside: " not in said.text
+
+
+def test_every_place_has_to_be_heard_of(runner: Runner) -> None:
+    """A folder without tests beside one that has some."""
+    said = runner(fake(GOOD, places=("tests/fake", "tests/gone", "tests/fake/test_a.py")))
+    assert said.code == 1
+    assert said.text.count("fake: no test of") == 1
+    assert "fake: no test of tests/gone was executed" in said.text
+
+
+def test_a_lint_that_fails_is_one_failure(runner: Runner) -> None:
+    """It has no tests to count, and the last line is not green."""
+    said = runner(fake("echo so; exit 1", "lint", ()), BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== lint\nso\nlint: exit 1\n" in said.text
+
+
+@pytest.mark.parametrize(
+    "part", [Part("gone", ("/no/such/program",)), fake(GOOD, "no/log")], ids=lambda part: part.name
+)
+def test_what_no_lane_can_take_is_red(runner: Runner, part: Part) -> None:
+    """Its program is not there, or nothing can be written down of it."""
+    said = runner(part, BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert f"{part.name}: could not be run: FileNotFoundError" in said.text
+
+
+def test_a_lane_that_dies_is_red(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even by an exit that means success."""
+
+    def exits(*_: object) -> Verdict:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(lanes, "_take", exits)
+    said = runner(BESIDE)
+    assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
+
+
+def test_a_part_without_a_verdict_is_red() -> None:
+    """And so is a run of nothing."""
+    lines, code = summary(["here", "lost"], {"here": Verdict("here", 1)})
+    assert (code, lines[-1]) == (1, "0 passed, 1 failed, 0 skipped")
+    assert "left no verdict" in lines[1]
+    assert summary([], {})[1] == 1
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_part_that_hangs_is_ended(runner: Runner, tmp_path: Path, stubborn: bool) -> None:
+    """At its bound, with what it has said until then; and its children with it, even if they ignore the request."""
+    ignored = "trap '' INT; " if stubborn else ""
+    child = "sh -c 'echo $$ >pid; while :; do sleep 1; done'"
+    hangs = fake(f"{ignored}{GOOD}; echo thinking; {child}; true", seconds=0.5)
+    started = time.monotonic()
+    said = runner(hangs, BESIDE, grace=0.1 if stubborn else 5)
+    assert time.monotonic() - started < 15
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nthinking\nfake: not over after " in said.text
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_children_that_are_left_behind_are_ended(runner: Runner, tmp_path: Path) -> None:
+    """A session or a broker of a part that is over would take memory from the next one."""
+    assert runner(fake(f"sleep 60 & echo $! >pid; {GOOD}")).code == 0
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def _gone(pid: int) -> bool:
+    """Ended; who inherits it may take a moment to notice."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+SET_UPS = {
+    "dies": ("echo no network; exit 1", "set-up: exit 1"),
+    "hangs": ("echo no network; sleep 60", "set-up: not over after"),
+}
+
+
+@pytest.mark.parametrize(("script", "reason"), SET_UPS.values(), ids=SET_UPS)
+def test_a_set_up_that_fails_is_red(runner: Runner, tmp_path: Path, script: str, reason: str) -> None:
+    """Its own words are shown, the part is not run, the others are."""
+    set_up = SetUp("venv", ("sh", "-c", script), seconds=0.5)
+    needs = replace(fake(f"touch ran; {GOOD}"), set_up=set_up)
+    said = runner(needs, BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert f"== fake\nno network\nfake: {reason}" in said.text
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_set_up_is_waited_for(runner: Runner) -> None:
+    """It is made once, in its own environment, while other parts run, and then used by all that want it."""
+    set_up = SetUp("venv", ("sh", "-c", "sleep 0.1; echo $WHAT >>made"), {"WHAT": "venv"})
+    needs = replace(fake(f'[ "$(cat made)" = venv ] && {GOOD}'), set_up=set_up)
+    said = runner(needs, replace(needs, name="too"), BESIDE)
+    assert (said.code, said.last) == (0, "3 passed, 0 failed, 0 skipped")
+
+
+def test_what_a_part_says_stays_together(runner: Runner) -> None:
+    """Two lanes at once, each part in one piece; the summary in the order in which they were wanted."""
+    talks = "for n in 1 2; do echo $0$n >&2; sleep 0.05; done; printf ${0}3"
+    said = runner(*(Part(name, ("sh", "-c", talks, name)) for name in ("a", "b")))
+    assert {"== a\na1\na2\na3\n", "== b\nb1\nb2\nb3\n"} <= {f"{text.strip()}\n" for text in said.text.split("\n\n")}
+
+
+SKIPS = leaves(case("tests.fake.t.runs"), case("tests.fake.t.waits[1]", "<skipped/>"), case(MOUNTS, "<skipped/>"))
+
+
+def test_a_skip_is_told(runner: Runner) -> None:
+    """Without CI: the machine may lack Java or a browser."""
+    said = runner(fake(SKIPS))
+    assert (said.code, said.last) == (0, "1 passed, 0 failed, 2 skipped")
+
+
+def test_a_skip_fails_in_ci(runner: Runner) -> None:
+    """In whatever part, but for tests that are named with a reason."""
+    said = runner(fake(SKIPS), ci=True)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 1 skipped")
+    assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in said.text
+    allowed = runner(fake(leaves(case("tests.fake.t.runs"), case(MOUNTS, "<skipped/>"))), ci=True)
+    assert (allowed.code, allowed.last) == (0, "1 passed, 0 failed, 1 skipped")
+
+
+STOPPED = """
+import os, sys
+from tests.runner import __main__ as entry
+from tests.runner.parts import Part
+scripts = {"over": "true", "long": "sleep 60", "stops": "sleep 0.2; kill -TERM $PPID; sleep 60", "never": "echo never"}
+entry.wanted = lambda *_, ci: [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}"))
+                               for name, each in scripts.items()]
+sys.exit(entry.main([], os.environ))
+"""
+
+
+def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
+    """As by the time limit of a pipeline: what is over has its verdict, nothing goes on and nothing begins."""
+    command = [sys.executable, "-c", STOPPED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
+    assert done.stdout.count("left no verdict") == 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "stops"]
+    assert all(_gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
