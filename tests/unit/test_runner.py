@@ -15,7 +15,7 @@ import pytest
 from tests.runner import lanes
 from tests.runner.__main__ import run
 from tests.runner.parts import MAY_SKIP, Part, SetUp
-from tests.runner.processes import Processes
+from tests.runner.processes import Processes, StoppedError
 from tests.runner.verdicts import Verdict, summary
 
 ROOT = Path(__file__).parents[2]
@@ -242,7 +242,7 @@ STOPPED = """
 import os, sys
 from tests.runner import __main__ as entry
 from tests.runner.parts import Part
-scripts = {"over": "true", "long": "sleep 60", "stops": "sleep 0.2; kill -TERM $PPID; sleep 60", "never": "echo never"}
+scripts = {"over": "cat", "long": "sleep 60", "stops": "sleep 0.2; kill -TERM $PPID; sleep 60", "never": "echo never"}
 entry.wanted = lambda *_, ci: [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}"))
                                for name, each in scripts.items()]
 sys.exit(entry.main([], os.environ))
@@ -252,9 +252,19 @@ sys.exit(entry.main([], os.environ))
 def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
     """As by the time limit of a pipeline: what is over has its verdict, nothing goes on and nothing begins."""
     command = [sys.executable, "-c", STOPPED, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, cwd=ROOT, input="typed", capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1, done.stderr
+    assert "\n== over\n\n" in done.stdout, "standard input is not for the parts"
     assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
     assert done.stdout.count("left no verdict") == 3
     assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "stops"]
     assert all(_gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
+
+
+def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
+    """A lane that is between two parts when the run is stopped."""
+    processes = Processes(tmp_path, os.environ)
+    processes.stop()
+    with pytest.raises(StoppedError):
+        processes.run(("touch", "ran"), {}, tmp_path / "log", 5)
+    assert not (tmp_path / "ran").exists()
