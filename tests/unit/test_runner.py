@@ -1,69 +1,24 @@
-"""The runner of all tests, held with fake parts against everything that once ended green without having run."""
+"""The runner of all tests, held with fake parts against everything that once ended green without having run.
+
+What hangs, and what pytest itself leaves behind, is in tests/e2e.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.runner import lanes
-from tests.runner.__main__ import run
 from tests.runner.parts import MAY_SKIP, Part, SetUp
 from tests.runner.processes import Processes, StoppedError
 from tests.runner.verdicts import Verdict, summary
+from tests.unit.fake_parts import BESIDE, GOOD, Runner, case, fake, gone, leaves
 
-ROOT = Path(__file__).parents[2]
 MOUNTS = next(iter(MAY_SKIP))
-
-
-def case(test: str, inside: str = "") -> str:
-    """One test in a junit file, by its dotted name."""
-    module, _, name = test.rpartition(".")
-    return f'<testcase classname="{module}" name="{name}">{inside}</testcase>'
-
-
-def leaves(*cases: str) -> str:
-    """A shell command that leaves such a junit file."""
-    return f"""echo '<testsuites><testsuite>{"".join(cases)}</testsuite></testsuites>' >"$1" """
-
-
-GOOD = leaves(case("tests.fake.test_a.test_one"))
-
-
-def fake(script: str, name: str = "fake", places: tuple[str, ...] = ("tests/fake",), seconds: float = 20) -> Part:
-    """A part that is a line of shell; $1 is where its junit file belongs."""
-    return Part(name, ("sh", "-c", script), places, seconds=seconds)
-
-
-BESIDE = fake(GOOD, "beside")
-"""A green part that runs along, to see that it neither hides what is red nor suffers from it."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a run of parts has printed, its exit code and its last line."""
-
-    code: int
-    text: str
-    last: str
-
-
-class Runner:
-    """Runs fake parts in a folder of their own."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self._folder, self._capsys = folder, capsys
-
-    def __call__(self, *parts: Part, ci: bool = False, grace: float = 5) -> Said:
-        code = run(parts, Processes(self._folder, os.environ, grace), ci=ci)
-        text = self._capsys.readouterr().out
-        return Said(code, text, text.rstrip("\n").rpartition("\n")[2])
 
 
 @pytest.fixture
@@ -155,53 +110,18 @@ def test_a_part_without_a_verdict_is_red() -> None:
     assert summary([], {})[1] == 1
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_a_part_that_hangs_is_ended(runner: Runner, tmp_path: Path, stubborn: bool) -> None:
-    """At its bound, with what it has said until then; and its children with it, even if they ignore the request."""
-    ignored = "trap '' INT; " if stubborn else ""
-    child = "sh -c 'echo $$ >pid; while :; do sleep 1; done'"
-    hangs = fake(f"{ignored}{GOOD}; echo thinking; {child}; true", seconds=0.5)
-    started = time.monotonic()
-    said = runner(hangs, BESIDE, grace=0.1 if stubborn else 5)
-    assert time.monotonic() - started < 15
-    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert "== fake\nthinking\nfake: not over after " in said.text
-    assert _gone(int((tmp_path / "pid").read_text()))
-
-
 def test_children_that_are_left_behind_are_ended(runner: Runner, tmp_path: Path) -> None:
     """A session or a broker of a part that is over would take memory from the next one."""
     assert runner(fake(f"sleep 60 & echo $! >pid; {GOOD}")).code == 0
-    assert _gone(int((tmp_path / "pid").read_text()))
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
-def _gone(pid: int) -> bool:
-    """Ended; who inherits it may take a moment to notice."""
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text():
-            return True
-        time.sleep(0.01)
-    return False
-
-
-SET_UPS = {
-    "dies": ("echo no network; exit 1", "set-up: exit 1"),
-    "hangs": ("echo no network; sleep 60", "set-up: not over after"),
-}
-
-
-@pytest.mark.parametrize(("script", "reason"), SET_UPS.values(), ids=SET_UPS)
-def test_a_set_up_that_fails_is_red(runner: Runner, tmp_path: Path, script: str, reason: str) -> None:
+def test_a_set_up_that_dies_is_red(runner: Runner, tmp_path: Path) -> None:
     """Its own words are shown, the part is not run, the others are."""
-    set_up = SetUp("venv", ("sh", "-c", script), seconds=0.5)
-    needs = replace(fake(f"touch ran; {GOOD}"), set_up=set_up)
+    needs = replace(fake(f"touch ran; {GOOD}"), set_up=SetUp("venv", ("sh", "-c", "echo no network; exit 1")))
     said = runner(needs, BESIDE)
     assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
-    assert f"== fake\nno network\nfake: {reason}" in said.text
+    assert "== fake\nno network\nfake: set-up: exit 1" in said.text
     assert not (tmp_path / "ran").exists()
 
 
@@ -236,29 +156,6 @@ def test_a_skip_fails_in_ci(runner: Runner) -> None:
     assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in said.text
     allowed = runner(fake(leaves(case("tests.fake.t.runs"), case(MOUNTS, "<skipped/>"))), ci=True)
     assert (allowed.code, allowed.last) == (0, "1 passed, 0 failed, 1 skipped")
-
-
-STOPPED = """
-import os, sys
-from tests.runner import __main__ as entry
-from tests.runner.parts import Part
-scripts = {"over": "cat", "long": "sleep 60", "stops": "sleep 0.2; kill -TERM $PPID; sleep 60", "never": "echo never"}
-entry.wanted = lambda *_, ci: [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}"))
-                               for name, each in scripts.items()]
-sys.exit(entry.main([], os.environ))
-"""
-
-
-def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
-    """As by the time limit of a pipeline: what is over has its verdict, nothing goes on and nothing begins."""
-    command = [sys.executable, "-c", STOPPED, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, input="typed", capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1, done.stderr
-    assert "\n== over\n\n" in done.stdout, "standard input is not for the parts"
-    assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
-    assert done.stdout.count("left no verdict") == 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "stops"]
-    assert all(_gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
 
 
 def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
