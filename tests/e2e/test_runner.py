@@ -24,7 +24,7 @@ def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
 def test_a_part_that_hangs_is_ended(runner: Runner, tmp_path: Path, stubborn: bool) -> None:
     """At its bound, with what it has said until then; and its children with it, even if they ignore the request."""
     ignored = "trap '' INT; " if stubborn else ""
-    child = "sh -c 'echo $$ >pid; while :; do sleep 1; done'"
+    child = "sh -c 'echo $$ >pid; exec sleep 120'"
     hangs = fake(f"{ignored}{GOOD}; echo thinking; {child}; true", seconds=2)
     started = time.monotonic()
     said = runner(hangs, BESIDE, grace=0.1 if stubborn else 60)

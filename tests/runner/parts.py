@@ -20,7 +20,7 @@ DEFAULT_SPARK = "4.0"
 
 MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_said_and_leaves_nothing": (
-        "mounts a small disk, which the kernel of a container may forbid; what is said is also tested without one"
+        "mounts a small disk, which a container may forbid; that its words are found is in tests/unit/test_reason.py"
     ),
 }
 """Tests that may be skipped in CI, each with the reason; every other skip there means that a proof is missing."""
