@@ -201,7 +201,7 @@ class Consumers:
         if epoch != member.epoch:
             return
         revoked = self.has_given_up(member, given_up)
-        if member.member_id not in self.coordinator.group.members:
+        if why == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
             self._named(member, None)
             self._join_anew(member, "came back")
         else:

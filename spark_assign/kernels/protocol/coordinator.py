@@ -191,9 +191,10 @@ class Coordinator:
         self.clients.says("state", f"PreparingRebalance: {why}")
         for member in group.not_yet_rejoined_members():
             self.clients.rebalance_in_progress(member.member_id)
+            self._answers_sync(member)
         timeout = group.rebalance_timeout_ms()
         if first:
-            delay = min(self.timing.group_initial_rebalance_delay_ms, timeout)
+            delay = self.timing.group_initial_rebalance_delay_ms  # even if no member would wait so long
             self._wait_for_more(delay, max(timeout - delay, 0))
         elif not self._complete_if_all_joined():
             self._wait_for_members(now + timeout)
@@ -279,6 +280,8 @@ class Coordinator:
         self.group.remove_pending_sync_member(member_id)
         if self.group.state is State.STABLE:
             self.clients.synced(member_id, self.assignment[member_id])
+        else:
+            self.group.members[member_id].awaiting_sync = True
 
     def sync_of_leader(self, assignment: Mapping[str, list[int]]) -> None:
         """The leader has decided: everybody who has asked gets its share."""
@@ -286,8 +289,16 @@ class Coordinator:
         self.assignment = dict(assignment)
         group.transition_to(State.STABLE)
         self.clients.says("state", f"Stable, generation {group.generation_id}")
-        for member_id in [each for each in group.members if each not in group.pending_sync_members]:
-            self.clients.synced(member_id, self.assignment[member_id])
+        for member in list(group.members.values()):
+            if self._answers_sync(member):
+                self.clients.synced(member.member_id, self.assignment[member.member_id])
+
+    def _answers_sync(self, member: ClassicGroupMember) -> bool:
+        """Who has waited for its share is to be heard again from now on; false: it has not asked."""
+        if not self.group.complete_sync(member):
+            return False
+        self.watch(member.member_id, answered=self.clock.now)
+        return True
 
     def _sync_timeout(self, generation: int) -> None:
         group = self.group
@@ -314,7 +325,7 @@ class Coordinator:
         if member is None or self.expires.get(member_id) != at:
             return
         del self.expires[member_id]
-        if not member.awaiting_join:  # who waits for an answer is not asked to be heard
+        if not (member.awaiting_join or member.awaiting_sync):  # who waits for an answer need not be heard
             heard = at - self.timing.session_timeout_ms
             self.clients.says("session-timeout", f"{member_id} was not heard of since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 from spark_assign.kernels.protocol.consumers import Consumers
+from spark_assign.kernels.protocol.coordinator import UNKNOWN_MEMBER
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
 from spark_assign.kernels.protocol.ledger import DOWN
-from spark_assign.kernels.protocol.member import CLOSING, JOINING, OFF, REVOKING, STABLE, Member
+from spark_assign.kernels.protocol.member import CLOSING, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
 
 Again = tuple[Event, Callable[[], None] | None]
@@ -166,14 +167,12 @@ class Happenings:
         group.ledger.pause(member.owned, member, DOWN, group.clock.now)
 
     def _falls_silent(self, member: Member, state: str) -> None:
-        """No more heartbeats. Who waits for the answer to JoinGroup is watched once it is answered."""
-        group, now = self.group, self.group.clock.now
-        waits = member.state == JOINING
+        """No more heartbeats; the coordinator watches who waits for an answer once it has given it."""
+        group = self.group
         member.epoch += 1
         member.state = state
-        member.silent_since = now if waits else member.last_beat(now, group.timing.heartbeat_interval_ms)
-        if not waits:
-            group.coordinator.watch(str(member.member_id))
+        member.silent_since = member.last_beat(group.clock.now, group.timing.heartbeat_interval_ms)
+        group.coordinator.watch(str(member.member_id))
 
     def slow_member(self, event: Event) -> None:
         """It does not poll for a while; if that is too long, it leaves (KIP-62)."""
@@ -184,7 +183,7 @@ class Happenings:
             group.clock.at(now + limit, self._poll_timeout, member, member.lives)
 
     def _poll_timeout(self, member: Member, lives: int) -> None:
-        """The heartbeat thread leaves the group for it; a static member's only falls silent."""
+        """The heartbeat thread leaves the group for it; a static member's only falls silent (`maybeLeaveGroup`)."""
         group, member_id = self.group, str(member.member_id)
         if member.lives != lives or not member.running:
             return
@@ -203,9 +202,7 @@ class Happenings:
         if member.lives != lives or member.state not in (CLOSING, REVOKING):
             return
         member.silent_since = None
-        member.epoch += 1
-        member.state = STABLE
-        self.group.will_hear(member, at_once=True)
+        self.group.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
 
     def subscription_changes(self, event: Event) -> None:
         """It asks for other topics, and joins again for them."""
