@@ -143,20 +143,20 @@ class Consumers:
 
     # --- hearing of a rebalance -------------------------------------------------------------------------------
 
-    def rebalance_in_progress(self, member_id: str) -> None:
-        """See `coordinator.Clients`. Who waits for its assignment is answered at once."""
+    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
+        """See `coordinator.Clients`. A leader that has not decided yet finds out when it sends its assignment."""
         member = self.by_id[member_id]
-        if member.member_id == member_id and member.state in (STABLE, JOINING):
-            self.will_hear(member, at_once=member.state == JOINING)
+        if member.member_id == member_id and member.state == (JOINING if at_once else STABLE):
+            self.will_hear(member, at_once=at_once)
 
     def will_hear(self, member: Member, *, at_once: bool = False) -> None:
-        """The member's next heartbeat will tell it that something has happened."""
+        """The member's next heartbeat will tell it that something has happened; `at_once`: its SyncGroup does now."""
         now = self.clock.now
         beat = now if at_once else member.next_beat(now, self.timing.heartbeat_interval_ms)
-        self.clock.at(beat, self._hears, member, member.epoch)
+        self.clock.at(beat, self._hears, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
 
-    def _hears(self, member: Member, epoch: int) -> None:
-        """The answer to a heartbeat that is no plain yes."""
+    def _hears(self, member: Member, epoch: int, request: str) -> None:
+        """The answer to a heartbeat or a SyncGroup that is no plain yes."""
         if epoch != member.epoch:
             return
         group, member_id = self.coordinator.group, str(member.member_id)
@@ -168,7 +168,6 @@ class Consumers:
             error = REBALANCE_IN_PROGRESS
         else:
             return
-        request = "SyncGroup" if member.state == JOINING else "Heartbeat"
         if request == "Heartbeat":
             self.say(member_id, request, COORDINATOR)
         self.say(COORDINATOR, f"{request} response", member_id, error)
@@ -235,8 +234,14 @@ class Consumers:
             self.later(member.busy_until, self._leads, member, member.epoch)
 
     def _leads(self, member: Member, epoch: int) -> None:
-        if epoch == member.epoch and self.coordinator.group.state is State.COMPLETING_REBALANCE:
+        if epoch != member.epoch:
+            return
+        group = self.coordinator.group
+        if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
+        else:  # the group has gone on without it
+            self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
+            self._hears(member, epoch, "SyncGroup")
 
     def decided(self, leader: Member, ask: Ask, answer: Answer) -> None:
         """The leader sends the assignment."""

@@ -30,8 +30,8 @@ class Clients(Protocol):
     def says(self, message: str, detail: str) -> None:
         """The coordinator does something by itself."""
 
-    def rebalance_in_progress(self, member_id: str) -> None:
-        """What the member's next heartbeat will be answered."""
+    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
+        """What the member's next heartbeat will be answered; `at_once`: and its SyncGroup is now."""
 
     def removed(self, member_id: str) -> int:
         """The coordinator has struck the member off; if it lives, its next heartbeat tells it.
@@ -190,8 +190,7 @@ class Coordinator:
         group.transition_to(State.PREPARING_REBALANCE)
         self.clients.says("state", f"PreparingRebalance: {why}")
         for member in group.not_yet_rejoined_members():
-            self.clients.rebalance_in_progress(member.member_id)
-            self._answers_sync(member)
+            self.clients.rebalance_in_progress(member.member_id, at_once=self._answers_sync(member))
         timeout = group.rebalance_timeout_ms()
         if first:
             delay = self.timing.group_initial_rebalance_delay_ms  # even if no member would wait so long
