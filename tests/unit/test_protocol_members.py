@@ -1,4 +1,4 @@
-"""What members tell, remember and give up (`ConsumerCoordinator`, the assignors' `onAssignment`), played without Spark."""
+"""What members tell, remember and give up (`ConsumerCoordinator`, the assignors' `onAssignment`), played."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _asks(beginning: Stage, *events: Event) -> list[Ask]:
 
 def _told(ask: Ask) -> dict[str, tuple[list[int], int, int | None]]:
     """Of each member what it says it owns, its generation, and the one in its user data."""
-    return {each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members}
+    return {
+        each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members
+    }
 
 
 # --- what sticky remembers (`StickyAssignor.onAssignment`) --------------------------------------------------------
