@@ -49,15 +49,19 @@ def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> Non
 
 
 def test_the_newest_generation_wins_what_two_remember() -> None:
-    """c1 comes back with what it had in generation 1; c2 was given it in generation 2, and keeps what it may."""
-    beginning = stage(TWO, STICKY, timing=Timing(rebalance_timeout_ms=10_000))
-    events = (at(5_000, "slow-member", "c1", delay_ms=60_000), at(6_000, "metadata-refresh"))
-    added = at(5_500, "partitions-added", topic="t", partitions=4)
-    alone, both = _asks(beginning, *events, added, at(7_000, "subscription-changes", "c2", topics=("t",)))[:2]
-    assert _told(alone) == {"c2": ([2], 1, 1)}
-    assert _told(both) == {"c2": ([0, 1, 2, 3], 2, 2), "c1~2": ([0, 1], -1, 1)}
-    answer = dict(zip(_told(both), assign([both])[0].assigned, strict=True))
-    assert answer == {"c2": [0, 1], "c1~2": [2, 3]}
+    """c1 is back with what it had in generation 1; c3 was given that in generation 2, and keeps of it what it may."""
+    times = Timing(rebalance_timeout_ms=10_000)
+    first, second = _asks(
+        stage({"c1": [0, 1], "c2": [2, 3]}, STICKY, timing=times),
+        at(5_000, "slow-member", "c1", delay_ms=60_000),
+        at(6_000, "member-starts", "c3"),
+    )
+    assert _told(first) == {"c2": ([2, 3], 1, 1), "c3": ([], -1, None)}
+    assert _told(second) == {"c2": ([2, 3], 2, 2), "c3": ([0, 1], 2, 2), "c1~2": ([0, 1], -1, 1)}
+    answer = dict(zip(_told(second), assign([second])[0].assigned, strict=True))
+    assert set(answer["c2"]) <= {2, 3}
+    assert set(answer["c3"]) <= {0, 1}
+    assert len(answer["c1~2"]) == 1
 
 
 def test_sticky_remembers_its_own_generations_only() -> None:
@@ -180,3 +184,53 @@ def test_what_is_not_asked_for_any_more(strategies: tuple[str, ...]) -> None:
     gone = "t-0 u-0" if strategies == EAGER else "u-0"
     assert said(played, "revoked")[0] == (10_000 + 500 * len(gone.split()), "c1", gone)
     assert rounds(played)[0] == (2, "c1 rejoined: its subscription changed")
+
+
+def test_the_same_subscription_again_is_no_change() -> None:
+    """`rejoinNeededOrPending` compares what it asks for with what it joined with."""
+    played = play(stage(TWO, EAGER), at(10_000, "subscription-changes", "c2", topics=("t",)))
+    assert rounds(played) == []
+    assert said(played, "JoinGroup") == []
+
+
+def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> Play:
+    """c2 has joined with `t` at 12 s, and waits for c1 until 20 s."""
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=static, timing=Timing())
+    beginning.partitions[1] = 1
+    return play(
+        beginning,
+        at(5_000, "slow-member", "c1", delay_ms=15_000),
+        at(10_000, "member-starts", "c3", topics=("t",)),
+        at(time, "subscription-changes", "c2", topics=topics),
+    )
+
+
+def test_a_subscription_that_changes_while_it_waits() -> None:
+    """It has joined with the old one, and joins again once it has its share."""
+    played = _changes(15_000, ("t", "u"))
+    assert [line for line in rounds(played) if "subscription" in line[1]] == [
+        (3, "c2 rejoined: its subscription changed")
+    ]
+    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert code(1, 0) in played.group.members["c2"].owned
+
+
+def test_a_share_that_is_not_asked_for_any_more() -> None:
+    """It is not taken (`checkAssignmentMatchedSubscription`); the member joins again for what it asks for now."""
+    played = _changes(15_000, ("u",))
+    assert rounds(played)[1] == (3, "c2 rejoined: its subscription changed")
+    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert played.group.members["c2"].owned == [code(1, 0)]
+    assert "t-1" not in [detail for time, who, detail in said(played, "assigned") if who == "c2"]
+    assert set(owners(played)) == {0, 1}
+
+
+def test_a_static_member_that_comes_back_for_other_topics() -> None:
+    """It is told its old share, which it does not take."""
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=Timing())
+    beginning.partitions[1] = 1
+    played = play(beginning, at(10_000, "member-restarts", "c2", topics=("u",), down_ms=1_000))
+    assert said(played, "SyncGroup response")[0] == (11_000, "coordinator", "t-1")
+    assert rounds(played)[0] == (2, "c2~2 rejoined: its subscription changed")
+    assert owners(played) == {0: "c1", 1: "c1"}
+    assert played.group.members["c2"].owned == [code(1, 0)]

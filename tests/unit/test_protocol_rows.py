@@ -258,7 +258,11 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
     ]
     # Who owns a partition that there is not takes the place of one that there is, which nobody has room for.
     gone = [facts.owned("c1", "t", 0, step=7, count=2), facts.owned("c2", "t", 1), facts.topic("t", 3)]
-    again = facts.event(10_000, "subscription-changes", "c2", names=["t"])
+    gone += [
+        facts.member("c3", ["t"], generation=1),
+        facts.owned("c3", "t", 2),
+        facts.event(9_000, "member-leaves", "c3"),
+    ]
     groups = {
         "fine": facts.pair(JOIN),
         "twice": facts.pair(twice),
@@ -268,7 +272,7 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         "of-one": facts.pair(facts.member("c4", ["t"], more=["range", "uniform"])),
         "apart": apart,
         "static": facts.pair(*(facts.member(each, ["t"], group_instance_id="i") for each in ("c4", "c5"))),
-        "kafka": [facts.group(["cooperative-sticky"]), *facts.pair()[:2], *gone, again],
+        "kafka": [facts.group(["cooperative-sticky"]), *facts.pair()[:2], *gone],
     }
     rows = {row["group_id"]: row for row in _rows(protocols=("configured",), **groups)}
     assert set(rows) == set(groups)

@@ -26,6 +26,7 @@ from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.trace import COORDINATOR, Line, partitions_text
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
+CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
 
@@ -129,6 +130,7 @@ class Consumers:
         """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         told = member.remembered_generation
+        member.told = member.topics
         self.user_data[member_id] = (member.remembered, told.get("sticky"))
         return Joined(
             member_id,
@@ -283,8 +285,11 @@ class Consumers:
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 
     def _gets(self, member: Member, epoch: int, assigned: list[int]) -> None:
-        """A cooperative member first gives up what it is not assigned any more."""
+        """A cooperative member first gives up what it is not assigned any more; what does not fit nobody takes."""
         if epoch != member.epoch:
+            return
+        if not member.topics.issuperset({each >> 32 for each in assigned}):
+            self.rejoin(member, CHANGED)
             return
         given_up: Sequence[int] = ()
         if member.cooperative and assigned != member.owned:
@@ -317,6 +322,8 @@ class Consumers:
             self.clock.at(now, self._rejoins, member, epoch, "it gave up partitions")
         elif member.snapshot is not None and member.snapshot != member.metadata:
             self.clock.at(now, self._rejoins, member, epoch, OTHER_PARTITIONS)
+        elif member.topics != member.told:
+            self.clock.at(now, self._rejoins, member, epoch, CHANGED)
         elif _out_of_date(group, member):
             self.will_hear(member)
 

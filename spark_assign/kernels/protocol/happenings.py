@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
-from spark_assign.kernels.protocol.consumers import Consumers
+from spark_assign.kernels.protocol.consumers import CHANGED, Consumers
 from spark_assign.kernels.protocol.coordinator import UNKNOWN_MEMBER
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
 from spark_assign.kernels.protocol.ledger import DOWN
@@ -205,13 +205,13 @@ class Happenings:
         self.group.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
 
     def subscription_changes(self, event: Event) -> None:
-        """It asks for other topics, and joins again for them."""
+        """It asks for other topics, and joins again for them; if it is joining, once it has its share."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
         group.cluster.want(member.topics)
         member.metadata = group.cluster.look(member.topics) | member.metadata
-        if member.state == STABLE:
-            group.rejoin(member, "its subscription changed")
+        if member.state == STABLE and member.topics != member.told:
+            group.rejoin(member, CHANGED)
 
     def _reconfigure(self, member: Member, event: Event) -> None:
         """What a new process may have otherwise than the one before."""
