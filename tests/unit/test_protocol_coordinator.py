@@ -155,6 +155,87 @@ def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
     assert [time for time, _, _ in said(played, "rebalance-timeout")] == [16_000]
 
 
+def test_who_was_dropped_is_not_dropped_again() -> None:
+    """Its LeaveGroup is answered UNKNOWN_MEMBER_ID, and nothing happens for it."""
+    times = Timing(rebalance_timeout_ms=10_000, max_poll_interval_ms=20_000)
+    played = play(
+        stage(TWO, COOPERATIVE, timing=times),
+        at(5_000, "slow-member", "c1", delay_ms=60_000),
+        at(6_000, "member-starts", "c3"),
+    )
+    assert [time for time, _, _ in said(played, "LeaveGroup")] == [25_000]
+    assert [time for time, _, _ in said(played, "removed")] == [16_000]
+
+
+@pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
+def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
+    """What it had not given up: by a crash all it has, at a timeout what it still owns then."""
+    crash = play(stage(TWO, strategies), at(10_000, "member-crashes", "c1"))
+    assert [(each.lost, each.revoked) for each in crash.group.coordinator.rounds][:1] == [
+        (2, 1 if strategies == EAGER else 0)
+    ]
+    times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500)
+    late = play(
+        stage(TWO, strategies, timing=times),
+        at(10_000, "member-starts", "c3"),
+        at(12_500 if strategies == EAGER else 11_000, "slow-member", "c1", delay_ms=5_000),
+        at(14_000, "slow-member", "c1", delay_ms=100_000),
+    )
+    first, second = late.group.coordinator.rounds[:2]
+    dropped = next((time, text.partition(" ")[2]) for time, _, text in said(late, "removed"))
+    if strategies == EAGER:  # c1 has given up all, and does not decide
+        assert dropped == (23_000, "members did not ask for their assignment in time")
+        assert (first.lost, first.revoked, second.lost) == (0, 3, 0)
+    else:  # c1 has not joined
+        assert dropped == (20_000, "it has not joined in time")
+        assert (first.lost, first.revoked) == (2, 0)
+
+
+def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
+    """A cooperative one has kept it all until it decides; the round that its going causes counts it as lost."""
+    times = Timing(rebalance_timeout_ms=10_000, poll_interval_ms=0)
+    played = play(
+        stage(TWO, COOPERATIVE, timing=times),
+        at(10_000, "slow-member", "c2", delay_ms=3_000),  # all have joined at 13 s
+        at(10_500, "member-starts", "c3"),
+        at(12_500, "slow-member", "c1", delay_ms=100_000),
+    )
+    assert said(played, "removed")[0] == (23_000, "coordinator", "c1: members did not ask for their assignment in time")
+    first, second = played.group.coordinator.rounds[:2]
+    assert (first.lost, second.lost) == (0, 2)
+
+
+def test_all_causes_of_a_round() -> None:
+    """In their order, each once, three of them and how many more."""
+    played = play(
+        stage(TWO, EAGER),
+        *(at(10_000 + number, "member-starts", f"m{number}") for number in range(5)),
+    )
+    assert rounds(played) == [(2, "member m0 joined; member m1 joined; member m2 joined; 2 more")]
+    three = play(stage(TWO, EAGER), *(at(10_000 + number, "member-starts", f"m{number}") for number in range(3)))
+    assert rounds(three) == [(2, "member m0 joined; member m1 joined; member m2 joined")]
+    again = play(
+        stage(TWO, COOPERATIVE, timing=Timing()),
+        at(10_000, "member-restarts", "c1", new_member_id="c1", down_ms=0),
+        at(10_500, "member-restarts", "c1", new_member_id="c1", down_ms=0),
+    )
+    assert rounds(again)[0] == (2, "member c1 left; member c1 joined")
+
+
+@pytest.mark.parametrize(("overtaken", "end"), [(60_000, 22_700), (15_000, 13_000)])
+def test_a_round_ends_when_the_last_share_is_taken(overtaken: int, end: int) -> None:
+    """If the next begins before that, its last one was that of the others."""
+    played = play(
+        stage(TWO, EAGER),
+        at(10_000, "member-starts", "c3"),
+        at(12_700, "slow-member", "c2", delay_ms=10_000),  # it has joined, and takes its share at 22.7 s
+        at(overtaken, "member-starts", "c4"),
+    )
+    found = [(each.begin_ms, each.joined_ms, each.end_ms) for each in played.group.coordinator.rounds]
+    assert found[0] == (10_000, 13_000, end)
+    assert found[1][0] == overtaken
+
+
 def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
     """The next one has its own: two rebalances within one timeout, the second of which waits."""
     times = Timing(rebalance_timeout_ms=10_000)

@@ -121,8 +121,21 @@ def test_a_group_that_nothing_happens_to() -> None:
     )
     assert (costs["end_ms"], costs["partition_ms"], costs["rebalances"]) == (3_000, 9_000, 0)
     [nothing] = _rows(g=[facts.member("a", [])])
-    assert nothing["availability"]["partitions"] == 0
+    assert nothing["availability"]["partitions"] == nothing["availability"]["longest_pause_ms"] == 0
     assert nothing["availability"]["longest_pause_topic"] is None
+
+
+def test_a_pause_of_a_moment_is_one() -> None:
+    """A millisecond is named; a partition that comes later exists from then on."""
+    times = facts.group(revoke_ms=0, restore_ms=1)
+    created = facts.event(5_000, "partitions-added", topic="t", partitions=4)
+    [row] = _rows(g=facts.pair(times, JOIN))
+    costs = row["availability"]
+    assert [costs[f"longest_pause_{each}"] for each in ("ms", "topic", "partition")] == [1, "t", 1]
+    [row] = _rows(g=facts.pair(created), until=20_000)
+    assert row["availability"]["partition_ms"] == 3 * 20_000 + 15_000
+    assert row["availability"]["partition_ms_not_consumed"] == 15_000
+    assert row["availability"]["longest_pause_partition"] == 3
 
 
 def test_a_trace() -> None:
@@ -311,6 +324,13 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         raise IllegalState("as Kafka says")
         yield
 
+    def breaks(self: object, until: int | None) -> object:
+        raise ZeroDivisionError("ours")
+        yield
+
+    monkeypatch.setattr(plays.Play, "run", breaks)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        _rows(g=facts.pair(JOIN))
     monkeypatch.setattr(plays.Play, "run", refuses)
     [row] = _rows(g=facts.pair(JOIN))
     assert (row["code"], row["detail"]) == ("kafka-refuses", "as Kafka says")

@@ -10,7 +10,7 @@ from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, pauses, pl
 TWO = {"c1": [0, 1], "c2": [2]}
 
 
-@pytest.mark.parametrize(("crash", "heard"), [(8_999, 6_000), (9_000, 9_000), (11_999, 9_000)])
+@pytest.mark.parametrize(("crash", "heard"), [(1_000, 0), (8_999, 6_000), (9_000, 9_000), (11_999, 9_000)])
 def test_a_session_lasts_from_the_last_heartbeat(crash: int, heard: int) -> None:
     """Not from the crash, which the coordinator knows nothing of: it sets its timer anew with every heartbeat."""
     played = play(stage(TWO, EAGER), at(crash, "member-crashes", "c2"))

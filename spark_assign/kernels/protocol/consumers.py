@@ -20,7 +20,7 @@ from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.cluster import Cluster
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
 from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
-from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger
+from spark_assign.kernels.protocol.ledger import BEING_REVOKED, UNOWNED, Ledger
 from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.trace import COORDINATOR, Line, partitions_text
@@ -180,12 +180,22 @@ class Consumers:
         member.epoch += 1
         member.state = REVOKING
         polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
-        self.later(max(polls, member.busy_until), self.prepare_to_join, member, member.epoch, why)
+        self._when_it_polls(polls, member, self.prepare_to_join, why)
 
-    def prepare_to_join(self, member: Member, epoch: int, why: str) -> None:
-        """Give up what has to be given up before joining (`onJoinPrepare`)."""
+    def _when_it_polls(self, at: int, member: Member, what: Callable[..., None], *args: object) -> None:
+        """Do it then, or as soon as the member is no longer busy; never if it does something else by then."""
+        self.later(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
+
+    def _polls(self, member: Member, epoch: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
         if epoch != member.epoch:
             return
+        if member.busy_until > self.clock.now:  # it has become so in the meantime
+            self._when_it_polls(member.busy_until, member, what, *args)
+        else:
+            what(member, *args)
+
+    def prepare_to_join(self, member: Member, why: str) -> None:
+        """Give up what has to be given up before joining (`onJoinPrepare`)."""
         if member.member_id not in self.coordinator.group.members:
             why = UNKNOWN_MEMBER
         given_up: Sequence[int] = ()
@@ -233,17 +243,15 @@ class Consumers:
         """See `coordinator.Clients`. A leader that is gone by now decides nothing."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == JOINING:
-            self.later(member.busy_until, self._leads, member, member.epoch)
+            self._when_it_polls(self.clock.now, member, self._leads)
 
-    def _leads(self, member: Member, epoch: int) -> None:
-        if epoch != member.epoch:
-            return
+    def _leads(self, member: Member) -> None:
         group = self.coordinator.group
         if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
         else:  # the group has gone on without it
             self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
-            self._hears(member, epoch, "SyncGroup")
+            self._hears(member, member.epoch, "SyncGroup")
 
     def decided(self, leader: Member, ask: Ask, answer: Answer) -> None:
         """The leader sends the assignment."""
@@ -254,8 +262,7 @@ class Consumers:
                 leader.member_id, "assign", None, f"{ask.assignor}: {total} partitions to {len(ask.members)} members"
             )
             self.say(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
-        self.coordinator.sync(str(leader.member_id))
-        self.coordinator.sync_of_leader(assignment)
+        self.coordinator.sync_of_leader(str(leader.member_id), assignment)
 
     def synced(self, member_id: str, assigned: list[int]) -> None:
         """See `coordinator.Clients`."""
@@ -266,35 +273,26 @@ class Consumers:
             told = partitions_text(assigned, self.topics.names)
             self.say(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
         member.state = REVOKING
-        self.later(member.busy_until, self._gets, member, member.epoch, assigned)
+        self._when_it_polls(self.clock.now, member, self._gets, assigned)
 
-    def refused(self, member_id: str, error: str) -> None:
-        """See `coordinator.Clients`."""
-        member, now = self.by_id[member_id], self.clock.now
-        self.say(COORDINATOR, "JoinGroup response", member_id, error)
+    def refused(self, member_id: str) -> None:
+        """See `coordinator.Clients`. The consumer's poll throws; what it owned it has lost before."""
+        member = self.by_id[member_id]
+        self.say(COORDINATOR, "JoinGroup response", member_id, INCONSISTENT)
         member.epoch += 1
-        if error == INCONSISTENT:  # the consumer's poll throws
-            self.ledger.pause(member.owned, member, DOWN, now)
-            member.state, member.snapshot, member.silent_since = OFF, None, now
-            self.coordinator.watch(member_id)
-        else:
-            self._lose(member)
-            self._named(member, None)
-            self._join_anew(member, "came back")
+        member.state = OFF
 
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 
-    def _gets(self, member: Member, epoch: int, assigned: list[int]) -> None:
+    def _gets(self, member: Member, assigned: list[int]) -> None:
         """A cooperative member first gives up what it is not assigned any more; what does not fit nobody takes."""
-        if epoch != member.epoch:
-            return
         if not member.topics.issuperset({each >> 32 for each in assigned}):
             self.rejoin(member, CHANGED)
             return
         given_up: Sequence[int] = ()
         if member.cooperative and assigned != member.owned:
             given_up = sorted(set(member.owned).difference(assigned))
-        self.later(self.give_up(member, given_up), self._assigned, member, epoch, assigned, given_up)
+        self.later(self.give_up(member, given_up), self._assigned, member, member.epoch, assigned, given_up)
 
     def _assigned(self, member: Member, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
         if epoch != member.epoch:
@@ -313,15 +311,12 @@ class Consumers:
             current.moved += self.ledger.give(added, member, now)
             member.owned = assigned
             self.tell(member, "assigned", added)
-        used = group.protocol_name
-        if used == "sticky":
+        if group.protocol_name == "sticky":
             member.remembered = assigned
-        member.remembered_generation[str(used)] = member.generation_id
+        member.remembered_generation[str(group.protocol_name)] = member.generation_id
         current.end_ms = max(current.end_ms, now)
         if given_up:
             self.clock.at(now, self._rejoins, member, epoch, "it gave up partitions")
-        elif member.snapshot is not None and member.snapshot != member.metadata:
-            self.clock.at(now, self._rejoins, member, epoch, OTHER_PARTITIONS)
         elif member.topics != member.told:
             self.clock.at(now, self._rejoins, member, epoch, CHANGED)
         elif _out_of_date(group, member):
@@ -358,8 +353,6 @@ class Consumers:
         if not codes:
             return now
         self.ledger.pause(codes, member, BEING_REVOKED, now)
-        if not self.revoke_ms:
-            return now + len(codes) * self.timing.revoke_ms
         return now + sum(self.revoke_ms.get(each, self.timing.revoke_ms) for each in codes)
 
     def has_given_up(self, member: Member, codes: Sequence[int]) -> int:

@@ -49,8 +49,8 @@ class Clients(Protocol):
     def synced(self, member_id: str, assigned: list[int]) -> None:
         """The answer to SyncGroup."""
 
-    def refused(self, member_id: str, error: str) -> None:
-        """JoinGroup is answered with an error."""
+    def refused(self, member_id: str) -> None:
+        """JoinGroup is answered with INCONSISTENT_GROUP_PROTOCOL."""
 
     def last_heard(self, member_id: str) -> int | None:
         """When a member that is silent now was heard of last; null: it is not silent."""
@@ -84,7 +84,7 @@ class Coordinator:
         """A member joins, for the first time or again."""
         group, member_id, instance = self.group, joined.member_id, joined.group_instance_id
         if not group.supports_protocols(CONSUMER, strategies):
-            self.clients.refused(member_id, INCONSISTENT)
+            self.clients.refused(member_id)
         elif member_id in group.members:
             self._rejoin(joined, strategies, why)
         elif instance is not None and instance in group.static_members:
@@ -127,9 +127,6 @@ class Coordinator:
 
     def _rejoin(self, joined: Joined, strategies: tuple[str, ...], why: str) -> None:
         group, member_id = self.group, joined.member_id
-        if group.state is State.EMPTY:
-            self.clients.refused(member_id, UNKNOWN_MEMBER)
-            return
         leads = group.state is State.STABLE and group.leader_id == member_id
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == strategies
         if group.state is State.PREPARING_REBALANCE:
@@ -202,18 +199,14 @@ class Coordinator:
         """The last round is closed; what its members lost or gave up since it ended counts for the next."""
         now = self.clock.now
         if self.round.generation_id:
-            self.round.end_ms = min(self.round.end_ms, now)
             self.rounds.append(self.round)
             self.round = Round()
         self.round.begin_ms, self.round.causes = now, [why]
 
     def _wait_for_more(self, delay: int, remaining: int) -> None:
-        self.timer += 1
-        self.clock.at(self.clock.now + delay, self._initial_delay_over, self.timer, delay, remaining)
+        self.clock.at(self.clock.now + delay, self._initial_delay_over, delay, remaining)
 
-    def _initial_delay_over(self, timer: int, delay: int, remaining: int) -> None:
-        if timer != self.timer:
-            return
+    def _initial_delay_over(self, delay: int, remaining: int) -> None:
         if self.group.new_member_added and remaining:
             self.group.new_member_added = False
             again = min(self.timing.group_initial_rebalance_delay_ms, remaining)
@@ -282,9 +275,10 @@ class Coordinator:
         else:
             self.group.members[member_id].awaiting_sync = True
 
-    def sync_of_leader(self, assignment: Mapping[str, list[int]]) -> None:
+    def sync_of_leader(self, member_id: str, assignment: Mapping[str, list[int]]) -> None:
         """The leader has decided: everybody who has asked gets its share."""
         group = self.group
+        self.sync(member_id)
         self.assignment = dict(assignment)
         group.transition_to(State.STABLE)
         self.clients.says("state", f"Stable, generation {group.generation_id}")

@@ -103,13 +103,9 @@ class Happenings:
         member.state = CLOSING
         owned = list(member.owned)
         done = self.group.give_up(member, owned)
-        self.group.later(done, self._closed, member, member.epoch, owned, why, leaves, again)
+        self.group.later(done, self._closed, member, owned, why, leaves, again)
 
-    def _closed(
-        self, member: Member, epoch: int, owned: list[int], why: str, leaves: bool, again: Again | None
-    ) -> None:
-        if epoch != member.epoch:
-            return
+    def _closed(self, member: Member, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
         group, now, member_id = self.group, self.group.clock.now, str(member.member_id)
         member.epoch += 1
         member.state, member.snapshot = OFF, None
