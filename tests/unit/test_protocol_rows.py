@@ -179,6 +179,18 @@ def test_partitions_and_owners() -> None:
     ]
 
 
+@pytest.mark.parametrize("protocol", ["static", "cooperative"])
+def test_who_is_back_has_its_partitions_under_its_new_id(protocol: str) -> None:
+    """A static member at once; a dynamic one is another member, and restores them."""
+    events = [facts.event(10_000, "member-crashes", "c2"), facts.event(20_000, "member-starts", "c2")]
+    rows = _rows(OWNERSHIP, protocols=(protocol,), g=facts.pair(*events))
+    found = [tuple(row[name] for name in ("from_ms", "state", "member_id")) for row in rows if row["partition"] == 2]
+    back = 20_000 if protocol == "static" else 54_000  # when the session of what is left of it is over
+    restored = [] if protocol == "static" else [(back, "restoring", "c2~2")]
+    ready = back + 2_000 * len(restored)
+    assert found == [(0, "consumed", "c2"), (10_000, "down", "c2"), *restored, (ready, "consumed", "c2~2")]
+
+
 @pytest.mark.parametrize(("until", "rounds"), [(9_999, 0), (12_999, 0), (13_000, 1), (60_000, 1)])
 def test_a_play_that_is_broken_off(until: int, rounds: int) -> None:
     """What happens at that moment still counts; partitions exist until then."""
