@@ -137,6 +137,21 @@ def test_a_restart_ends_all_that_a_slow_member_had_before_it(static: bool) -> No
     assert lost == ([70_000] if static else [])
 
 
+def test_a_leader_that_has_left_decides_nothing() -> None:
+    """It did not poll in time; when it polls again it joins, and its assignment is nobody's business."""
+    times = Timing(max_poll_interval_ms=20_000, rebalance_timeout_ms=100_000, revoke_ms=500)
+    played = play(
+        stage(TWO, EAGER, timing=times),
+        at(10_000, "member-starts", "c3"),
+        at(12_500, "slow-member", "c1", delay_ms=60_000),  # it is to lead, as all have joined at 13 s
+    )
+    assert [time for time, _, _ in said(played, "LeaveGroup")] == [32_500]
+    decided = [(time, who) for time, who, detail in said(played, "SyncGroup") if detail == "with the assignment"]
+    assert decided[0] == (32_500, "c3")
+    assert "c1" not in [who for _, who in decided]
+    assert (72_500, "c1~2") in [(time, who) for time, who, _ in said(played, "JoinGroup")]
+
+
 def test_two_delays_are_not_added() -> None:
     """The member polls when the longer of them is over."""
     for second, polls in ((1_000, 15_000), (20_000, 31_000)):
@@ -233,6 +248,16 @@ def test_members_look_again_by_their_own_clocks() -> None:
         stage({"c1": [0]}, COOPERATIVE, timing=times), at(60_000, "partitions-added", topic="t", partitions=2)
     )
     assert [time for time, _, _ in said(at_once, "metadata")] == [120_000]
+
+
+@pytest.mark.parametrize("event", ["topic-created", "topic-deleted"])
+def test_what_comes_or_goes_is_seen_at_the_next_look(event: str) -> None:
+    """300 s after the leader began, without being asked to look."""
+    beginning = stage(TWO, COOPERATIVE, timing=Timing())
+    beginning.members[0].topics = beginning.members[1].topics = frozenset([0, 1])
+    topic = {"topic": "u", "partitions": 1} if event == "topic-created" else {"topic": "t"}
+    played = play(beginning, at(10_000, event, **topic))
+    assert [time for time, _, _ in said(played, "metadata")] == [300_000]
 
 
 def test_a_topic_comes_and_goes() -> None:
