@@ -174,6 +174,9 @@ def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
     assert [(each.lost, each.revoked) for each in crash.group.coordinator.rounds][:1] == [
         (2, 1 if strategies == EAGER else 0)
     ]
+    leave = play(stage(TWO, strategies), at(10_000, "member-leaves", "c1"))
+    first = leave.group.coordinator.rounds[0]
+    assert (first.lost, first.revoked) == (0, 2 + (strategies == EAGER))
     times = Timing(rebalance_timeout_ms=10_000, revoke_ms=500)
     late = play(
         stage(TWO, strategies, timing=times),

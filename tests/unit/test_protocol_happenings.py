@@ -235,6 +235,13 @@ def test_a_new_leader_knows_what_it_has_seen() -> None:
     assert pauses(played)[3] == 290_000
 
 
+def test_as_many_partitions_as_there_are() -> None:
+    """Nothing is added, and nothing is wrong; nobody rebalances for it."""
+    played = play(stage(TWO, COOPERATIVE), at(10_000, "partitions-added", topic="t", partitions=3))
+    assert rounds(played) == []
+    assert len(played.group.ledger.gone) == 3
+
+
 def test_members_look_again_by_their_own_clocks() -> None:
     """Every `metadata.max.age.ms` after they began; who was restarted meanwhile by its new one."""
     times = Timing(metadata_max_age_ms=60_000)
