@@ -107,6 +107,31 @@ def test_a_rolling_restart_passes_over_who_is_gone() -> None:
     assert restarts == [(10_000, "member_id=c0 down_ms=1000"), (26_000, "member_id=c3 down_ms=1000")]
 
 
+def test_a_rolling_restart_takes_who_is_there() -> None:
+    """When it begins: who has gone before is in no batch, and nobody waits for it."""
+    group = stage({"c0": [0], "c1": [1], "c2": [2]}, COOPERATIVE, timing=Timing())
+    played = play(group, at(5_000, "member-crashes", "c0"), at(10_000, "rolling-restart"))
+    assert [time for time, _, _ in said(played, "member-restarts")] == [10_000, 25_000]
+
+
+def test_a_member_starts_with_what_its_event_says() -> None:
+    """Its topics, its assignors, its instance; else all topics that the group asks for."""
+    beginning = stage(TWO, COOPERATIVE)
+    beginning.partitions[1] = 1
+    played = play(
+        beginning,
+        at(10_000, "member-starts", "c3", topics=("u",), assignors=("cooperative-sticky", "range")),
+        at(20_000, "member-starts", "c4", group_instance_id="i"),
+    )
+    members = played.group.members
+    assert (members["c3"].topics, members["c4"].topics) == ({1}, {0, 1})
+    assert members["c3"].strategies == ("cooperative-sticky", "range")
+    assert (members["c3"].group_instance_id, members["c4"].group_instance_id) == (None, "i")
+    assert members["c4"].strategies == COOPERATIVE
+    static = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-starts", "c3"))
+    assert static.group.members["c3"].group_instance_id == "c3"
+
+
 def test_a_rolling_restart_tells_its_defaults_to_nobody() -> None:
     """One at a time, 5 s down, 10 s between two."""
     group = stage({"c1": [0], "c2": [1], "c3": [2]}, COOPERATIVE, timing=Timing())

@@ -119,6 +119,8 @@ def test_who_polls_just_in_time_stays(delay: int, leaves: bool) -> None:
     times = Timing(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
     played = play(stage(TWO, COOPERATIVE, timing=times), at(10_000, "slow-member", "c2", delay_ms=delay))
     assert [time for time, _, _ in said(played, "LeaveGroup")] == [30_000] * leaves
-    assert rounds(played)[:1] == [(2, "member c2 did not poll for 20000 ms")] * leaves
+    # It is back a millisecond later, while the others have not heard of it.
+    back = "member c2 did not poll for 20000 ms; member c2~2 came back"
+    assert rounds(played)[:1] == [(2, back)] * leaves
     assert [time for time, _, text in said(played, "removed") if text.startswith("c2:")] == [30_000] * leaves
     assert ("c2~2" in owners(played).values()) is leaves

@@ -108,7 +108,7 @@ class Happenings:
     def _closed(self, member: Member, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
         group, now, member_id = self.group, self.group.clock.now, str(member.member_id)
         member.epoch += 1
-        member.state, member.snapshot = OFF, None
+        member.state = OFF
         member.silent_since = member.last_beat(now, group.timing.heartbeat_interval_ms)
         if leaves:
             revoked = group.has_given_up(member, owned)
@@ -159,7 +159,6 @@ class Happenings:
         """It is gone without a word."""
         group, member = self.group, self._running(event)
         self._falls_silent(member, OFF)
-        member.snapshot = None
         group.ledger.pause(member.owned, member, DOWN, group.clock.now)
 
     def _falls_silent(self, member: Member, state: str) -> None:
@@ -270,8 +269,7 @@ class Happenings:
         """Members look at their topics now."""
         chosen = [self._running(event)] if event.member_id is not None else list(self.group.members.values())
         for member in chosen:
-            if member.running:
-                self._looks(member, member.lives)
+            self._looks(member, member.lives)
 
     def _looks(self, member: Member, lives: int) -> None:
         if member.running and member.lives == lives:
