@@ -294,6 +294,7 @@ def test_who_waits_for_its_share_is_told_at_once_of_a_rebalance() -> None:
     told = [line for line in said(played, "SyncGroup response") if line[2] == "REBALANCE_IN_PROGRESS"]
     # c1, which leads, is busy; it learns of it when it sends the assignment.
     assert [time for time, _, _ in told] == [20_000, 20_000, 32_500]
+    assert [time for time, _, _ in said(played, "Heartbeat")] == [12_000, 12_000]
     joins = [(time, who) for time, who, _ in said(played, "JoinGroup") if time > 13_000]
     assert joins == [(20_000, "c4"), (20_000, "c4"), (20_000, "c2"), (20_000, "c3"), (32_500, "c1")]
     assert [each.joined_ms for each in played.group.coordinator.rounds] == [13_000, 32_500]
@@ -310,6 +311,7 @@ def test_a_busy_leader_is_overtaken_by_the_next_generation() -> None:
         at(29_500, "slow-member", "c2", delay_ms=10_000),  # leads the second generation
     )
     assert said(played, "rebalance-timeout")[0][0] == 30_000
+    assert (33_000, "c1", "with the assignment") in said(played, "SyncGroup")
     assert (33_000, "coordinator", "ILLEGAL_GENERATION") in said(played, "SyncGroup response")
     assert rounds(played)[2] == (4, "c1 rejoined: ILLEGAL_GENERATION")
     assert owners(played) == {0: "c1", 1: "c2", 2: "c3"}

@@ -128,6 +128,7 @@ def test_a_member_starts_with_what_its_event_says() -> None:
     assert members["c3"].strategies == ("cooperative-sticky", "range")
     assert (members["c3"].group_instance_id, members["c4"].group_instance_id) == (None, "i")
     assert members["c4"].strategies == COOPERATIVE
+    assert [each.exists_from for each, _ in played.group.ledger.gone] == [0, 0, 0, 10_000]  # somebody misses u now
     static = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-starts", "c3"))
     assert static.group.members["c3"].group_instance_id == "c3"
 
@@ -258,6 +259,19 @@ def test_a_new_leader_knows_what_it_has_seen() -> None:
     assert found[0] == (21_000, "member c1 left")
     assert found[1] == (300_000, "c2 rejoined: it saw other partitions than it had assigned")
     assert pauses(played)[3] == 290_000
+
+
+def test_a_leader_looks_at_a_new_topic_when_it_asks_for_it() -> None:
+    """What is added before it has joined it sees at its next look only."""
+    beginning = stage(TWO, EAGER)
+    beginning.partitions[1] = 1
+    played = play(
+        beginning,
+        at(10_000, "subscription-changes", "c1", topics=("t", "u")),
+        at(10_500, "partitions-added", topic="u", partitions=2),  # c1 gives up until 11 s
+    )
+    found = [(each.begin_ms, each.assigned) for each in played.group.coordinator.rounds]
+    assert found == [(11_000, 4), (301_500, 5)]  # it looks at 300 s, and gives up t-0, t-1 and u-0
 
 
 def test_as_many_partitions_as_there_are() -> None:
