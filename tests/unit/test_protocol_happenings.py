@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.java_hash import string_hash
-from spark_assign.kernels.protocol.classic_group import ClassicGroup
-from spark_assign.kernels.protocol.clock import Clock
-from spark_assign.kernels.protocol.coordinator import Coordinator
 from spark_assign.kernels.protocol.events import BadEvent
-from spark_assign.kernels.protocol.leader_asks import Joined
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, pauses, play, rounds, said, stage
 
@@ -274,6 +270,28 @@ def test_a_leader_looks_at_a_new_topic_when_it_asks_for_it() -> None:
     assert found == [(11_000, 4), (301_500, 5)]  # it looks at 300 s, and gives up t-0, t-1 and u-0
 
 
+def test_a_new_process_looks_when_it_starts() -> None:
+    """It leads by what it saw then, and sees what is added during the initial delay 300 s after it."""
+    played = play(
+        stage({"c1": [0]}, COOPERATIVE, timing=Timing()),
+        at(10_000, "member-restarts", "c1", down_ms=5_000),
+        at(16_000, "partitions-added", topic="t", partitions=2),
+    )
+    found = [(each.begin_ms, each.joined_ms, each.assigned) for each in played.group.coordinator.rounds]
+    assert found == [(10_000, 10_000, 0), (15_000, 18_000, 1), (315_000, 315_000, 1)]
+
+
+def test_a_leader_watches_the_topics_of_all() -> None:
+    """It does not ask for `u` itself; a look at what is as it was changes nothing."""
+    beginning = stage(TWO, COOPERATIVE)
+    beginning.partitions[1] = 1
+    beginning.members[1].topics = frozenset([0, 1])
+    beginning.members[1].owned.append(1 << 32)
+    added = at(20_000, "partitions-added", topic="u", partitions=2)
+    played = play(beginning, at(15_000, "metadata-refresh"), added, at(30_000, "metadata-refresh"))
+    assert [time for time, _, _ in said(played, "metadata")] == [30_000]
+
+
 def test_as_many_partitions_as_there_are() -> None:
     """Nothing is added, and nothing is wrong; nobody rebalances for it."""
     played = play(stage(TWO, COOPERATIVE), at(10_000, "partitions-added", topic="t", partitions=3))
@@ -344,60 +362,3 @@ def test_what_cannot_happen_then(events: list[Any], why: str) -> None:
     with pytest.raises(BadEvent) as refused:
         play(stage(TWO, COOPERATIVE), *events)
     assert str(refused.value).endswith(f": {why}")
-
-
-# --- the coordinator by itself ------------------------------------------------------------------------------------
-
-
-class _Heard:
-    """Members that only write down what they are told."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[Any, ...]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        def told(*args: Any, **more: Any) -> int | None:
-            if name != "says":
-                self.lines.append((name, *args, *more.values()))
-            return None if name == "last_heard" else 0
-
-        return told
-
-
-def _coordinator() -> tuple[Coordinator, _Heard, dict[str, Joined]]:
-    """A stable group of `a`, which leads, and `b`."""
-    heard = _Heard()
-    coordinator = Coordinator(ClassicGroup("g"), Clock(), Timing(), heard)  # type: ignore[arg-type]
-    joined = {name: Joined(name, None, None, string_hash(name), frozenset([0]), generation_id=1) for name in "ab"}
-    coordinator.restore([(each, EAGER, [number]) for number, each in enumerate(joined.values())], 5)
-    return coordinator, heard, joined
-
-
-def test_a_follower_that_has_nothing_new_to_tell_is_answered() -> None:
-    """It has missed the answer, and gets the same again (`classicGroupJoinExistingMember`); a leader never does."""
-    coordinator, heard, joined = _coordinator()
-    assert (coordinator.group.generation_id, coordinator.group.leader_id) == (5, "a")
-    coordinator.join(joined["b"], EAGER, "again")
-    assert heard.lines == [("joined", "b", False), ("synced", "b", [1])]
-    coordinator.join(joined["a"], EAGER, "again")
-    assert ("rebalance_in_progress", "b", False) in heard.lines
-    assert coordinator.group.state.value == "PreparingRebalance"
-
-
-@pytest.mark.parametrize("change", ["metadata", "protocols"])
-def test_a_follower_that_tells_something_else_causes_a_rebalance(change: str) -> None:
-    """Other metadata of a protocol, or other protocols (`ClassicGroupMember.matches`)."""
-    coordinator, heard, joined = _coordinator()
-    other = Joined("b", None, None, joined["b"].hash, frozenset([0]), generation_id=2)
-    coordinator.join(
-        other if change == "metadata" else joined["b"], EAGER if change == "metadata" else ("range", "x"), ""
-    )
-    assert heard.lines == [("rebalance_in_progress", "a", False)]
-
-
-def test_who_supports_nothing_that_all_do_is_refused() -> None:
-    """INCONSISTENT_GROUP_PROTOCOL; the group goes on as it was."""
-    coordinator, heard, _ = _coordinator()
-    coordinator.join(Joined("c", None, None, 7, frozenset([0])), ("sticky",), "")
-    assert heard.lines == [("refused", "c")]
-    assert coordinator.group.state.value == "Stable"
