@@ -17,7 +17,7 @@ from spark_assign.errors import FleetError, UnknownAssignorError
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, asked
 from tests.golden.connect_scripts import totals
-from tests.golden.connect_tables import Tables
+from tests.unit.connect_facts import CODES, faulty_clusters
 
 
 def expected(row: Row) -> dict[str, Any]:
@@ -91,79 +91,6 @@ FIGURES = {
     "min_tasks_after": 0,
     "max_tasks_after": 2,
 }
-
-CODES = {
-    None: "null-key",
-    "bad-clock": "bad-clock",
-    "bad-item": "bad-item",
-    "bad-state": "bad-state",
-    "bad-task": "bad-task",
-    "duplicate-cluster": "duplicate-cluster",
-    "duplicate-connector": "duplicate-connector",
-    "duplicate-reported": "duplicate-reported",
-    "duplicate-state": "duplicate-state",
-    "duplicate-task": "duplicate-task",
-    "duplicate-worker": "duplicate-worker",
-    "no-workers": "no-workers",
-    "null-protocol": "null-key",
-    "null-task": "null-key",
-    "several": "duplicate-worker",
-    "unknown-cluster": "unknown-cluster",
-    "unknown-connector": "unknown-connector",
-    "unknown-leader": "unknown-leader",
-    "unknown-protocol": "unknown-protocol",
-    "unknown-worker": "unknown-worker",
-}
-
-
-def cluster(name: str | None, **more: Any) -> Tables:
-    """A Connect cluster w1, w2 with connector c and its tasks 0 to 3, which all run on w1."""
-    key = {"connect_cluster": name}
-    clock = {"protocol": "sessioned", "now_ms": 1, "generation_id": 2, "last_completed_generation_id": 1}
-    tables: Tables = {
-        "clusters": [key | clock | {"max_delay_ms": 300_000} | more],
-        "connectors": [key | {"connector": "c"}],
-        "tasks": [key | {"connector": "c", "task": task} for task in range(4)],
-        "workers": [key | {"worker_id": worker} for worker in ("w1", "w2")],
-        "reported": [key | {"worker_id": "w1", "kind": "connector", "connector": "c"}],
-        "state": [key | {"generation_id": 1}],
-    }
-    tables["reported"] += [
-        key | {"worker_id": "w1", "kind": "task", "connector": "c", "task": task} for task in range(4)
-    ]
-    return tables
-
-
-def faulty_clusters() -> Tables:
-    """One sound cluster, `fine`, and many with something wrong, named by what it is."""
-    made: dict[str, Tables] = {name: cluster(name) for name in (*filter(None, CODES), "fine")}
-    made["bad-clock"] = cluster("bad-clock", now_ms=-1)
-    made["unknown-protocol"] = cluster("unknown-protocol", protocol="range")
-    made["null-protocol"] = cluster("null-protocol", protocol=None)
-    made["unknown-leader"] = cluster("unknown-leader", leader="w3")
-    made["unknown-cluster"]["clusters"] = []
-    made["no-workers"] |= {"workers": [], "reported": []}
-    for name, table, row in (
-        ("bad-item", "reported", {"worker_id": "w1", "kind": "tasks", "connector": "c"}),
-        ("bad-task", "tasks", {"connector": "c", "task": -2}),
-        ("duplicate-connector", "connectors", {"connector": "c"}),
-        ("duplicate-reported", "reported", {"worker_id": "w1", "kind": "connector", "connector": "c"}),
-        ("duplicate-state", "state", {}),
-        ("duplicate-task", "tasks", {"connector": "c", "task": 0}),
-        ("duplicate-worker", "workers", {"worker_id": "w1"}),
-        ("null-task", "tasks", {"connector": "c", "task": None}),
-        ("several", "workers", {"worker_id": "w1"}),
-        ("several", "reported", {"worker_id": "w9", "kind": "task", "connector": "c", "task": 0}),
-        ("unknown-connector", "tasks", {"connector": "d", "task": 0}),
-        ("unknown-worker", "reported", {"worker_id": "w9", "kind": "task", "connector": "c", "task": 0}),
-    ):
-        made[name][table].append({"connect_cluster": name} | row)
-    made["duplicate-cluster"]["clusters"] *= 2
-    made["bad-state"]["state"][0]["assignment"] = [{"kind": "task", "connector": "c", "task": None}]
-    tables: Tables = {name: [line for each in made.values() for line in each[name]] for name in made["fine"]}
-    for table in ("connectors", "workers"):
-        tables[table].append({"connect_cluster": None, "connector": "c", "worker_id": "w1"})
-    return tables
 
 
 @pytest.mark.spark

@@ -157,8 +157,11 @@ class _Cluster:
         self.lists, self.configured = dict(stage.lists), set(stage.configured)
         self.leader, self.memory = stage.leader, stage.memory
         self.generation, self.completed = stage.generation_id, stage.last_completed_generation_id
-        running = set(chain.from_iterable(chain(*listed) for listed in self.lists.values()))
-        self.costs.configured(self.configured - running, stage.now_ms)
+        self.costs.configured(self.configured - self._held(), stage.now_ms)
+
+    def _held(self) -> set[int]:
+        """All that workers list."""
+        return set(chain.from_iterable(chain(*listed) for listed in self.lists.values()))
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class _Cluster:
         _check(there, event, f"worker {name} is not there")
         lost = [*chain(*self.lists.pop(event.subject))]
         self.gone += len(lost)
-        self.costs.lost(lost, event.at_ms, self.configured)
+        self.costs.lost(lost, event.at_ms, self.configured - self._held())  # what another one runs, too, still runs
         if self.leader == event.subject:
             self.leader = None
             self.memory = Memory()
@@ -202,7 +205,7 @@ class _Cluster:
         after.update(task_item(event.subject, task) for task in range(max(event.tasks, 0)) if after)
         self.configured = (self.configured - before) | after
         self.costs.removed(before - after, event.at_ms)
-        self.costs.configured(after - before, event.at_ms)
+        self.costs.configured(after - before, event.at_ms, self._held())
 
     # --- rounds ---------------------------------------------------------------------------------------------
 
