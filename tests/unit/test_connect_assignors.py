@@ -75,6 +75,23 @@ def test_the_delay_is_over(assignor: Any, scheduled: int) -> None:
     assert (memory.revoked_in_previous, result.lost, result.waiting) == (False, 2, 0)
 
 
+def test_the_end_of_a_delay_ends_the_row_of_revocations() -> None:
+    """What is above a share is taken in the same round, without a further delay (4.x)."""
+    memory = Memory(assignment=set(T[:6]), members=[0, 2], candidates=[1], scheduled_rebalance_ms=NOW)
+    memory.revoked_in_previous, memory.successive_revoking_rebalances = True, 2
+    result = incremental.rebalance(round_of([T[:5], []], memory, T[:6]))
+    assert (result.assigned, result.revoked, result.delay_ms) == ([[], [T[5]]], {0: set(T[:2])}, 0)
+    assert (result.memory.revoked_in_previous, result.memory.successive_revoking_rebalances) == (True, 2)
+
+
+@BOTH
+def test_a_worker_without_anything_leaves(assignor: Any) -> None:
+    """Nothing is lost, so nothing waits."""
+    memory = Memory(assignment=set(T[:4]), members=[0, 1, 2])
+    result = assignor.rebalance(round_of([T[:2], T[2:4]], memory))
+    assert (result.delay_ms, result.memory.scheduled_rebalance_ms) == (0, 0)
+
+
 @BOTH
 def test_lost_while_everybody_is_there(assignor: Any) -> None:
     """Some worker did not learn what it was given: it is new at once, also if others have come; not in a delay."""

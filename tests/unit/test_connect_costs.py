@@ -1,4 +1,4 @@
-"""For how long tasks do not run, where events come before a start is over; leaders that go; what a play begins with."""
+"""For how long tasks do not run, above all where an event comes before a start is over."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pytest
 
 from spark_assign.kernels.connect.costs import Costs
 from spark_assign.kernels.connect.items import connector_item, task_item
-from spark_assign.kernels.connect.plays import PLAYED, play_facts
 from spark_assign.kernels.connect.simulation import Timing
 from tests.golden.connect_scripts import Happened
-from tests.unit.connect_facts import Tables, cluster, facts, merged
 from tests.unit.test_connect_simulation import ADDED, TWO, play
 
 TASK = task_item(0, 0)
@@ -92,63 +90,3 @@ def test_a_connector_that_is_replaced_runs_on() -> None:
     rounds, costs, _ = play("sessioned", story)
     assert [(each["started"], each["stopped"], each["not_running"]) for each in rounds] == [(5, 0, 0), (1, 0, 0)]
     assert costs.task_ms_not_running == 0
-
-
-def _doubled() -> Tables:
-    """Both workers run c-0, and w1 the rest."""
-    both = cluster("c")
-    both["reported"].append({"connect_cluster": "c", "worker_id": "w2", "kind": "task", "connector": "c", "task": 0})
-    return both
-
-
-def _played(*tables: Tables, events: list[Happened], timing: Timing = SLOW) -> list[dict]:
-    rows = [
-        {"connect_cluster": "c", "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
-        for at, event, subject, tasks in events
-    ]
-    table = play_facts(facts(merged(*tables, {"events": rows})), None, timing)
-    assert table.schema == PLAYED
-    return table.to_pylist()
-
-
-def test_what_another_worker_runs_too_is_not_lost() -> None:
-    """One of two holders leaves: the task goes on."""
-    [row] = _played(_doubled(), events=[(5_000, "worker-left", "w2", None)])
-    assert [(each["gone"], each["not_running"]) for each in row["rounds"]] == [(1, 0)]
-    assert row["costs"]["task_ms_not_running"] == 0
-
-
-def test_figures_of_a_play() -> None:
-    """w3 joins a cluster in which w1 runs everything: a round that takes, a round that gives, each with its figures."""
-    [row] = _played(cluster("c"), events=[(5_000, "worker-joined", "w3", None)])
-    assert row["rounds"] == [
-        dict(zip(FIGURES, (0, 5_000, "worker-joined w3", 2, 3, 0, 2, 0, 2, 0, 3, 2, 0), strict=True)),
-        dict(zip(FIGURES, (1, 5_150, "rejoin", 3, 3, 2, 0, 0, 0, 2, 5, 0, 0), strict=True)),
-    ]
-    assert row["costs"] == {
-        "rounds": 2,
-        "connector_starts": 0,
-        "connector_stops": 0,
-        "task_starts": 2,
-        "task_stops": 2,
-        "gone": 0,
-        "task_ms_not_running": 2 * (50 + 100 + 1_000),
-        "ended_ms": 5_250,
-    }
-
-
-FIGURES = (
-    "round",
-    "at_ms",
-    "event",
-    "generation_id",
-    "workers",
-    "assigned",
-    "revoked",
-    "gone",
-    "stopped",
-    "started",
-    "running",
-    "not_running",
-    "delay_ms",
-)

@@ -54,7 +54,7 @@ class Event:
     at_ms: int
     what: int
     subject: int
-    tasks: int = -1
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
