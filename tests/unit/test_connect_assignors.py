@@ -64,6 +64,12 @@ def test_the_delay_that_is_left(assignor: Any, scheduled: int, max_delay_ms: int
 
 
 @BOTH
+def test_a_clock_that_begins_at_0(assignor: Any) -> None:
+    """A schedule of 0 is none, and not over, at time 0 too."""
+    assert lost_with(assignor, {}, now_ms=0).delay_ms == MAX
+
+
+@BOTH
 @pytest.mark.parametrize("scheduled", [NOW, NOW - 1, 1])
 def test_the_delay_is_over(assignor: Any, scheduled: int) -> None:
     """At the very millisecond; the candidate gets what is lost, and nothing of the delay is remembered."""
@@ -116,14 +122,14 @@ def test_no_delay_at_all() -> None:
 def test_candidates_are_added_behind_those_there_are() -> None:
     """Once each, in the walk over their hashes. Who runs only what is deleted is as empty; with 4.x also who runs only
     what another one runs, too."""
-    held = [T[:2], [], [T[7]], [], [T[0]]]
+    held = [T[:2], [], [T[7]], [], [T[0]], [C], [T[6]]]
     for assigned, of_4_x, of_2_6 in (
         (set(T[:4]), [3, 8, 4, 1], [3, 8, 1]),
         ({*T[:4], T[7]}, [3, 8, 4, 2, 1], [3, 8, 2, 1]),
     ):
         for assignor, candidates in ((incremental, of_4_x), (incremental_2_6, of_2_6)):
             memory = Memory(assignment=assigned, members=[0, 9], candidates=[3, 8])
-            result = assignor.rebalance(round_of(held, memory, worker_spread=[0, 4, 3, 2, 1]))
+            result = assignor.rebalance(round_of(held, memory, worker_spread=[0, 4, 3, 2, 1, 0, 0]))
             assert result.memory.candidates == candidates
 
 

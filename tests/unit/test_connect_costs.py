@@ -46,6 +46,15 @@ def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
     assert costs.task_ms_not_running == charged + 1_100
 
 
+@pytest.mark.parametrize(("at_ms", "charged"), [(700, 700), (1_100, 1_100), (1_500, 1_500)])
+def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
+    """Its worker went before it was up, and no other worker gets it: it has not run until then."""
+    costs = started()
+    costs.lost([TASK], 300, {TASK})
+    costs.end(at_ms)
+    assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
+
+
 def test_removed_before_it_is_up_and_created_anew() -> None:
     """Of the first life nothing is left to be given back."""
     costs = started()

@@ -130,6 +130,21 @@ def test_the_order_of_events_is_that_of_their_times() -> None:
         assert play("sessioned", story, SLOW) == expected
 
 
+def test_a_connector_that_is_removed_has_no_tasks() -> None:
+    """Whatever number the event tells."""
+    [row] = _played(cluster("c"), events=[(5_000, "connector-removed", "c", 9)])
+    assert (row["costs"]["task_starts"], row["costs"]["task_ms_not_running"]) == (0, 0)
+
+
+def test_what_happens_when_the_delay_ends_is_in_its_round() -> None:
+    """An event of that very millisecond comes first; one of the next waits for the round to end."""
+    for at_ms, told in ((301_100, ["connector-added d", "rejoin"]), (301_101, ["delay-over", "connector-added d"])):
+        story: list[Happened] = [(1_000, "connector-added", "e", 0), (at_ms, "connector-added", "d", 0)]
+        [row] = _played(_waiting(), events=story)
+        assert [each["delay_ms"] for each in row["rounds"]][:2] == [300_000, 0]
+        assert [each["event"] for each in row["rounds"]][1:3] == told
+
+
 def test_what_happened_while_nobody_was_there_is_not_told_later() -> None:
     """The round of a worker that comes follows from its coming."""
     story: list[Happened] = [
@@ -152,20 +167,21 @@ def _waiting(leader: str | None = None) -> Tables:
 
 
 @pytest.mark.parametrize(
-    ("leader", "event", "delay_ms"),
+    ("leader", "events", "delay_ms"),
     [
-        (None, (5_000, "connector-added", "d", 0), 296_000),
-        ("w2", (5_000, "connector-added", "d", 0), 296_000),
-        ("w9", (5_000, "connector-added", "d", 0), 0),
-        ("w9", (5_000, "worker-joined", "w9", None), 296_000),
-        ("w2", (5_000, "worker-left", "w2", None), 0),
-        ("w1", (5_000, "worker-left", "w2", None), 296_000),
-        (None, (5_000, "worker-left", "w2", None), 296_000),
+        (None, [(5_000, "connector-added", "d", 0)], 296_000),
+        ("w2", [(5_000, "connector-added", "d", 0)], 296_000),
+        ("w9", [(5_000, "connector-added", "d", 0)], 0),
+        ("w9", [(5_000, "worker-joined", "w9", None)], 296_000),
+        ("w2", [(5_000, "worker-left", "w2", None)], 0),
+        ("w2", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 0),
+        ("w1", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 296_000),
+        (None, [(5_000, "worker-left", "w2", None)], 296_000),
     ],
 )
-def test_the_memory_is_that_of_the_leader(leader: str | None, event: Happened, delay_ms: int) -> None:
+def test_the_memory_is_that_of_the_leader(leader: str | None, events: list[Happened], delay_ms: int) -> None:
     """With a leader that is gone, or not there, the memory goes: what waited is new, and handed out at once."""
-    [row] = _played(_waiting(leader), events=[event])
+    [row] = _played(_waiting(leader), events=events)
     assert row["rounds"][0]["delay_ms"] == delay_ms
 
 
@@ -180,5 +196,5 @@ def test_a_leader_stays_until_it_leaves() -> None:
         rounds, _, _ = play("sessioned", [*story, (20_000, "worker-left", leaves, None)], SLOW)
         assert [each["delay_ms"] for each in rounds if each["event"] == f"worker-left {leaves}"] == [delay_ms]
     bounce: list[Happened] = [(20_000, "worker-left", "w2", None), (20_000, "worker-joined", "w2", None)]
-    rounds, _, _ = play("sessioned", [*story, *bounce], SLOW)
-    assert rounds[3]["delay_ms"] == 0
+    rounds, _, _ = play("sessioned", [*story, *bounce, (30_000, "worker-left", "w1", None)], SLOW)
+    assert [each["delay_ms"] for each in rounds[3:]] == [0, 0]  # since then w1 has led

@@ -73,8 +73,7 @@ class Costs:
 
     def end(self, at_ms: int) -> None:
         """The play is over."""
-        for item in list(self._down_since):
-            self._up(item, at_ms)
+        self.removed(list(self._down_since), at_ms)
 
     @property
     def not_running(self) -> int:
@@ -88,7 +87,7 @@ class Costs:
     def _up(self, item: int, at_ms: int) -> None:
         since = self._down_since.pop(item, None)
         if since is not None:
-            self.task_ms_not_running += max(at_ms - since, 0)
+            self.task_ms_not_running += at_ms - since
             self._ready[item] = at_ms
 
     def _down(self, item: int, at_ms: int, wanted: set[int]) -> None:

@@ -175,7 +175,7 @@ class _Cluster:
         else:
             self._connector(event, name)
         self.happened.append(f"{EVENTS[event.what]} {name}")
-        self.next_ms = event.at_ms if self.next_ms is None else min(self.next_ms, event.at_ms)
+        self.next_ms = event.at_ms  # whatever was due before has been played
 
     def _worker(self, event: Event, name: str) -> None:
         there = event.subject in self.lists
@@ -202,7 +202,7 @@ class _Cluster:
             _check(event.tasks >= 0, event, f"it does not tell how many tasks connector {name} has")
         before = {each for each in self.configured if connector_of(each) == event.subject}
         after = set() if event.what == CONNECTOR_REMOVED else {item}
-        after.update(task_item(event.subject, task) for task in range(max(event.tasks, 0)) if after)
+        after.update(task_item(event.subject, task) for task in range(event.tasks) if after)
         self.configured = (self.configured - before) | after
         self.costs.removed(before - after, event.at_ms)
         self.costs.configured(after - before, event.at_ms, self._held())
