@@ -218,6 +218,20 @@ def test_balance_of_2_6_is_for_new_workers() -> None:
     assert taken([T[:4], [T[4]], []], may=False) == ({}, True)
     assert taken([T[:4], [T[4]], []], may=False, revocation={T[2]}) == ({0: set(T[:2])}, False)
     assert taken([T[:4], [T[4]]]) == ({}, True)  # nobody has nothing
+    assert taken([T[:4], [C]]) == taken([[], []]) == ({}, True)
     assert taken([T[:2], T[2:4], [T[4]], []]) == ({}, True)
     gone = Memory(assignment=set(T[:4]), members=[0, 1, 2])
     assert incremental_2_6.rebalance(round_of([T[:2], []], gone)).memory.can_revoke is False
+
+
+def test_nothing_configured_is_nothing_to_balance() -> None:
+    """What is reported and was never assigned goes on running (4.x)."""
+    result = incremental.rebalance(round_of([T[:3], []], Memory(), []))
+    assert (result.revoked, result.memory.revoked_in_previous) == ({}, False)
+
+
+@BOTH
+def test_who_has_least_and_the_lowest_id(assignor: Any) -> None:
+    """Not the first in the leader's walk."""
+    result = assignor.rebalance(round_of([[], [], []], Memory(), [C, *T[:3]], workers=[2, 0, 1]))
+    assert result.assigned == [[T[2]], [C, T[0]], [T[1]]]

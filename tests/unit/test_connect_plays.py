@@ -145,6 +145,24 @@ def test_what_happens_when_the_delay_ends_is_in_its_round() -> None:
         assert [each["event"] for each in row["rounds"]][1:3] == told
 
 
+def test_who_has_to_give_up_something_does_not_wait() -> None:
+    """A worker goes and a connector, too: the others stop its tasks and join again, and the delay goes on."""
+    story: list[Happened] = [
+        *TWO,
+        ADDED,
+        (0, "connector-added", "d", 4),
+        (9_000, "worker-left", "w2", None),
+        (9_000, "connector-removed", "d", None),
+    ]
+    rounds, _, ended = play("sessioned", story, SLOW)
+    assert [(each["at_ms"], each["event"], each["delay_ms"]) for each in rounds[1:]] == [
+        (9_000, "worker-left w2, connector-removed d", 300_000),
+        (9_150, "rejoin", 299_850),
+        (309_100, "delay-over", 0),
+    ]
+    assert ended == 309_200
+
+
 def test_what_happened_while_nobody_was_there_is_not_told_later() -> None:
     """The round of a worker that comes follows from its coming."""
     story: list[Happened] = [
