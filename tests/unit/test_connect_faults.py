@@ -14,27 +14,27 @@ from spark_assign.kernels.connect.simulation import Timing
 from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged
 
 FAULTS = {
-    None: "connectors: connect_cluster=null and 1 more. Fill it in or leave the row out",
-    "bad-clock": "clusters: now_ms=-1, max_delay_ms=300000. now_ms is 0 or more, max_delay_ms from 0 to 2147483647",
-    "bad-item": "reported: worker_id=w1, connector=c, task=null. ",
-    "bad-state": "state: assignment. ",
-    "bad-task": "tasks: connector=c, task=-2. Tasks count from 0",
-    "duplicate-cluster": "clusters: connect_cluster=duplicate-cluster. Keep one row per Connect cluster",
-    "duplicate-connector": "connectors: connector=c. Keep one row per connector",
-    "duplicate-reported": "reported: worker_id=w1, connector=c, task=null. A worker reports",
-    "duplicate-state": "state: connect_cluster=duplicate-state. Keep one row per Connect cluster",
-    "duplicate-task": "tasks: connector=c, task=0. Keep one row per connector and task",
-    "duplicate-worker": "workers: worker_id=w1. Keep one row per worker",
-    "no-workers": "workers: connect_cluster=no-workers. Without a worker",
-    "null-protocol": "clusters: protocol=null. ",
-    "null-task": "tasks: connector=c, task=null. ",
-    "several": "workers: worker_id=w1. Keep one row per worker; reported: worker_id=w9, connector=c, task=0. ",
-    "unknown-cluster": "clusters: connect_cluster=unknown-cluster. Add the Connect cluster",
-    "unknown-connector": "tasks: connector=d, task=0. Add the connector",
-    "unknown-leader": "clusters: leader=w3. The leader is one of the workers",
-    "unknown-protocol": "clusters: protocol=range. Use one of eager, compatible, sessioned, compatible-2.6",
-    "unknown-worker": "reported: worker_id=w9, connector=c, task=0. Only workers",
+    None: "connectors: connect_cluster=null and 1 more",
+    "bad-clock": "clusters: now_ms=-1, max_delay_ms=300000",
+    "bad-item": "reported: worker_id=w1, connector=c, task=null",
+    "bad-state": "state: assignment",
+    "bad-task": "tasks: connector=c, task=-2",
+    "duplicate-cluster": "clusters: connect_cluster=duplicate-cluster",
+    "duplicate-connector": "connectors: connector=c",
+    "duplicate-reported": "reported: worker_id=w1, connector=c, task=null",
+    "duplicate-state": "state: connect_cluster=duplicate-state",
+    "duplicate-task": "tasks: connector=c, task=0",
+    "duplicate-worker": "workers: worker_id=w1",
+    "no-workers": "workers: connect_cluster=no-workers",
+    "null-protocol": "clusters: protocol=null",
+    "null-task": "tasks: connector=c, task=null",
+    "unknown-cluster": "clusters: connect_cluster=unknown-cluster",
+    "unknown-connector": "tasks: connector=d, task=0",
+    "unknown-leader": "clusters: leader=w3",
+    "unknown-protocol": "clusters: protocol=range",
+    "unknown-worker": "reported: worker_id=w9, connector=c, task=0",
 }
+"""Of each cluster with one fault its row."""
 
 
 def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]:
@@ -50,8 +50,11 @@ def test_every_fault_has_its_code_and_names_its_row() -> None:
     """A cluster for each fault; a sound one beside them is planned."""
     found = rejected(faulty_clusters())
     assert {name: code for name, (code, _) in found.items()} == CODES
-    for name, text in FAULTS.items():
-        assert found[name][1].startswith(text), name
+    for name, row in FAULTS.items():
+        assert found.pop(name) == (CODES[name], f"{row}. {REMEDIES[CODES[name]]}")
+    worker, report = FAULTS["duplicate-worker"], FAULTS["unknown-worker"]
+    both = f"{worker}. {REMEDIES['duplicate-worker']}; {report}. {REMEDIES['unknown-worker']}"
+    assert found == {"several": ("duplicate-worker", both)}
 
 
 def test_the_gravest_code_and_a_text_about_all() -> None:
@@ -153,11 +156,12 @@ def test_names_are_of_their_cluster() -> None:
 )
 def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
     """Named by the column; a connector's name cannot hold the separator. A sound memory beside it is read."""
-    sound = cluster("b") | {"state": [{"connect_cluster": "b", "generation_id": 1, "assignment": items("c", "c-0")}]}
+    memory = {"generation_id": 1, "assignment": items("c", "c-0"), "revocation": items("c-1", "c-2", "d")}
+    sound = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)
-    found = rejected(tables)
-    assert found.keys() == {"c"}
-    assert found["c"] == ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")
+    assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
+    [planned] = [row for row in plan_facts(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
+    assert {each: planned["state"][each] for each in memory} == memory
 
 
 def test_faults_of_a_simulation() -> None:
@@ -173,9 +177,10 @@ def test_faults_of_a_simulation() -> None:
             ("fewer-than-none", 5, "tasks-changed", "c", -1),
             ("twice", 5, "worker-joined", "w1", None),
             ("fine", 5, "worker-left", "w1", None),
+            (None, 5, "worker-left", "w1", None),
         )
     ]
-    names = {row["connect_cluster"] for row in events}
+    names = {row["connect_cluster"] for row in events} - {None}
     tables = merged(empty, *map(cluster, names), {"events": events})
     played = play_facts(facts(tables), None, Timing(0, 0, 0)).to_pylist()
     told = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
@@ -186,7 +191,9 @@ def test_faults_of_a_simulation() -> None:
         "no-subject": "null-key",
         "fewer-than-none": "bad-event",
         "twice": "bad-event",
+        None: "null-key",
     }
+    assert told[None][1].startswith("events: connect_cluster=null. ")
     assert told["odd"][1].startswith(
         "events: at_ms=5, event=worker-gone: there is no such event; there are worker-left"
     )

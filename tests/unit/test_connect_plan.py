@@ -173,9 +173,9 @@ def test_a_null_can_revoke_is_as_in_the_beginning(can_revoke: bool | None, takes
 
 
 def test_a_memory_is_read_field_by_field() -> None:
-    """Eager leaves it as it is, so that what was told comes back; what is null is as in the beginning."""
+    """Eager leaves it as it is, so that what was told comes back, items sorted; what is null is as in the beginning."""
     told = {
-        "assignment": items("x", "x-1"),
+        "assignment": items("x", "x-2", "x-10", "y", "y-1"),
         "revocation": items("y-12"),
         "revoked_in_previous": True,
         "can_revoke": False,
@@ -200,7 +200,7 @@ def test_a_memory_is_read_field_by_field() -> None:
     }
     held = {"w1": ["x"]}
     answers = planned(
-        of("all", {"x": 1}, held, told, protocol="eager"),
+        of("all", {"x": 1}, held, told | {"assignment": items("y-1", "x-10", "y", "x-2", "x")}, protocol="eager"),
         of("none", {"x": 1}, held, dict.fromkeys(nothing), protocol="eager"),
         of("no row", {"x": 1}, held, protocol="eager"),
         of("zero", {"x": 1}, held, {"generation_id": 0}, protocol="eager"),

@@ -163,6 +163,12 @@ def test_who_has_to_give_up_something_does_not_wait() -> None:
     assert ended == 309_200
 
 
+def test_the_shortest_delay() -> None:
+    """A maximum of a millisecond: the workers join again after it."""
+    rounds, _, _ = play("sessioned", [*TWO, ADDED, (9_000, "worker-left", "w2", None)], SLOW, max_delay_ms=1)
+    assert [(each["event"], each["delay_ms"]) for each in rounds[1:]] == [("worker-left w2", 1), ("delay-over", 0)]
+
+
 def test_what_happened_while_nobody_was_there_is_not_told_later() -> None:
     """The round of a worker that comes follows from its coming."""
     story: list[Happened] = [
