@@ -42,7 +42,8 @@ def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]
     for rows in tables.values():
         random.Random(seed).shuffle(rows)
     answers = plan_facts(facts(tables)).to_pylist()
-    assert len({row["connect_cluster"] for row in answers}) == len(answers)
+    named = {row["connect_cluster"] for rows in tables.values() for row in rows}
+    assert sorted(row["connect_cluster"] or "" for row in answers) == sorted(name or "" for name in named)
     return {row["connect_cluster"]: (row["code"], row["detail"]) for row in answers if row["code"]}
 
 
@@ -104,13 +105,21 @@ def _with(name: str, table: str, *rows: dict[str, Any], **more: Any) -> Tables:
             "reported: worker_id=w2, connector=c, task=0",
         ),
         (_with("c", "tasks", {"connector": "c", "task": -1}), "bad-task", "tasks: connector=c, task=-1"),
+        (_with("c", "connectors", *2 * [{"connector": "d"}]), "duplicate-connector", "connectors: connector=d"),
+        (_with("c", "tasks", {"connector": "d", "task": 0}), "unknown-connector", "tasks: connector=d, task=0"),
+        (_with("c", "tasks", {"connector": "a", "task": 0}), "unknown-connector", "tasks: connector=a, task=0"),
+        (
+            _with("c", "reported", {"worker_id": "w9", "kind": "connector", "connector": "c"}),
+            "unknown-worker",
+            "reported: worker_id=w9, connector=c, task=null",
+        ),
+        (cluster("c", leader="a"), "unknown-leader", "clusters: leader=a"),
     ],
 )
 def test_single_faults(tables: Tables, code: str, text: str) -> None:
-    """Bounds, and what may not be null; the same if a task's fault comes with a cluster's."""
+    """Bounds, what may not be null, and names at either end of the order."""
     found = rejected(tables)
-    assert found["c"][0] == code
-    assert found["c"][1].startswith(f"{text}. "), found["c"][1]
+    assert found == {"c": (code, f"{text}. {REMEDIES[code]}")}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +151,25 @@ def test_names_are_of_their_cluster() -> None:
     assert found.keys() == {"d"}
     assert found["d"][0] == "unknown-connector"
     assert "; reported: worker_id=w1, connector=c, task=null. " in found["d"][1]
+
+
+def test_reports_without_any_worker() -> None:
+    """Both are told."""
+    code, text = rejected(cluster("c") | {"workers": []})["c"]
+    assert code == "no-workers"
+    assert f"; reported: worker_id=w1, connector=c, task=0 and 4 more. {REMEDIES['unknown-worker']}" in text
+
+
+@pytest.mark.parametrize("worker", ["a", "zz", None])
+def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
+    """Neither the cluster before nor the one after takes them for its own."""
+    row = {"worker_id": worker, "kind": "task", "connector": "c", "task": 9}
+    tables = merged(cluster("b"), _with("c", "reported", row), _with("d", "workers", {"worker_id": None}))
+    tables = merged(tables, _with("a", "reported", row | {"worker_id": "zz"}), cluster("e"))
+    assert rejected(tables).keys() == {"a", "c", "d"}
+    together = {row["connect_cluster"]: row for row in plan_facts(facts(tables)).to_pylist()}
+    for name in ("b", "e"):
+        assert [together[name]] == plan_facts(facts(cluster(name))).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +204,9 @@ def test_faults_of_a_simulation() -> None:
             ("no-subject", 5, "worker-left", None, None),
             ("fewer-than-none", 5, "tasks-changed", "c", -1),
             ("twice", 5, "worker-joined", "w1", None),
+            ("no-number", 5, "tasks-changed", "c", None),
             ("fine", 5, "worker-left", "w1", None),
+            ("fine", 6, "connector-added", "d", None),
             (None, 5, "worker-left", "w1", None),
         )
     ]
@@ -191,13 +221,15 @@ def test_faults_of_a_simulation() -> None:
         "no-subject": "null-key",
         "fewer-than-none": "bad-event",
         "twice": "bad-event",
+        "no-number": "bad-event",
         None: "null-key",
     }
     assert told[None][1].startswith("events: connect_cluster=null. ")
     assert told["odd"][1].startswith(
         "events: at_ms=5, event=worker-gone: there is no such event; there are worker-left"
     )
-    assert told["no-time"][1].startswith("events: at_ms=None, event=worker-left. ")
+    assert told["no-time"][1] == f"events: at_ms=None, event=worker-left. {REMEDIES['null-key']}"
+    assert told["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
     assert told["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
     assert told["fewer-than-none"][1].startswith("events: at_ms=5, event=tasks-changed: tasks=-1. ")
     assert told["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is there already. ")

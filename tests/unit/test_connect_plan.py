@@ -136,7 +136,7 @@ def test_what_is_handed_out_does_not_wait() -> None:
 def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
     """What runs after the round is what is dealt; the memory stays, and no rebalance is scheduled."""
     state = {"scheduled_rebalance_ms": 5_000, "delay_ms": 7, "members": ["w9"], "candidates": ["w8"]}
-    told = planned(of("c", {"x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
+    told = planned(of("c", {"u": 0, "x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
     assert told["scheduled_rebalance_ms"] == 0
     assert (told["state"]["scheduled_rebalance_ms"], told["state"]["members"]) == (5_000, ["w9"])
     figures = told["metrics"]
@@ -146,7 +146,7 @@ def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
         1,
         2,
     ]
-    assert [figures[f"{bound}_connectors_after"] for bound in ("min", "max")] == [0, 1]
+    assert [figures[f"{bound}_connectors_after"] for bound in ("min", "max")] == [1, 1]
 
 
 def test_a_revocation_of_what_is_not_held_does_not_count() -> None:
@@ -176,7 +176,7 @@ def test_a_memory_is_read_field_by_field() -> None:
     """Eager leaves it as it is, so that what was told comes back, items sorted; what is null is as in the beginning."""
     told = {
         "assignment": items("x", "x-2", "x-10", "y", "y-1"),
-        "revocation": items("y-12"),
+        "revocation": items("x-1", "x-8", "y-2", "y-3", "y-12"),
         "revoked_in_previous": True,
         "can_revoke": False,
         "candidates": ["w3", "w1"],
@@ -185,6 +185,10 @@ def test_a_memory_is_read_field_by_field() -> None:
         "generation_id": 6,
         "members": ["w5", "w2"],
         "successive_revoking_rebalances": 4,
+    }
+    unsorted = {
+        "assignment": items("y-1", "x-10", "y", "x-2", "x"),
+        "revocation": items("y-12", "y-3", "y-2", "x-8", "x-1"),
     }
     nothing = {
         "assignment": [],
@@ -200,7 +204,7 @@ def test_a_memory_is_read_field_by_field() -> None:
     }
     held = {"w1": ["x"]}
     answers = planned(
-        of("all", {"x": 1}, held, told | {"assignment": items("y-1", "x-10", "y", "x-2", "x")}, protocol="eager"),
+        of("all", {"x": 1}, held, told | unsorted, protocol="eager"),
         of("none", {"x": 1}, held, dict.fromkeys(nothing), protocol="eager"),
         of("no row", {"x": 1}, held, protocol="eager"),
         of("zero", {"x": 1}, held, {"generation_id": 0}, protocol="eager"),
@@ -247,6 +251,7 @@ def test_reports_are_read_by_position_or_by_the_wire() -> None:
         made = _placed(of("c", {"a": 2, "b": 2}, held, state), "reported", [*order])
         if other:  # a position in another cluster has no say
             made = merged(made, _placed(of("d", {"a": 2, "b": 2}, held, state), "reported", [other]))
+        made = merged(made, of("e", {"a": 2, "b": 2}, held, state))
         return shares(planned(made)["c"], "revoked")["w1"]
 
     assert taken("b-1", "a-1", "a-0", "b-0") == ["a-1", "b-1"]
@@ -271,3 +276,12 @@ def test_orders_of_a_memory_are_kept() -> None:
     state |= {"scheduled_rebalance_ms": 1}
     told = planned(of("c", {"x": 3}, held, state), cluster("other"))["c"]
     assert shares(told, "assigned") == {"w2": ["x-2"], "w3": ["x-1"]}
+
+
+def test_a_clock_of_zeros_is_read_as_it_is() -> None:
+    """Generation 0 was completed, and without a maximal delay what is lost is handed out at once."""
+    state = {"generation_id": 0, "assignment": items("x", "x-0", "x-1"), "members": ["w1", "w2"]}
+    clock = {"now_ms": 0, "generation_id": 1, "last_completed_generation_id": 0, "max_delay_ms": 0}
+    told = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
+    assert shares(told, "assigned") == {"w1": ["x-1"]}
+    assert (told["metrics"]["lost"], told["metrics"]["waiting"], told["delay_ms"]) == (1, 0, 0)

@@ -76,6 +76,15 @@ FIGURES = (
 )
 
 
+def test_reports_with_positions() -> None:
+    """They say in which order a worker lists what it runs when the play begins; as many move."""
+    placed = cluster("c")
+    for at, row in enumerate(reversed(placed["reported"])):
+        row["position"] = at
+    story: list[Happened] = [(5_000, "worker-joined", "w3", None)]
+    assert _played(placed, events=story) == _played(cluster("c"), events=story)
+
+
 def test_each_protocol_plays_the_same_events() -> None:
     """A row each, from the same beginning; without a choice the cluster's own."""
     story: list[Happened] = [(5_000, "worker-joined", "w3", None)]
@@ -196,6 +205,7 @@ def _waiting(leader: str | None = None) -> Tables:
         (None, [(5_000, "connector-added", "d", 0)], 296_000),
         ("w2", [(5_000, "connector-added", "d", 0)], 296_000),
         ("w9", [(5_000, "connector-added", "d", 0)], 0),
+        ("a", [(5_000, "connector-added", "d", 0)], 0),
         ("w9", [(5_000, "worker-joined", "w9", None)], 296_000),
         ("w2", [(5_000, "worker-left", "w2", None)], 0),
         ("w2", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 0),
