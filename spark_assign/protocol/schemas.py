@@ -122,7 +122,7 @@ ROUNDS = StructType(
     ]
 )
 """A row per generation: from the first reason to rebalance (`begin_ms`) over the join (`joined_ms`: the generation is
-there) until everybody has its assignment (`end_ms`; a round that another one overtakes ends where that begins).
+there) until the last member has taken its share (`end_ms`; of a round that another one overtakes, the last that did).
 `revoked`: partitions whose owner gave them up for this round (eager: before it joins; cooperative: after it is told);
 `lost`: those of members that went without giving up; `assigned`: newly given to a member that did not have them just
 before; `moved`: of those, the ones whose last owner was another member."""

@@ -1,6 +1,7 @@
 """The golden rounds of Kafka Connect as rounds of the kernels, and what the kernels answer in the rows' own words.
 
-Rows with `config-mismatch` are left out, with their count: there the leader was behind, and no assignor was asked.
+Where the leader's configuration is behind (`config-mismatch`), no assignor is asked: everybody gets an error, nothing
+is assigned or revoked, the memory stays as it is, and all join again at once.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
-from spark_assign.kernels.connect.items import Names, connector_item, is_task, named, task_item
+from spark_assign.kernels.connect.items import Names, connector_item, is_task, named, parted, task_item
 from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.round import Result, Round
+from spark_assign.kernels.connect.round import Listed as Numbered
+from spark_assign.kernels.connect.round import Round
+from spark_assign.kernels.connect.wire import over_the_wire
 
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]
@@ -145,59 +149,78 @@ def round_of(row: Row, numbers: Numbers, memory: Memory) -> Round:
     )
 
 
-def answer(row: Row, memory_of: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the kernel answers to a row, in the shape of `expected`; `memory_of` replaces the recorded state before."""
-    told = row if memory_of is None else {**row, "previous": memory_of}
-    numbers = Numbers.of(told)
-    return _in_words(row, numbers, result_of(told, numbers))
+def asked(row: Row) -> bool:
+    """Whether the leader asks its assignor: it has read the configuration as far as any worker, or does so now.
+
+    In rows of unit tests there are no offsets, and the assignor is called as it is.
+    """
+    if row["leader"] is None:
+        return True
+    read: int = max(row["leader_config_offset"], row["leader_fresh_config_offset"])
+    return read >= int(row["max_config_offset"])
 
 
-def result_of(row: Row, numbers: Numbers) -> Result:
-    """The kernel's own answer to a row."""
-    return ASSIGNORS[row["system"]](round_of(row, numbers, numbers.memory(row.get("previous"))))
+@dataclass(frozen=True)
+class Answer:
+    """What was answered.
+
+    Attributes:
+        said: in the shape of `expected`.
+        assigned: of each worker, in the order in which the leader hands it out.
+    """
+
+    said: dict[str, Any]
+    assigned: dict[str, Numbered]
 
 
-def _in_words(row: Row, numbers: Numbers, result: Result) -> dict[str, Any]:
-    expect = row["expect"]
+def answer(row: Row) -> Answer:
+    """What is answered to a row: by the kernel, or by the leader that is behind."""
+    numbers = Numbers.of(row)
+    memory = numbers.memory(row.get("previous"))
+    assigned: dict[str, Numbered] = {name: ([], []) for name in row["member_order"]}
+    revoked: dict[int, set[int]] = {}
+    delay_ms = 0
+    if asked(row):
+        result = ASSIGNORS[row["system"]](round_of(row, numbers, memory))
+        assigned = dict(zip(row["member_order"], map(parted, result.assigned), strict=True))
+        revoked, delay_ms, memory = result.revoked, result.delay_ms, result.memory
     said: dict[str, Any] = {
-        "assigned": {
-            name: _sets(numbers.listed(items)) for name, items in zip(row["member_order"], result.assigned, strict=True)
-        },
-        "revoked": {
-            name: _sets(numbers.listed(result.revoked.get(numbers.worker(name), ()))) for name in row["member_order"]
-        },
-        "delay_ms": result.delay_ms,
+        "assigned": {name: numbers.listed(_handed_out(row, numbers, items)) for name, items in assigned.items()},
+        "revoked": {name: _sets(numbers.listed(revoked.get(numbers.worker(name), ()))) for name in assigned},
+        "delay_ms": delay_ms,
+        "error": 0 if asked(row) else 1,
     }
-    if "state" in expect:
-        said["state"] = numbers.state(result.memory, expect["state"])
-    return said
+    if "state" in row["expect"]:
+        said["state"] = numbers.state(memory, row["expect"]["state"])
+    if row.get("rejoin_now") is not None:
+        gives_up = {numbers.workers.texts[worker] for worker in revoked} - {*row["not_applied"]}
+        said["rejoin_now"] = bool(gives_up or row["not_applied"] or not asked(row))
+    return Answer(said, assigned)
+
+
+def _handed_out(row: Row, numbers: Numbers, items: Numbered) -> list[int]:
+    """In the recorded order; of eager the trip over the wire was recorded, too."""
+    if row["system"] == "connect-eager":
+        items = over_the_wire(*items, numbers.connectors.spread)
+    return [*items[0], *items[1]]
 
 
 def expected(row: Row) -> dict[str, Any]:
-    """What Kafka's class answered, lists as sets where their order says nothing."""
+    """What Kafka's class answered; lists as sets where their order says nothing."""
     expect = row["expect"]
-    want: dict[str, Any] = {
-        name: {worker: _sets(listed) for worker, listed in expect[name].items()} for name in ("assigned", "revoked")
-    }
-    want["delay_ms"] = expect["delay_ms"]
+    want: dict[str, Any] = {name: expect[name] for name in ("assigned", "delay_ms", "error")}
+    want["revoked"] = {worker: _sets(listed) for worker, listed in expect["revoked"].items()}
     if "state" in expect:
-        want["state"] = {
-            **expect["state"],
-            "assignment": _sets(expect["state"]["assignment"]),
-            "revocation": _sets(expect["state"]["revocation"]),
-            "members": set(expect["state"]["members"]),
-        }
+        want["state"] = state_in_sets(expect["state"])
+    if row.get("rejoin_now") is not None:
+        want["rejoin_now"] = row["rejoin_now"]
     return want
 
 
-def state_in_row(said: dict[str, Any]) -> dict[str, Any]:
-    """A state of `answer` as a row holds it, to be fed forward."""
-    return {
-        **said,
-        "assignment": {kind: sorted(items) for kind, items in said["assignment"].items()},
-        "revocation": {kind: sorted(items) for kind, items in said["revocation"].items()},
-        "members": sorted(said["members"]),
-    }
+def state_in_sets(state: dict[str, Any]) -> dict[str, Any]:
+    """A recorded state with sets where the order says nothing."""
+    both = {name: _sets(state[name]) for name in ("assignment", "revocation")}
+    return {**state, **both, "members": set(state["members"])}
 
 
 def _sets(listed: Listed) -> dict[str, set[str]]:

@@ -11,7 +11,7 @@ import pytest
 from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, table_order
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
-from spark_assign.kernels.protocol.classic_group_state import State
+from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState, State
 from spark_assign.kernels.protocol.steps import play, play_all
 from tests.golden import classic_group_rows
 
@@ -115,6 +115,117 @@ def test_a_group_of_members_as_the_simulation_drives_it() -> None:
     group.remove("a")
     assert (group.leader_id, group.subscribed_topics) == ("b", frozenset("t"))
     assert group.not_yet_rejoined_members() == [b]
+
+
+def _group(*members: ClassicGroupMember, waiting: bool = False) -> ClassicGroup:
+    group = ClassicGroup("g")
+    for member in members:
+        group.add(member, awaiting_join=waiting)
+    return group
+
+
+def _member(member_id: str, *protocols: str, **other: Any) -> ClassicGroupMember:
+    return ClassicGroupMember(member_id, protocols=protocols or ["range"], **other)
+
+
+def test_a_new_group() -> None:
+    """Empty, in no generation; it was nothing before, which Kafka calls Dead."""
+    group = ClassicGroup("g")
+    assert (group.state, group.previous_state, group.generation_id) == (State.EMPTY, State.DEAD, 0)
+    assert (group.protocol_type, group.protocol_name, group.leader_id) == (None, None, None)
+    assert (group.new_member_added, group.subscribed_topics, group.rebalance_timeout_ms()) == (False, None, 0)
+    assert group.all_members() == []
+    assert group.compute_subscribed_topics() is None
+    member = _member("m")
+    assert (member.rebalance_timeout_ms, member.session_timeout_ms, member.topics) == (0, 0, ())
+    assert (member.protocol_type, member.group_instance_id, member.is_static_member) == ("consumer", None, False)
+    assert (member.awaiting_join, member.awaiting_sync, member.hash_code) == (False, False, 109)
+
+
+def test_a_member_waits_only_if_it_is_said_to() -> None:
+    """Added or updated without a JoinGroup to answer."""
+    group = _group(a := _member("a"))
+    assert (a.awaiting_join, group.num_members_awaiting_join_response) == (False, 0)
+    told = {"protocols": ["sticky"], "topics": ["t"], "rebalance_timeout_ms": 5}
+    group.update(a, **told, session_timeout_ms=6, awaiting_join=True)
+    assert (a.protocols, a.topics, a.rebalance_timeout_ms, a.session_timeout_ms) == (("sticky",), ("t",), 5, 6)
+    assert (group.supported_protocols, group.num_members_awaiting_join_response) == ({"range": 0, "sticky": 1}, 1)
+    group.update(a, **told)
+    assert (a.awaiting_join, a.session_timeout_ms, group.num_members_awaiting_join_response) == (False, 0, 0)
+
+
+def test_who_joins_or_goes_is_not_pending_any_more() -> None:
+    """An id that was given out, and a SyncGroup that was waited for."""
+    group = ClassicGroup("g")
+    assert [group.add_pending_member(each) for each in ("a", "a", "b")] == [True, False, True]
+    group.add(_member("a"), awaiting_join=True)
+    assert (group.pending_join_members, group.has_all_members_joined()) == ({"b"}, False)
+    group.remove("b")
+    assert (group.pending_join_members, group.has_all_members_joined()) == (set(), True)
+    assert [group.add_pending_sync_member("a") for _ in range(2)] == [True, False]
+    assert not group.has_received_sync_from_all_members()
+    group.remove("a")
+    assert group.pending_sync_members == set()
+    assert (group.leader_id, group.members) == (None, {})
+    group.remove("nobody")
+
+
+def test_who_may_be_pending() -> None:
+    """Only who is no member waits to join, only a member to sync; Kafka says the same of both."""
+    group = _group(_member("a"))
+    with pytest.raises(IllegalState, match="Attempt to add pending member a which is already a stable member of the"):
+        group.add_pending_member("a")
+    with pytest.raises(IllegalState, match="Attempt to add pending sync member b which is already a stable member of"):
+        group.add_pending_sync_member("b")
+    with pytest.raises(IllegalState, match="Attempt to add pending member b which is already a stable member of the"):
+        group.remove_pending_sync_member("b")
+    assert group.remove_pending_sync_member("a") is False
+
+
+def test_what_the_members_subscribe_to() -> None:
+    """Unknown before there is a protocol, or of another type than `consumer`; a member has to support it."""
+    group = _group(_member("a", topics=["t", "u"]), _member("b", topics=["t"]))
+    assert group.compute_subscribed_topics() is None
+    group.protocol_name = "range"
+    assert group.compute_subscribed_topics() == {"t", "u"}
+    group.protocol_name = "sticky"
+    with pytest.raises(IllegalArgument, match="Member does not support protocol sticky"):
+        group.compute_subscribed_topics()
+    group.remove("a")
+    group.remove("b")
+    assert group.compute_subscribed_topics() == frozenset()
+    assert _group(_member("w", protocol_type="connect")).compute_subscribed_topics() is None
+
+
+def test_a_static_member_comes_back() -> None:
+    """What the old one waits for is answered; the new one is like it, waits for nothing, and leads in its place."""
+    old = _member("a", "range", "sticky", group_instance_id="i", topics=["t"], rebalance_timeout_ms=7)
+    old.session_timeout_ms = 8
+    group = _group(old, _member("b"), waiting=True)
+    old.awaiting_sync = True
+    new = group.replace_static_member("i", "a", "a2")
+    assert (old.awaiting_join, old.awaiting_sync, new.awaiting_join, new.awaiting_sync) == (False,) * 4
+    assert group.num_members_awaiting_join_response == 1
+    assert (new.member_id, new.protocols, new.topics, new.group_instance_id) == ("a2", ("range", "sticky"), ("t",), "i")
+    assert (new.rebalance_timeout_ms, new.session_timeout_ms, new.protocol_type) == (7, 8, "consumer")
+    assert (group.leader_id, group.static_members, set(group.members)) == ("a2", {"i": "a2"}, {"a2", "b"})
+    assert group.supported_protocols == {"range": 2, "sticky": 1}
+    group.replace_static_member("i", "b", "b2")
+    assert group.leader_id == "a2"
+    with pytest.raises(IllegalArgument, match="Cannot replace non-existing member id gone"):
+        group.replace_static_member("i", "gone", "a3")
+
+
+def test_where_a_group_was_before() -> None:
+    """An initial rebalance is known by it."""
+    group = ClassicGroup("g")
+    for state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE, State.PREPARING_REBALANCE):
+        before = group.state
+        group.transition_to(state)
+        assert (group.previous_state, group.state) == (before, state)
+    group.transition_to(State.DEAD)
+    assert not group.can_rebalance()
+    group.transition_to(State.DEAD)
 
 
 @pytest.mark.parametrize("op", ["update", "complete_join", "complete_sync", "await_sync"])

@@ -84,6 +84,18 @@ def test_spreading_against_the_plain_loop() -> None:
         assert [loads.given(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
 
 
+def test_what_is_taken_comes_from_the_front() -> None:
+    """First what is held, then what was given in this round; what is given still is what is left of it."""
+    loads = Loads([[1, 2, 3]])
+    loads.give(0, 8)
+    loads.give(0, 9)
+    assert (loads.take(0, 1), loads.given(0)) == ([1], [8, 9])
+    assert (loads.take(0, 3), loads.given(0), loads.items) == ([2, 3, 8], [9], [[9]])
+    again = Loads([[1, 2, 3, 4]], lambda _: [4, 3, 2, 1]).without({3, 4})
+    again.give(0, 9)
+    assert (again.take(0, 1), again.items, again.given(0)) == ([2], [[1, 9]], [9])
+
+
 def _spread_plainly(sizes: list[int], new: list[int], by_id: list[int]) -> list[list[int]]:
     """`assignConnectors` as it is written in Java."""
     row = sorted(by_id, key=lambda worker: sizes[worker])

@@ -132,8 +132,18 @@ def test_another_assignor_by_name() -> None:
     """It is called with all of its asks at once; an unknown name says which names there are."""
     theirs, mine = (_ask(name, {"a": [], "b": []}, {"t": 2}) for name in ("roundrobin", "mine"))
     assert assign([mine, theirs, mine]) == [Answer([[0], [1]])] * 3
+    asked: list[int] = []
+    ASSIGNORS["mine"] = lambda asks: asked.extend(len(ask.members) for ask in asks) or [Answer([[], []]) for _ in asks]
+    assert assign([_ask("mine", {}, {"t": 2}), mine]) == [Answer([]), Answer([[], []])]
+    assert asked == [2]  # nobody is asked for a group without members
     with pytest.raises(UnknownAssignorError, match=r"'stiky'.*cooperative-sticky, mine, range"):
         assign([_ask("stiky", {"a": []}, {"t": 2})])
+
+
+def test_a_member_that_tells_nothing() -> None:
+    """It owns nothing, in no generation."""
+    member = Joined("m", None, None, 0, frozenset())
+    assert (list(member.owned), member.generation_id, member.user_data_generation_id) == ([], -1, None)
 
 
 def test_topics_stand_in_javas_order() -> None:

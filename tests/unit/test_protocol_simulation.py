@@ -364,6 +364,8 @@ def _holds(played: Play) -> None:
     assert there <= set(held), "the group has come to rest, and somebody has every partition"
     group = played.group.coordinator.group
     assert set(group.members) == {each.member_id for each in members}
+    coordinator = played.group.coordinator
+    assert set(coordinator.metadata) == set(coordinator.assignment) == set(group.members)
     for each in played.group.coordinator.rounds:
         assert each.begin_ms <= each.joined_ms <= each.end_ms
 

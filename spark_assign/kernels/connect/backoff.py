@@ -18,7 +18,7 @@ MULTIPLIER = 40
 
 def backoff(attempts: int, max_delay_ms: int) -> int:
     """Milliseconds to wait after so many rounds in a row."""
-    initial = min(max_delay_ms, 0 if max_delay_ms == 0 else 1)
+    initial = min(max_delay_ms, 1)
     if max_delay_ms <= initial:
         return initial
     most = math.log(max_delay_ms) / math.log(MULTIPLIER)

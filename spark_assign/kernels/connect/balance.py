@@ -23,11 +23,8 @@ def surplus(loads: Loads, configured: int) -> dict[int, int]:
         configured: how many items of the kind there should be.
     """
     share, extra = divmod(configured, len(loads.items))
-    sizes = list(map(len, loads.items))
-    if sizes.count(share + 1) == extra and sizes.count(share) == len(sizes) - extra:
-        return {}
     above: dict[int, int] = {}
-    for worker, size in enumerate(sizes):
+    for worker, size in enumerate(map(len, loads.items)):
         if size > share:
             allowed = share + (1 if extra > 0 else 0)
             extra -= 1

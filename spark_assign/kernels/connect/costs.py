@@ -2,16 +2,17 @@
 
 Principle: a configured task does not run
     from   the event that creates it, the moment its worker is gone, or the moment its worker begins to stop it,
-    until  `start_ms` after the result arrives that gives it to a worker; or until it is no longer configured; or
-           until the play ends.
+    until  `start_ms` after the result arrives that gives it to a worker; or until it is no longer configured, if that
+           is before; or, if nobody gets it, until the play ends.
 
 Example: start_ms 2,000. A task is created at 0; the result of the round arrives at 500 and gives it to w1: it has not
-run for 2,500 ms. w1 leaves at 60,000, and the result that gives it to w2 arrives at 360,000: 302,000 ms more.
+run for 2,500 ms. w1 leaves at 60,000, and the result that gives it to w2 arrives at 360,000: 302,000 ms more. Had its
+connector been removed at 361,000, when w2 was still starting it, it would have been 301,000 ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from spark_assign.kernels.connect.items import is_task
@@ -36,16 +37,21 @@ class Costs:
     _down_since: dict[int, int] = field(default_factory=dict)
     _ready: dict[int, int] = field(default_factory=dict)
 
-    def configured(self, items: Iterable[int], at_ms: int) -> None:
-        """These are wanted from now on, and run nowhere yet."""
+    def configured(self, items: Iterable[int], at_ms: int, held: Collection[int] = ()) -> None:
+        """These are wanted from now on, and run nowhere yet, except what is `held`: wanted again before its worker
+        has heard that it was not."""
         for item in items:
-            if is_task(item):
+            if item in held:
+                self.task_ms_not_running += self._ahead(item, at_ms)
+            elif is_task(item):
                 self._down_since[item] = at_ms
+                self._ready.pop(item, None)
 
     def removed(self, items: Iterable[int], at_ms: int) -> None:
-        """These are wanted no more."""
+        """These are wanted no more; what was charged in advance, until they would have been up, is given back."""
         for item in items:
-            self._up(item, at_ms)
+            since = self._down_since.pop(item, at_ms)
+            self.task_ms_not_running += max(at_ms - since, 0) - self._ahead(item, at_ms)
 
     def started(self, items: Iterable[int], at_ms: int) -> None:
         """A worker begins to start these."""
@@ -67,18 +73,21 @@ class Costs:
 
     def end(self, at_ms: int) -> None:
         """The play is over."""
-        for item in list(self._down_since):
-            self._up(item, at_ms)
+        self.removed(list(self._down_since), at_ms)
 
     @property
     def not_running(self) -> int:
         """How many configured tasks have no worker."""
         return len(self._down_since)
 
+    def _ahead(self, item: int, at_ms: int) -> int:
+        """For how long from now on a task that a worker is starting has been charged."""
+        return max(self._ready.get(item, at_ms) - at_ms, 0)
+
     def _up(self, item: int, at_ms: int) -> None:
         since = self._down_since.pop(item, None)
         if since is not None:
-            self.task_ms_not_running += max(at_ms - since, 0)
+            self.task_ms_not_running += at_ms - since
             self._ready[item] = at_ms
 
     def _down(self, item: int, at_ms: int, wanted: set[int]) -> None:

@@ -77,7 +77,7 @@ def _text(code: str, rows: list[str]) -> str:
     return f"{min(rows)}{more}. {REMEDIES[code]}"
 
 
-def find_faults(sheet: Sheet, *, simulated: bool = False) -> Faults:
+def find_faults(sheet: Sheet, *, simulated: bool) -> Faults:
     """Everything that can be seen without looking at a cluster as a whole.
 
     A cluster that is to be simulated may begin without workers, and name a leader that joins later.

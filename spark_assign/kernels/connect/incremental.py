@@ -155,7 +155,7 @@ def _revoke_for_balance(
 
 def _wanted(round: Round, connectors: Loads, tasks: Loads) -> tuple[dict[int, int], dict[int, int]]:
     """How many connectors and how many tasks each worker is to give up."""
-    if not round.configured or not (any(connectors.items) or any(tasks.items)):
+    if not round.configured:
         return {}, {}
     configured = len(round.configured) - round.configured_tasks
     return surplus(connectors, configured), surplus(tasks, round.configured_tasks)

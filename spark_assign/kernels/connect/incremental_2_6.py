@@ -58,7 +58,7 @@ def _revoke_for_new_workers(round: Round, active: set[int], connectors: Loads, t
     """What workers give up for those that have nothing: of each kind what is beyond the rounded-up average."""
     loaded = [at for at, (some, others) in enumerate(zip(connectors.held, tasks.held, strict=True)) if some or others]
     workers = len(round.workers)
-    if not loaded or len(loaded) == workers:
+    if len(loaded) == workers:
         return {}
     active_tasks = sum(map(is_task, active))
     taken: dict[int, set[int]] = {}

@@ -146,14 +146,16 @@ class _Items:
         tasks = pc.split_pattern(facts["numbers"].combine_chunks().take(at), ",")
         self._lengths, self.names = _lengths(names), names.flatten()
         self._tasks: Ints = tasks.flatten().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        self.uneven: Flags = self._lengths != _lengths(tasks)
+        self._numbers = _lengths(tasks)
+        self.uneven: Flags = self._lengths != self._numbers
 
     def items(self, connectors: Ints) -> list[list[int]]:
-        """The items of each row, given the number of each of `names`."""
-        if self.uneven.any():
-            return [[] for _ in self._lengths]
-        items = (connectors << TASK_BITS) + self._tasks + 1
-        return [each.tolist() for each in np.split(items, np.cumsum(self._lengths)[:-1])] if len(self._lengths) else []
+        """The items of each row, given the number of each of `names`; none of an uneven row."""
+        even = ~self.uneven
+        tasks = self._tasks[np.repeat(even, self._numbers)]
+        items = (connectors[np.repeat(even, self._lengths)] << TASK_BITS) + tasks + 1
+        ends = np.cumsum(np.where(even, self._lengths, 0))
+        return [each.tolist() for each in np.split(items, ends[:-1])] if len(ends) else []
 
 
 def _lengths(lists: pa.ListArray) -> Ints:

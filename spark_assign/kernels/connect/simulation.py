@@ -54,7 +54,7 @@ class Event:
     at_ms: int
     what: int
     subject: int
-    tasks: int = -1
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,11 @@ class _Cluster:
         self.lists, self.configured = dict(stage.lists), set(stage.configured)
         self.leader, self.memory = stage.leader, stage.memory
         self.generation, self.completed = stage.generation_id, stage.last_completed_generation_id
-        running = set(chain.from_iterable(chain(*listed) for listed in self.lists.values()))
-        self.costs.configured(self.configured - running, stage.now_ms)
+        self.costs.configured(self.configured - self._held(), stage.now_ms)
+
+    def _held(self) -> set[int]:
+        """All that workers list."""
+        return set(chain.from_iterable(chain(*listed) for listed in self.lists.values()))
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -172,7 +175,7 @@ class _Cluster:
         else:
             self._connector(event, name)
         self.happened.append(f"{EVENTS[event.what]} {name}")
-        self.next_ms = event.at_ms if self.next_ms is None else min(self.next_ms, event.at_ms)
+        self.next_ms = event.at_ms  # whatever was due before has been played
 
     def _worker(self, event: Event, name: str) -> None:
         there = event.subject in self.lists
@@ -183,7 +186,7 @@ class _Cluster:
         _check(there, event, f"worker {name} is not there")
         lost = [*chain(*self.lists.pop(event.subject))]
         self.gone += len(lost)
-        self.costs.lost(lost, event.at_ms, self.configured)
+        self.costs.lost(lost, event.at_ms, self.configured - self._held())  # what another one runs, too, still runs
         if self.leader == event.subject:
             self.leader = None
             self.memory = Memory()
@@ -199,10 +202,10 @@ class _Cluster:
             _check(event.tasks >= 0, event, f"it does not tell how many tasks connector {name} has")
         before = {each for each in self.configured if connector_of(each) == event.subject}
         after = set() if event.what == CONNECTOR_REMOVED else {item}
-        after.update(task_item(event.subject, task) for task in range(max(event.tasks, 0)) if after)
+        after.update(task_item(event.subject, task) for task in range(event.tasks) if after)
         self.configured = (self.configured - before) | after
         self.costs.removed(before - after, event.at_ms)
-        self.costs.configured(after - before, event.at_ms)
+        self.costs.configured(after - before, event.at_ms, self._held())
 
     # --- rounds ---------------------------------------------------------------------------------------------
 

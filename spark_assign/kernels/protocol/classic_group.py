@@ -117,11 +117,9 @@ class ClassicGroup:
         awaiting_join: bool = False,
     ) -> None:
         """A member of the group has joined again (`updateMember`)."""
-        names = tuple(protocols)
-        if names != member.protocols:
-            self._count(member, -1)
-            member.protocols = names
-            self._count(member, 1)
+        self._count(member, -1)
+        member.protocols = tuple(protocols)
+        self._count(member, 1)
         member.topics = tuple(topics)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

@@ -20,12 +20,13 @@ from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.cluster import Cluster
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
 from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
-from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger
+from spark_assign.kernels.protocol.ledger import BEING_REVOKED, UNOWNED, Ledger
 from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.trace import COORDINATOR, Line, partitions_text
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
+CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
 
@@ -129,6 +130,7 @@ class Consumers:
         """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         told = member.remembered_generation
+        member.told = member.topics
         self.user_data[member_id] = (member.remembered, told.get("sticky"))
         return Joined(
             member_id,
@@ -143,20 +145,20 @@ class Consumers:
 
     # --- hearing of a rebalance -------------------------------------------------------------------------------
 
-    def rebalance_in_progress(self, member_id: str) -> None:
-        """See `coordinator.Clients`. Who waits for its assignment is answered at once."""
+    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
+        """See `coordinator.Clients`. A leader that has not decided yet finds out when it sends its assignment."""
         member = self.by_id[member_id]
-        if member.member_id == member_id and member.state in (STABLE, JOINING):
-            self.will_hear(member, at_once=member.state == JOINING)
+        if member.member_id == member_id and member.state == (JOINING if at_once else STABLE):
+            self.will_hear(member, at_once=at_once)
 
     def will_hear(self, member: Member, *, at_once: bool = False) -> None:
-        """The member's next heartbeat will tell it that something has happened."""
+        """The member's next heartbeat will tell it that something has happened; `at_once`: its SyncGroup does now."""
         now = self.clock.now
         beat = now if at_once else member.next_beat(now, self.timing.heartbeat_interval_ms)
-        self.clock.at(beat, self._hears, member, member.epoch)
+        self.clock.at(beat, self._hears, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
 
-    def _hears(self, member: Member, epoch: int) -> None:
-        """The answer to a heartbeat that is no plain yes."""
+    def _hears(self, member: Member, epoch: int, request: str) -> None:
+        """The answer to a heartbeat or a SyncGroup that is no plain yes."""
         if epoch != member.epoch:
             return
         group, member_id = self.coordinator.group, str(member.member_id)
@@ -168,7 +170,6 @@ class Consumers:
             error = REBALANCE_IN_PROGRESS
         else:
             return
-        request = "SyncGroup" if member.state == JOINING else "Heartbeat"
         if request == "Heartbeat":
             self.say(member_id, request, COORDINATOR)
         self.say(COORDINATOR, f"{request} response", member_id, error)
@@ -179,12 +180,22 @@ class Consumers:
         member.epoch += 1
         member.state = REVOKING
         polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
-        self.later(max(polls, member.busy_until), self.prepare_to_join, member, member.epoch, why)
+        self._when_it_polls(polls, member, self.prepare_to_join, why)
 
-    def prepare_to_join(self, member: Member, epoch: int, why: str) -> None:
-        """Give up what has to be given up before joining (`onJoinPrepare`)."""
+    def _when_it_polls(self, at: int, member: Member, what: Callable[..., None], *args: object) -> None:
+        """Do it then, or as soon as the member is no longer busy; never if it does something else by then."""
+        self.later(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
+
+    def _polls(self, member: Member, epoch: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
         if epoch != member.epoch:
             return
+        if member.busy_until > self.clock.now:  # it has become so in the meantime
+            self._when_it_polls(member.busy_until, member, what, *args)
+        else:
+            what(member, *args)
+
+    def prepare_to_join(self, member: Member, why: str) -> None:
+        """Give up what has to be given up before joining (`onJoinPrepare`)."""
         if member.member_id not in self.coordinator.group.members:
             why = UNKNOWN_MEMBER
         given_up: Sequence[int] = ()
@@ -201,7 +212,7 @@ class Consumers:
         if epoch != member.epoch:
             return
         revoked = self.has_given_up(member, given_up)
-        if member.member_id not in self.coordinator.group.members:
+        if why == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
             self._named(member, None)
             self._join_anew(member, "came back")
         else:
@@ -232,11 +243,15 @@ class Consumers:
         """See `coordinator.Clients`. A leader that is gone by now decides nothing."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == JOINING:
-            self.later(member.busy_until, self._leads, member, member.epoch)
+            self._when_it_polls(self.clock.now, member, self._leads)
 
-    def _leads(self, member: Member, epoch: int) -> None:
-        if epoch == member.epoch and self.coordinator.group.state is State.COMPLETING_REBALANCE:
+    def _leads(self, member: Member) -> None:
+        group = self.coordinator.group
+        if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
+        else:  # the group has gone on without it
+            self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
+            self._hears(member, member.epoch, "SyncGroup")
 
     def decided(self, leader: Member, ask: Ask, answer: Answer) -> None:
         """The leader sends the assignment."""
@@ -247,8 +262,7 @@ class Consumers:
                 leader.member_id, "assign", None, f"{ask.assignor}: {total} partitions to {len(ask.members)} members"
             )
             self.say(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
-        self.coordinator.sync(str(leader.member_id))
-        self.coordinator.sync_of_leader(assignment)
+        self.coordinator.sync_of_leader(str(leader.member_id), assignment)
 
     def synced(self, member_id: str, assigned: list[int]) -> None:
         """See `coordinator.Clients`."""
@@ -259,32 +273,26 @@ class Consumers:
             told = partitions_text(assigned, self.topics.names)
             self.say(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
         member.state = REVOKING
-        self.later(member.busy_until, self._gets, member, member.epoch, assigned)
+        self._when_it_polls(self.clock.now, member, self._gets, assigned)
 
-    def refused(self, member_id: str, error: str) -> None:
-        """See `coordinator.Clients`."""
-        member, now = self.by_id[member_id], self.clock.now
-        self.say(COORDINATOR, "JoinGroup response", member_id, error)
+    def refused(self, member_id: str) -> None:
+        """See `coordinator.Clients`. The consumer's poll throws; what it owned it has lost before."""
+        member = self.by_id[member_id]
+        self.say(COORDINATOR, "JoinGroup response", member_id, INCONSISTENT)
         member.epoch += 1
-        if error == INCONSISTENT:  # the consumer's poll throws
-            self.ledger.pause(member.owned, member, DOWN, now)
-            member.state, member.snapshot, member.silent_since = OFF, None, now
-            self.coordinator.watch(member_id)
-        else:
-            self._lose(member)
-            self._named(member, None)
-            self._join_anew(member, "came back")
+        member.state = OFF
 
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 
-    def _gets(self, member: Member, epoch: int, assigned: list[int]) -> None:
-        """A cooperative member first gives up what it is not assigned any more."""
-        if epoch != member.epoch:
+    def _gets(self, member: Member, assigned: list[int]) -> None:
+        """A cooperative member first gives up what it is not assigned any more; what does not fit nobody takes."""
+        if not member.topics.issuperset({each >> 32 for each in assigned}):
+            self.rejoin(member, CHANGED)
             return
         given_up: Sequence[int] = ()
         if member.cooperative and assigned != member.owned:
             given_up = sorted(set(member.owned).difference(assigned))
-        self.later(self.give_up(member, given_up), self._assigned, member, epoch, assigned, given_up)
+        self.later(self.give_up(member, given_up), self._assigned, member, member.epoch, assigned, given_up)
 
     def _assigned(self, member: Member, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
         if epoch != member.epoch:
@@ -303,15 +311,14 @@ class Consumers:
             current.moved += self.ledger.give(added, member, now)
             member.owned = assigned
             self.tell(member, "assigned", added)
-        used = group.protocol_name
-        if used == "sticky":
+        if group.protocol_name == "sticky":
             member.remembered = assigned
-        member.remembered_generation[str(used)] = member.generation_id
+        member.remembered_generation[str(group.protocol_name)] = member.generation_id
         current.end_ms = max(current.end_ms, now)
         if given_up:
             self.clock.at(now, self._rejoins, member, epoch, "it gave up partitions")
-        elif member.snapshot is not None and member.snapshot != member.metadata:
-            self.clock.at(now, self._rejoins, member, epoch, OTHER_PARTITIONS)
+        elif member.topics != member.told:
+            self.clock.at(now, self._rejoins, member, epoch, CHANGED)
         elif _out_of_date(group, member):
             self.will_hear(member)
 
@@ -346,8 +353,6 @@ class Consumers:
         if not codes:
             return now
         self.ledger.pause(codes, member, BEING_REVOKED, now)
-        if not self.revoke_ms:
-            return now + len(codes) * self.timing.revoke_ms
         return now + sum(self.revoke_ms.get(each, self.timing.revoke_ms) for each in codes)
 
     def has_given_up(self, member: Member, codes: Sequence[int]) -> int:

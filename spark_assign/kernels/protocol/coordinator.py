@@ -30,8 +30,8 @@ class Clients(Protocol):
     def says(self, message: str, detail: str) -> None:
         """The coordinator does something by itself."""
 
-    def rebalance_in_progress(self, member_id: str) -> None:
-        """What the member's next heartbeat will be answered."""
+    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
+        """What the member's next heartbeat will be answered; `at_once`: and its SyncGroup is now."""
 
     def removed(self, member_id: str) -> int:
         """The coordinator has struck the member off; if it lives, its next heartbeat tells it.
@@ -49,8 +49,8 @@ class Clients(Protocol):
     def synced(self, member_id: str, assigned: list[int]) -> None:
         """The answer to SyncGroup."""
 
-    def refused(self, member_id: str, error: str) -> None:
-        """JoinGroup is answered with an error."""
+    def refused(self, member_id: str) -> None:
+        """JoinGroup is answered with INCONSISTENT_GROUP_PROTOCOL."""
 
     def last_heard(self, member_id: str) -> int | None:
         """When a member that is silent now was heard of last; null: it is not silent."""
@@ -84,7 +84,7 @@ class Coordinator:
         """A member joins, for the first time or again."""
         group, member_id, instance = self.group, joined.member_id, joined.group_instance_id
         if not group.supports_protocols(CONSUMER, strategies):
-            self.clients.refused(member_id, INCONSISTENT)
+            self.clients.refused(member_id)
         elif member_id in group.members:
             self._rejoin(joined, strategies, why)
         elif instance is not None and instance in group.static_members:
@@ -127,9 +127,6 @@ class Coordinator:
 
     def _rejoin(self, joined: Joined, strategies: tuple[str, ...], why: str) -> None:
         group, member_id = self.group, joined.member_id
-        if group.state is State.EMPTY:
-            self.clients.refused(member_id, UNKNOWN_MEMBER)
-            return
         leads = group.state is State.STABLE and group.leader_id == member_id
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == strategies
         if group.state is State.PREPARING_REBALANCE:
@@ -190,10 +187,10 @@ class Coordinator:
         group.transition_to(State.PREPARING_REBALANCE)
         self.clients.says("state", f"PreparingRebalance: {why}")
         for member in group.not_yet_rejoined_members():
-            self.clients.rebalance_in_progress(member.member_id)
+            self.clients.rebalance_in_progress(member.member_id, at_once=self._answers_sync(member))
         timeout = group.rebalance_timeout_ms()
         if first:
-            delay = min(self.timing.group_initial_rebalance_delay_ms, timeout)
+            delay = self.timing.group_initial_rebalance_delay_ms  # even if no member would wait so long
             self._wait_for_more(delay, max(timeout - delay, 0))
         elif not self._complete_if_all_joined():
             self._wait_for_members(now + timeout)
@@ -202,18 +199,14 @@ class Coordinator:
         """The last round is closed; what its members lost or gave up since it ended counts for the next."""
         now = self.clock.now
         if self.round.generation_id:
-            self.round.end_ms = min(self.round.end_ms, now)
             self.rounds.append(self.round)
             self.round = Round()
         self.round.begin_ms, self.round.causes = now, [why]
 
     def _wait_for_more(self, delay: int, remaining: int) -> None:
-        self.timer += 1
-        self.clock.at(self.clock.now + delay, self._initial_delay_over, self.timer, delay, remaining)
+        self.clock.at(self.clock.now + delay, self._initial_delay_over, delay, remaining)
 
-    def _initial_delay_over(self, timer: int, delay: int, remaining: int) -> None:
-        if timer != self.timer:
-            return
+    def _initial_delay_over(self, delay: int, remaining: int) -> None:
         if self.group.new_member_added and remaining:
             self.group.new_member_added = False
             again = min(self.timing.group_initial_rebalance_delay_ms, remaining)
@@ -279,15 +272,26 @@ class Coordinator:
         self.group.remove_pending_sync_member(member_id)
         if self.group.state is State.STABLE:
             self.clients.synced(member_id, self.assignment[member_id])
+        else:
+            self.group.members[member_id].awaiting_sync = True
 
-    def sync_of_leader(self, assignment: Mapping[str, list[int]]) -> None:
+    def sync_of_leader(self, member_id: str, assignment: Mapping[str, list[int]]) -> None:
         """The leader has decided: everybody who has asked gets its share."""
         group = self.group
+        self.sync(member_id)
         self.assignment = dict(assignment)
         group.transition_to(State.STABLE)
         self.clients.says("state", f"Stable, generation {group.generation_id}")
-        for member_id in [each for each in group.members if each not in group.pending_sync_members]:
-            self.clients.synced(member_id, self.assignment[member_id])
+        for member in list(group.members.values()):
+            if self._answers_sync(member):
+                self.clients.synced(member.member_id, self.assignment[member.member_id])
+
+    def _answers_sync(self, member: ClassicGroupMember) -> bool:
+        """Who has waited for its share is to be heard again from now on; false: it has not asked."""
+        if not self.group.complete_sync(member):
+            return False
+        self.watch(member.member_id, answered=self.clock.now)
+        return True
 
     def _sync_timeout(self, generation: int) -> None:
         group = self.group
@@ -314,7 +318,7 @@ class Coordinator:
         if member is None or self.expires.get(member_id) != at:
             return
         del self.expires[member_id]
-        if not member.awaiting_join:  # who waits for an answer is not asked to be heard
+        if not (member.awaiting_join or member.awaiting_sync):  # who waits for an answer need not be heard
             heard = at - self.timing.session_timeout_ms
             self.clients.says("session-timeout", f"{member_id} was not heard of since {heard} ms")
             self.leave(member_id, f"session of {member_id} timed out")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
-from spark_assign.kernels.protocol.consumers import Consumers
+from spark_assign.kernels.protocol.consumers import CHANGED, Consumers
+from spark_assign.kernels.protocol.coordinator import UNKNOWN_MEMBER
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
 from spark_assign.kernels.protocol.ledger import DOWN
-from spark_assign.kernels.protocol.member import CLOSING, JOINING, OFF, REVOKING, STABLE, Member
+from spark_assign.kernels.protocol.member import CLOSING, OFF, REVOKING, STABLE, Member
 from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
 
 Again = tuple[Event, Callable[[], None] | None]
@@ -102,16 +103,12 @@ class Happenings:
         member.state = CLOSING
         owned = list(member.owned)
         done = self.group.give_up(member, owned)
-        self.group.later(done, self._closed, member, member.epoch, owned, why, leaves, again)
+        self.group.later(done, self._closed, member, owned, why, leaves, again)
 
-    def _closed(
-        self, member: Member, epoch: int, owned: list[int], why: str, leaves: bool, again: Again | None
-    ) -> None:
-        if epoch != member.epoch:
-            return
+    def _closed(self, member: Member, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
         group, now, member_id = self.group, self.group.clock.now, str(member.member_id)
         member.epoch += 1
-        member.state, member.snapshot = OFF, None
+        member.state = OFF
         member.silent_since = member.last_beat(now, group.timing.heartbeat_interval_ms)
         if leaves:
             revoked = group.has_given_up(member, owned)
@@ -162,18 +159,15 @@ class Happenings:
         """It is gone without a word."""
         group, member = self.group, self._running(event)
         self._falls_silent(member, OFF)
-        member.snapshot = None
         group.ledger.pause(member.owned, member, DOWN, group.clock.now)
 
     def _falls_silent(self, member: Member, state: str) -> None:
-        """No more heartbeats. Who waits for the answer to JoinGroup is watched once it is answered."""
-        group, now = self.group, self.group.clock.now
-        waits = member.state == JOINING
+        """No more heartbeats; the coordinator watches who waits for an answer once it has given it."""
+        group = self.group
         member.epoch += 1
         member.state = state
-        member.silent_since = now if waits else member.last_beat(now, group.timing.heartbeat_interval_ms)
-        if not waits:
-            group.coordinator.watch(str(member.member_id))
+        member.silent_since = member.last_beat(group.clock.now, group.timing.heartbeat_interval_ms)
+        group.coordinator.watch(str(member.member_id))
 
     def slow_member(self, event: Event) -> None:
         """It does not poll for a while; if that is too long, it leaves (KIP-62)."""
@@ -184,7 +178,7 @@ class Happenings:
             group.clock.at(now + limit, self._poll_timeout, member, member.lives)
 
     def _poll_timeout(self, member: Member, lives: int) -> None:
-        """The heartbeat thread leaves the group for it; a static member's only falls silent."""
+        """The heartbeat thread leaves the group for it; a static member's only falls silent (`maybeLeaveGroup`)."""
         group, member_id = self.group, str(member.member_id)
         if member.lives != lives or not member.running:
             return
@@ -203,18 +197,16 @@ class Happenings:
         if member.lives != lives or member.state not in (CLOSING, REVOKING):
             return
         member.silent_since = None
-        member.epoch += 1
-        member.state = STABLE
-        self.group.will_hear(member, at_once=True)
+        self.group.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
 
     def subscription_changes(self, event: Event) -> None:
-        """It asks for other topics, and joins again for them."""
+        """It asks for other topics, and joins again for them; if it is joining, once it has its share."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
         group.cluster.want(member.topics)
         member.metadata = group.cluster.look(member.topics) | member.metadata
-        if member.state == STABLE:
-            group.rejoin(member, "its subscription changed")
+        if member.state == STABLE and member.topics != member.told:
+            group.rejoin(member, CHANGED)
 
     def _reconfigure(self, member: Member, event: Event) -> None:
         """What a new process may have otherwise than the one before."""
@@ -277,8 +269,7 @@ class Happenings:
         """Members look at their topics now."""
         chosen = [self._running(event)] if event.member_id is not None else list(self.group.members.values())
         for member in chosen:
-            if member.running:
-                self._looks(member, member.lives)
+            self._looks(member, member.lives)
 
     def _looks(self, member: Member, lives: int) -> None:
         if member.running and member.lives == lives:

@@ -129,8 +129,7 @@ class Ledger:
         if partition.paused_from is None and state != CONSUMED:
             partition.paused_from = at
         partition.state = state
-        if owner is not partition.owner or state == CONSUMED:
-            partition.owner, partition.owner_id = owner, None if owner is None else owner.member_id
+        partition.owner, partition.owner_id = owner, None if owner is None else owner.member_id
 
     def _note(self, partition: Partition, at: int) -> None:
         if self.intervals is not None and at > partition.since:

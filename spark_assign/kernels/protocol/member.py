@@ -30,6 +30,7 @@ class Member:
         metadata: of the topics it looks after the partitions it has seen, by topic index.
         metadata_from: it looks again every `metadata.max.age.ms` after this moment.
         snapshot: the metadata that it assigned by, if it leads the group.
+        told: the topics that it asked for when it joined last.
         epoch: counts up whenever it does something else; what was planned before is void then.
         silent_since: when a member that sends no heartbeats any more was heard of last; null: it is heard.
         lives: processes it has had.
@@ -54,6 +55,7 @@ class Member:
     metadata: dict[int, int] = field(default_factory=dict)
     metadata_from: int = 0
     snapshot: Mapping[int, int] | None = None
+    told: frozenset[int] = frozenset()
     epoch: int = 0
     silent_since: int | None = None
     lives: int = 0

@@ -1,0 +1,116 @@
+"""The runner of all tests where time is needed: what hangs, and what pytest leaves behind if it does not run all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.runner.parts import ROOT, Part, SetUp
+from tests.unit.fake_parts import BESIDE, GOOD, Runner, fake, gone
+
+
+@pytest.fixture
+def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """A function: parts to what was said."""
+    return Runner(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_part_that_hangs_is_ended(runner: Runner, tmp_path: Path, stubborn: bool) -> None:
+    """At its bound, with what it has said until then; and its children with it, even if they ignore the request."""
+    ignored = "trap '' INT; " if stubborn else ""
+    child = "sh -c 'echo $$ >pid; exec sleep 120'"
+    hangs = fake(f"{ignored}{GOOD}; echo thinking; {child}; true", seconds=2)
+    started = time.monotonic()
+    said = runner(hangs, BESIDE, grace=0.1 if stubborn else 60)
+    assert time.monotonic() - started < 30
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nthinking\nfake: not over after " in said.text
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_set_up_that_hangs_is_red(runner: Runner, tmp_path: Path) -> None:
+    """Its own words are shown, the part is not run, the others are."""
+    set_up = SetUp("venv", ("sh", "-c", "echo no network; sleep 600"), seconds=2)
+    said = runner(replace(fake(f"touch ran; {GOOD}"), set_up=set_up), BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nno network\nfake: set-up: not over after " in said.text
+    assert not (tmp_path / "ran").exists()
+
+
+STOPPED = """
+import os, sys
+from tests.runner import __main__ as entry
+from tests.runner.parts import Part
+scripts = {"over": "cat", "long": "sleep 60", "stops": "sleep 1; kill -TERM $PPID; sleep 60", "never": "echo never"}
+entry.wanted = lambda *_, ci: [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}"))
+                               for name, each in scripts.items()]
+sys.exit(entry.main([], os.environ))
+"""
+
+
+def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
+    """As by the time limit of a pipeline: what is over has its verdict, nothing goes on and nothing begins."""
+    command = [sys.executable, "-c", STOPPED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, input="typed", capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "\n== over\n\n" in done.stdout, "standard input is not for the parts"
+    assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
+    assert done.stdout.count("left no verdict") == 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "stops"]
+    assert all(gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
+
+
+RUNS = "def test_runs(): pass\n"
+LEFT_OUT = {
+    "nothing is left out": (RUNS, "", "1 passed, 0 failed, 0 skipped"),
+    "the folder is missing": (None, "no test of tests/fake was executed", "0 passed, 1 failed, 0 skipped"),
+    "no test in it": ("", "exit 5", "0 passed, 1 failed, 0 skipped"),
+    "a module that cannot be imported": ("import nowhere", "exit 2", "0 passed, 1 failed, 0 skipped"),
+    "an exit in the middle": (
+        f"{RUNS}def test_ends(): import os; os._exit(0)\n",
+        "no junit file",
+        "0 passed, 1 failed, 0 skipped",
+    ),
+    "an exit on import": ("import os; os._exit(0)\n", "no junit file", "0 passed, 1 failed, 0 skipped"),
+    "a whole module skipped": (
+        f"import pytest; pytest.importorskip('nowhere')\n{RUNS}",
+        "skipped in CI: tests.fake.test_it",
+        "0 passed, 1 failed, 0 skipped",
+    ),
+    "a test skipped": (
+        f"{RUNS}def test_waits(): import pytest; pytest.skip('no Java')\n",
+        "skipped in CI: tests.fake.test_it.test_waits",
+        "1 passed, 1 failed, 0 skipped",
+    ),
+}
+
+
+@pytest.mark.parametrize(("module", "reason", "last"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_pytest_leaves_out_is_seen(
+    runner: Runner, tmp_path: Path, module: str | None, reason: str, last: str
+) -> None:
+    """A folder as it might be, with the command line of the real parts."""
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib -ra"\n')
+    if module is not None:
+        (tmp_path / "tests" / "fake").mkdir(parents=True)
+        (tmp_path / "tests" / "fake" / "test_it.py").write_text(module)
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/fake")
+    said = runner(Part("fake", command, ("tests/fake",)), ci=True)
+    assert (said.code, said.last) == (int(bool(reason)), last)
+    assert f"\nfake: {reason}" in said.text or not reason
+
+
+def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path) -> None:
+    """pytest is asked to end, and says where it was."""
+    (tmp_path / "test_it.py").write_text("import time\ndef test_hangs(): open('began', 'w'); time.sleep(600)\n")
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "test_it.py")
+    said = runner(Part("fake", command, ("test_it.py",), seconds=8), grace=60)
+    assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
+    assert (tmp_path / "began").exists()
+    assert "test_it.py:2: KeyboardInterrupt" in said.text

@@ -1,0 +1,101 @@
+"""For how long tasks do not run, above all where an event comes before a start is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.kernels.connect.costs import Costs
+from spark_assign.kernels.connect.items import connector_item, task_item
+from spark_assign.kernels.connect.simulation import Timing
+from tests.golden.connect_scripts import Happened
+from tests.unit.test_connect_simulation import ADDED, TWO, play
+
+TASK = task_item(0, 0)
+SLOW = Timing(start_ms=1_000, stop_ms=50, rebalance_ms=100)
+
+
+def started() -> Costs:
+    """A task that is created at 0, and given at 100 to a worker that takes a second to start it."""
+    costs = Costs(start_ms=1_000)
+    costs.configured([connector_item(0), TASK], 0)
+    costs.started([connector_item(0), TASK], 100)
+    assert (costs.task_ms_not_running, costs.not_running) == (1_100, 0)
+    return costs
+
+
+@pytest.mark.parametrize(("at_ms", "charged"), [(300, 300), (1_099, 1_099), (1_100, 1_100), (5_000, 1_100)])
+def test_a_task_that_is_removed_before_it_is_up(at_ms: int, charged: int) -> None:
+    """It does not run until it is no longer configured, and not until it would have been up."""
+    costs = started()
+    costs.removed([connector_item(0), TASK], at_ms)
+    assert costs.task_ms_not_running == charged
+    costs.end(9_000)
+    assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
+
+
+@pytest.mark.parametrize(("at_ms", "charged"), [(500, 500), (1_100, 1_100), (1_500, 1_500)])
+def test_removed_while_nobody_has_it(at_ms: int, charged: int) -> None:
+    """Its worker went before it was up; then it was removed, and later created anew."""
+    costs = started()
+    costs.lost([TASK], 300, {TASK})
+    assert costs.not_running == 1
+    costs.removed([TASK], at_ms)
+    assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
+    costs.configured([TASK], 2_000)
+    costs.started([TASK], 2_100)
+    assert costs.task_ms_not_running == charged + 1_100
+
+
+@pytest.mark.parametrize(("at_ms", "charged"), [(700, 700), (1_100, 1_100), (1_500, 1_500)])
+def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
+    """Its worker went before it was up, and no other worker gets it: it has not run until then."""
+    costs = started()
+    costs.lost([TASK], 300, {TASK})
+    costs.end(at_ms)
+    assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
+
+
+def test_removed_before_it_is_up_and_created_anew() -> None:
+    """Of the first life nothing is left to be given back."""
+    costs = started()
+    costs.removed([TASK], 300)
+    costs.configured([TASK], 400)
+    costs.removed([TASK], 500)
+    assert costs.task_ms_not_running == 300 + 100
+
+
+def test_wanted_again_before_its_worker_has_heard() -> None:
+    """The worker goes on starting it, so that it runs when it would have run anyway."""
+    costs = started()
+    costs.removed([TASK], 300)
+    costs.configured([TASK], 400, {TASK})
+    assert (costs.task_ms_not_running, costs.not_running) == (300 + 700, 0)
+    costs.removed([TASK], 500)
+    assert costs.task_ms_not_running == 300 + 100
+
+
+def test_what_nobody_wants_does_not_count() -> None:
+    """Neither connectors nor tasks that are no longer configured; what nobody gets counts until the end."""
+    costs = Costs(start_ms=1_000)
+    costs.stopped([connector_item(0), TASK], 100, {connector_item(0)})
+    costs.lost([connector_item(0), TASK], 100, {connector_item(0)})
+    assert (costs.starts, costs.stops, costs.gone, costs.not_running) == ([0, 0], [1, 1], 2, 0)
+    costs.stopped([TASK], 200, {TASK})
+    costs.end(700)
+    assert costs.task_ms_not_running == 500
+
+
+@pytest.mark.parametrize("protocol", ["sessioned", "compatible-2.6", "eager"])
+def test_a_play_charges_a_removed_task_until_it_is_removed(protocol: str) -> None:
+    """Created with its worker at 0, given at 100, removed at 300, long before it is up at 1,100."""
+    story: list[Happened] = [TWO[0], (0, "connector-added", "c", 1), (300, "connector-removed", "c", None)]
+    _, costs, _ = play(protocol, story, SLOW)
+    assert costs.task_ms_not_running == 300
+
+
+def test_a_connector_that_is_replaced_runs_on() -> None:
+    """Removed and added at one time: its worker reports the tasks that are configured, and nothing is handed out."""
+    story: list[Happened] = [*TWO, ADDED, (9_000, "connector-removed", "c", None), (9_000, "connector-added", "c", 5)]
+    rounds, costs, _ = play("sessioned", story)
+    assert [(each["started"], each["stopped"], each["not_running"]) for each in rounds] == [(5, 0, 0), (1, 0, 0)]
+    assert costs.task_ms_not_running == 0

@@ -1,0 +1,236 @@
+"""What is wrong with the facts of Connect clusters: which code, which row is named, and in which order of gravity."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.connect.faults import REMEDIES, Faults
+from spark_assign.kernels.connect.plays import play_facts
+from spark_assign.kernels.connect.rounds import plan_facts
+from spark_assign.kernels.connect.simulation import Timing
+from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged
+
+FAULTS = {
+    None: "connectors: connect_cluster=null and 1 more",
+    "bad-clock": "clusters: now_ms=-1, max_delay_ms=300000",
+    "bad-item": "reported: worker_id=w1, connector=c, task=null",
+    "bad-state": "state: assignment",
+    "bad-task": "tasks: connector=c, task=-2",
+    "duplicate-cluster": "clusters: connect_cluster=duplicate-cluster",
+    "duplicate-connector": "connectors: connector=c",
+    "duplicate-reported": "reported: worker_id=w1, connector=c, task=null",
+    "duplicate-state": "state: connect_cluster=duplicate-state",
+    "duplicate-task": "tasks: connector=c, task=0",
+    "duplicate-worker": "workers: worker_id=w1",
+    "no-workers": "workers: connect_cluster=no-workers",
+    "null-protocol": "clusters: protocol=null",
+    "null-task": "tasks: connector=c, task=null",
+    "unknown-cluster": "clusters: connect_cluster=unknown-cluster",
+    "unknown-connector": "tasks: connector=d, task=0",
+    "unknown-leader": "clusters: leader=w3",
+    "unknown-protocol": "clusters: protocol=range",
+    "unknown-worker": "reported: worker_id=w9, connector=c, task=0",
+}
+"""Of each cluster with one fault its row."""
+
+
+def rejected(tables: Tables, seed: int = 7) -> dict[str | None, tuple[str, str]]:
+    """Code and text of each faulty cluster; the order of the rows has no say."""
+    for rows in tables.values():
+        random.Random(seed).shuffle(rows)
+    answers = plan_facts(facts(tables)).to_pylist()
+    named = {row["connect_cluster"] for rows in tables.values() for row in rows}
+    assert sorted(row["connect_cluster"] or "" for row in answers) == sorted(name or "" for name in named)
+    return {row["connect_cluster"]: (row["code"], row["detail"]) for row in answers if row["code"]}
+
+
+def test_every_fault_has_its_code_and_names_its_row() -> None:
+    """A cluster for each fault; a sound one beside them is planned."""
+    found = rejected(faulty_clusters())
+    assert {name: code for name, (code, _) in found.items()} == CODES
+    for name, row in FAULTS.items():
+        assert found.pop(name) == (CODES[name], f"{row}. {REMEDIES[CODES[name]]}")
+    worker, report = FAULTS["duplicate-worker"], FAULTS["unknown-worker"]
+    both = f"{worker}. {REMEDIES['duplicate-worker']}; {report}. {REMEDIES['unknown-worker']}"
+    assert found == {"several": ("duplicate-worker", both)}
+
+
+def test_the_gravest_code_and_a_text_about_all() -> None:
+    """By the order of the remedies, in whatever order they were found; of several rows the first as text."""
+    faults = Faults()
+    for code in reversed(REMEDIES):
+        faults.add(3, code, "x")
+    faults.add(1, "bad-state", "b")
+    faults.add(1, "bad-state", "a")
+    faults.add(1, "bad-state", "c")
+    first, second = faults.told()
+    assert first == (1, "bad-state", f"a and 2 more. {REMEDIES['bad-state']}")
+    assert second[:2] == (3, "null-key")
+    assert second[2] == "; ".join(f"x. {remedy}" for remedy in REMEDIES.values())
+    assert (1 in faults, 2 in faults) == (True, False)
+
+
+def _with(name: str, table: str, *rows: dict[str, Any], **more: Any) -> Tables:
+    return merged(cluster(name, **more), {table: [{"connect_cluster": name} | row for row in rows]})
+
+
+@pytest.mark.parametrize(
+    ("tables", "code", "text"),
+    [
+        (cluster("c", max_delay_ms=2**31), "bad-clock", "clusters: now_ms=1, max_delay_ms=2147483648"),
+        (cluster("c", max_delay_ms=-1), "bad-clock", "clusters: now_ms=1, max_delay_ms=-1"),
+        (cluster("c", now_ms=None), "null-key", "clusters: now_ms=null"),
+        (cluster("c", max_delay_ms=None), "null-key", "clusters: max_delay_ms=null"),
+        (cluster("c", generation_id=None), "null-key", "clusters: generation_id=null"),
+        (cluster("c", last_completed_generation_id=None), "null-key", "clusters: last_completed_generation_id=null"),
+        (_with("c", "connectors", {"connector": None}), "null-key", "connectors: connector=null"),
+        (_with("c", "tasks", {"connector": None, "task": 1}), "null-key", "tasks: connector=null, task=1"),
+        (_with("c", "workers", {"worker_id": None}), "null-key", "workers: worker_id=null"),
+        (
+            _with("c", "reported", {"worker_id": None, "kind": "task", "connector": "c", "task": 0}),
+            "null-key",
+            "reported: worker_id=null, connector=c, task=0",
+        ),
+        (
+            _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": None, "task": 0}),
+            "null-key",
+            "reported: worker_id=w2, connector=null, task=0",
+        ),
+        (
+            _with("c", "reported", {"worker_id": "w2", "kind": "connector", "connector": "c", "task": 0}),
+            "bad-item",
+            "reported: worker_id=w2, connector=c, task=0",
+        ),
+        (_with("c", "tasks", {"connector": "c", "task": -1}), "bad-task", "tasks: connector=c, task=-1"),
+        (_with("c", "connectors", *2 * [{"connector": "d"}]), "duplicate-connector", "connectors: connector=d"),
+        (_with("c", "tasks", {"connector": "d", "task": 0}), "unknown-connector", "tasks: connector=d, task=0"),
+        (_with("c", "tasks", {"connector": "a", "task": 0}), "unknown-connector", "tasks: connector=a, task=0"),
+        (
+            _with("c", "reported", {"worker_id": "w9", "kind": "connector", "connector": "c"}),
+            "unknown-worker",
+            "reported: worker_id=w9, connector=c, task=null",
+        ),
+        (cluster("c", leader="a"), "unknown-leader", "clusters: leader=a"),
+    ],
+)
+def test_single_faults(tables: Tables, code: str, text: str) -> None:
+    """Bounds, what may not be null, and names at either end of the order."""
+    found = rejected(tables)
+    assert found == {"c": (code, f"{text}. {REMEDIES[code]}")}
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        cluster("c", now_ms=0, max_delay_ms=0, leader="w2"),
+        cluster("c", max_delay_ms=2**31 - 1),
+        _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": "gone", "task": 5}),
+        _with("c", "reported", *({"worker_id": "w2"} | item for item in items("c", "c-0"))),
+        _with("c", "connectors", {"connector": "d"}),
+        merged(cluster("c"), cluster("d")),
+    ],
+)
+def test_what_is_no_fault(tables: Tables) -> None:
+    """The bounds themselves; what is not configured, or run twice; the names of one cluster in another."""
+    assert rejected(tables) == {}
+
+
+def test_names_are_of_their_cluster() -> None:
+    """A worker or a connector of another cluster is as unknown as any."""
+    key = {"connect_cluster": "d"}
+    other = cluster("d") | {
+        "workers": [key | {"worker_id": "x"}],
+        "reported": [],
+        "connectors": [key | {"connector": "x"}],
+    }
+    tables = merged(cluster("c"), other, {"reported": [key | {"worker_id": "w1"} | item for item in items("c")]})
+    found = rejected(tables)
+    assert found.keys() == {"d"}
+    assert found["d"][0] == "unknown-connector"
+    assert "; reported: worker_id=w1, connector=c, task=null. " in found["d"][1]
+
+
+def test_reports_without_any_worker() -> None:
+    """Both are told."""
+    code, text = rejected(cluster("c") | {"workers": []})["c"]
+    assert code == "no-workers"
+    assert f"; reported: worker_id=w1, connector=c, task=0 and 4 more. {REMEDIES['unknown-worker']}" in text
+
+
+@pytest.mark.parametrize("worker", ["a", "zz", None])
+def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
+    """Neither the cluster before nor the one after takes them for its own."""
+    row = {"worker_id": worker, "kind": "task", "connector": "c", "task": 9}
+    tables = merged(cluster("b"), _with("c", "reported", row), _with("d", "workers", {"worker_id": None}))
+    tables = merged(tables, _with("a", "reported", row | {"worker_id": "zz"}), cluster("e"))
+    assert rejected(tables).keys() == {"a", "c", "d"}
+    together = {row["connect_cluster"]: row for row in plan_facts(facts(tables)).to_pylist()}
+    for name in ("b", "e"):
+        assert [together[name]] == plan_facts(facts(cluster(name))).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [
+        ({"revocation": [{"kind": "connector", "connector": None, "task": None}]}, "revocation"),
+        ({"members": ["w1", None]}, "members"),
+        ({"candidates": [None]}, "candidates"),
+        ({"assignment": [{"kind": "task", "connector": "a\x1fb", "task": 0}]}, "assignment"),
+        ({"revocation": [*items("c-0"), {"kind": "task", "connector": "a\x1fb", "task": 0}]}, "revocation"),
+    ],
+)
+def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
+    """Named by the column; a connector's name cannot hold the separator. A sound memory beside it is read."""
+    memory = {"generation_id": 1, "assignment": items("c", "c-0"), "revocation": items("c-1", "c-2", "d")}
+    sound = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
+    tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)
+    assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
+    [planned] = [row for row in plan_facts(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
+    assert {each: planned["state"][each] for each in memory} == memory
+
+
+def test_faults_of_a_simulation() -> None:
+    """It may begin without workers, and with a leader who comes later; the events can be wrong."""
+    empty = cluster("empty", leader="w3") | {"workers": [], "reported": []}
+    events = [
+        {"connect_cluster": name, "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
+        for name, at, event, subject, tasks in (
+            ("odd", 5, "worker-gone", "w1", None),
+            ("no-time", None, "worker-left", "w1", None),
+            ("no-event", 5, None, "w1", None),
+            ("no-subject", 5, "worker-left", None, None),
+            ("fewer-than-none", 5, "tasks-changed", "c", -1),
+            ("twice", 5, "worker-joined", "w1", None),
+            ("no-number", 5, "tasks-changed", "c", None),
+            ("fine", 5, "worker-left", "w1", None),
+            ("fine", 6, "connector-added", "d", None),
+            (None, 5, "worker-left", "w1", None),
+        )
+    ]
+    names = {row["connect_cluster"] for row in events} - {None}
+    tables = merged(empty, *map(cluster, names), {"events": events})
+    played = play_facts(facts(tables), None, Timing(0, 0, 0)).to_pylist()
+    told = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
+    assert {name: code for name, (code, _) in told.items()} == {
+        "odd": "bad-event",
+        "no-time": "null-key",
+        "no-event": "null-key",
+        "no-subject": "null-key",
+        "fewer-than-none": "bad-event",
+        "twice": "bad-event",
+        "no-number": "bad-event",
+        None: "null-key",
+    }
+    assert told[None][1].startswith("events: connect_cluster=null. ")
+    assert told["odd"][1].startswith(
+        "events: at_ms=5, event=worker-gone: there is no such event; there are worker-left"
+    )
+    assert told["no-time"][1] == f"events: at_ms=None, event=worker-left. {REMEDIES['null-key']}"
+    assert told["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
+    assert told["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
+    assert told["fewer-than-none"][1].startswith("events: at_ms=5, event=tasks-changed: tasks=-1. ")
+    assert told["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is there already. ")
+    assert sorted(row["connect_cluster"] for row in played if not row["code"]) == ["empty", "fine"]

@@ -1,0 +1,287 @@
+"""From facts to answers without Spark: orders, memories, what is waiting, the figures of a plan."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.connect.answers import DECIDED
+from spark_assign.kernels.connect.rounds import plan_facts
+from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged
+
+Told = dict[str, Any]
+
+
+def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Told]:
+    """The answers by cluster; the rows shuffled."""
+    every = merged(*tables)
+    for rows in every.values():
+        if seed is not None:
+            random.Random(seed).shuffle(rows)
+    table = plan_facts(facts(every))
+    assert table.schema == DECIDED
+    answers = table.to_pylist()
+    assert [row["detail"] for row in answers if row["code"]] == []
+    return {row["connect_cluster"]: row for row in answers}
+
+
+def shares(told: Told, name: str) -> dict[str, list[str]]:
+    """Who gets, or gives up, what: `c` and `c-0`."""
+    found: dict[str, list[str]] = {}
+    for row in told[name]:
+        found.setdefault(row["worker_id"], []).append(_named(row))
+    return {worker: sorted(each) for worker, each in found.items()}
+
+
+def _named(row: dict[str, Any]) -> str:
+    assert row["kind"] == ("connector" if row["task"] is None else "task")
+    return row["connector"] if row["task"] is None else f"{row['connector']}-{row['task']}"
+
+
+def of(
+    name: str, configured: dict[str, int], held: dict[str, list[str]], state: dict[str, Any] | None = None, **more: Any
+) -> Tables:
+    """A cluster: connectors with so many tasks, and what each worker reports."""
+    key = {"connect_cluster": name}
+    clock = {"protocol": "sessioned", "now_ms": 1_000, "generation_id": 8, "last_completed_generation_id": 7}
+    return {
+        "clusters": [key | clock | {"max_delay_ms": 300_000} | more],
+        "connectors": [key | {"connector": each} for each in configured],
+        "tasks": [key | {"connector": each, "task": at} for each, number in configured.items() for at in range(number)],
+        "workers": [key | {"worker_id": worker} for worker in held],
+        "reported": [key | {"worker_id": worker} | item for worker, each in held.items() for item in items(*each)],
+        "state": [] if state is None else [key | {"generation_id": 7} | state],
+    }
+
+
+def test_no_facts_and_no_clusters() -> None:
+    """An empty table of the same shape."""
+    assert plan_facts(FACTS.empty_table()).equals(DECIDED.empty_table())
+
+
+def test_clusters_do_not_mix() -> None:
+    """Two clusters with the same names, and one with nothing to run, each as if it were alone."""
+    made = [
+        of("a", {"x": 2}, {"w1": [], "w2": []}),
+        of("b", {"x": 3}, {"w2": ["x", "x-0"], "w3": []}, protocol="eager"),
+        of("c", {}, {"w1": []}, protocol="compatible"),
+        of("d", {"y": 5}, {"w1": ["y", "y-0", "y-1", "y-2", "y-3", "y-4"], "w2": []}, protocol="compatible-2.6"),
+    ]
+    together = planned(*made)
+    assert together.keys() == {"a", "b", "c", "d"}
+    for number, each in enumerate(made):
+        assert planned(each, seed=number) == {"abcd"[number]: together["abcd"[number]]}
+    assert shares(together["a"], "assigned") == {"w1": ["x", "x-0"], "w2": ["x-1"]}
+    assert shares(together["b"], "assigned") == {"w2": ["x", "x-1"], "w3": ["x-0", "x-2"]}
+    assert (together["c"]["assigned"], together["c"]["revoked"]) == ([], [])
+    assert shares(together["d"], "revoked") == {"w1": ["y-0", "y-1"]}
+    assert [together[name]["metrics"]["protocol"] for name in "abcd"] == [
+        "sessioned",
+        "eager",
+        "compatible",
+        "compatible-2.6",
+    ]
+
+
+def test_the_figures_of_a_round() -> None:
+    """w3 is gone with x-4 and x-5, w4 runs what nobody configures: lost, waiting, before and after."""
+    held = {"w1": ["x", "x-0", "x-1"], "w2": ["x-2", "x-3"], "w4": ["old-0"]}
+    every = [*held["w1"], *held["w2"], *held["w4"], "x-4", "x-5"]
+    told = planned(of("c", {"x": 7}, held, {"assignment": items(*every), "members": ["w1", "w2", "w3", "w4"]}))["c"]
+    assert shares(told, "revoked") == {"w4": ["old-0"]}
+    assert shares(told, "assigned") == {"w4": ["x-6"]}
+    assert (told["delay_ms"], told["scheduled_rebalance_ms"]) == (300_000, 301_000)
+    assert told["metrics"] == {
+        "protocol": "sessioned",
+        "workers": 3,
+        "connectors": 1,
+        "tasks": 7,
+        "assigned": 1,
+        "revoked": 1,
+        "lost": 2,
+        "waiting": 2,
+        "min_connectors_before": 0,
+        "max_connectors_before": 1,
+        "min_tasks_before": 1,
+        "max_tasks_before": 2,
+        "min_connectors_after": 0,
+        "max_connectors_after": 1,
+        "min_tasks_after": 1,
+        "max_tasks_after": 2,
+    }
+    state = told["state"]
+    assert sorted(map(_named, state["assignment"])) == sorted({*every, "x-6"} - {"old-0"})
+    assert [_named(item) for item in state["revocation"]] == ["old-0"]
+    assert (state["members"], state["candidates"]) == (["w1", "w2", "w4"], ["w4"])
+    assert (state["generation_id"], state["delay_ms"]) == (8, 300_000)
+    assert (state["revoked_in_previous"], state["can_revoke"]) == (False, True)
+
+
+def test_what_is_handed_out_does_not_wait() -> None:
+    """At the end of the delay the candidate gets both lost tasks; without one they are spread. Both are no longer
+    waiting."""
+    held = {"w1": ["x", "x-0", "x-1"], "w3": []}
+    state = {"assignment": items("x", "x-0", "x-1", "x-2", "x-3"), "members": ["w1", "w2"]}
+    state |= {"scheduled_rebalance_ms": 1_000, "delay_ms": 300_000}
+    for candidates in ([], ["w3"], ["w2"]):
+        told = planned(of("c", {"x": 4}, held, state | {"candidates": candidates}))["c"]
+        assert shares(told, "assigned") == {"w3": ["x-2", "x-3"]}
+        assert (told["metrics"]["lost"], told["metrics"]["waiting"]) == (2, 0)
+        assert (told["delay_ms"], told["scheduled_rebalance_ms"]) == (0, 0)
+        assert told["state"]["candidates"] == []
+
+
+def test_eager_counts_from_nothing_and_remembers_nothing() -> None:
+    """What runs after the round is what is dealt; the memory stays, and no rebalance is scheduled."""
+    state = {"scheduled_rebalance_ms": 5_000, "delay_ms": 7, "members": ["w9"], "candidates": ["w8"]}
+    told = planned(of("c", {"u": 0, "x": 3}, {"w1": ["x-0", "x-1", "x-2"], "w2": []}, state, protocol="eager"))["c"]
+    assert told["scheduled_rebalance_ms"] == 0
+    assert (told["state"]["scheduled_rebalance_ms"], told["state"]["members"]) == (5_000, ["w9"])
+    figures = told["metrics"]
+    assert [figures[f"{bound}_tasks_{when}"] for when in ("before", "after") for bound in ("min", "max")] == [
+        0,
+        3,
+        1,
+        2,
+    ]
+    assert [figures[f"{bound}_connectors_after"] for bound in ("min", "max")] == [1, 1]
+
+
+def test_a_revocation_of_what_is_not_held_does_not_count() -> None:
+    """4.x gives w3, the candidate, what is lost and takes it back for balance in the same round."""
+    held = {"w1": ["x", "x-0"], "w2": ["x-1"], "w3": []}
+    state = {"assignment": items("x", *(f"x-{at}" for at in range(6))), "members": ["w1", "w2", "w4"]}
+    state |= {"scheduled_rebalance_ms": 900, "delay_ms": 10, "candidates": ["w3"]}
+    told = planned(of("c", {"x": 6}, held, state))["c"]
+    assert shares(told, "assigned") == {"w3": ["x-4", "x-5"]}
+    assert shares(told, "revoked") == {"w3": ["x-2", "x-3"]}
+    figures = told["metrics"]
+    assert (figures["lost"], figures["waiting"]) == (4, 2)
+    assert (figures["min_tasks_after"], figures["max_tasks_after"]) == (1, 2)
+
+
+@pytest.mark.parametrize(("can_revoke", "takes"), [(None, True), (True, True), (False, False)])
+def test_a_null_can_revoke_is_as_in_the_beginning(can_revoke: bool | None, takes: bool) -> None:
+    """A round of 2.6 may take something for balance unless the memory says that it may not."""
+    state = {"can_revoke": can_revoke, "assignment": items("x", "x-0", "x-1", "x-2")}
+    made = of("c", {"x": 3}, {"w1": ["x", "x-0", "x-1", "x-2"], "w2": []}, state, protocol="compatible-2.6")
+    told = planned(made)["c"]
+    assert shares(told, "revoked") == ({"w1": ["x-0"]} if takes else {})
+    assert told["state"]["can_revoke"] is not takes
+
+
+def test_a_memory_is_read_field_by_field() -> None:
+    """Eager leaves it as it is, so that what was told comes back, items sorted; what is null is as in the beginning."""
+    told = {
+        "assignment": items("x", "x-2", "x-10", "y", "y-1"),
+        "revocation": items("x-1", "x-8", "y-2", "y-3", "y-12"),
+        "revoked_in_previous": True,
+        "can_revoke": False,
+        "candidates": ["w3", "w1"],
+        "scheduled_rebalance_ms": 12_345_678_901,
+        "delay_ms": 17,
+        "generation_id": 6,
+        "members": ["w5", "w2"],
+        "successive_revoking_rebalances": 4,
+    }
+    unsorted = {
+        "assignment": items("y-1", "x-10", "y", "x-2", "x"),
+        "revocation": items("y-12", "y-3", "y-2", "x-8", "x-1"),
+    }
+    nothing = {
+        "assignment": [],
+        "revocation": [],
+        "revoked_in_previous": False,
+        "can_revoke": True,
+        "candidates": [],
+        "scheduled_rebalance_ms": 0,
+        "delay_ms": 0,
+        "generation_id": -1,
+        "members": [],
+        "successive_revoking_rebalances": 0,
+    }
+    held = {"w1": ["x"]}
+    answers = planned(
+        of("all", {"x": 1}, held, told | unsorted, protocol="eager"),
+        of("none", {"x": 1}, held, dict.fromkeys(nothing), protocol="eager"),
+        of("no row", {"x": 1}, held, protocol="eager"),
+        of("zero", {"x": 1}, held, {"generation_id": 0}, protocol="eager"),
+    )
+    assert answers["all"]["state"] == told
+    assert answers["none"]["state"] == answers["no row"]["state"] == nothing
+    assert answers["zero"]["state"] == nothing | {"generation_id": 0}
+
+
+def _placed(made: Tables, table: str, order: list[str]) -> Tables:
+    """The rows of a table with positions: those of these workers, or items, in this order."""
+    for row in made[table]:
+        name = row["worker_id"] if table == "workers" else _named(row)
+        if name in order:
+            row["position"] = order.index(name)
+    return made
+
+
+@pytest.mark.parametrize(("first", "last"), [("w1", "w2"), ("AaAa", "AaBB"), ("AaBB", "BBBB"), ("a1", "a")])
+def test_workers_are_walked_by_position_or_by_hash(first: str, last: str) -> None:
+    """Of 6 tasks w1 and w2 run 3 each, a seventh comes, so that one may keep 3: the first in the walk over a HashMap.
+
+    Names with one hash are walked as they were put in, sorted by id. As soon as one worker has a position, those
+    without come last.
+    """
+    held = {last: ["x-3", "x-4", "x-5"], first: ["x", "x-0", "x-1", "x-2"], "zz": []}
+
+    def gives(order: list[str]) -> list[str]:
+        made = of("c", {"x": 6, "y": 1}, held, {"assignment": items("x", *(f"x-{at}" for at in range(6)))})
+        other = _placed(cluster("other"), "workers", ["w2"])  # a position in another cluster has no say
+        return [*shares(planned(_placed(made, "workers", order), other)["c"], "revoked")]
+
+    assert gives([]) == gives([first, last]) == gives([first]) == [last]
+    assert gives([last, first]) == gives([last]) == [first]
+
+
+def test_reports_are_read_by_position_or_by_the_wire() -> None:
+    """A worker gives up what it lists first: by position where one row of the cluster has one, those without last;
+    else connectors as a HashSet walks them, and their tasks after them."""
+    held = {"w1": ["b-0", "a-0", "a-1", "b-1"], "w2": []}
+    state = {"assignment": items(*held["w1"])}
+
+    def taken(*order: str, other: str = "") -> list[str]:
+        made = _placed(of("c", {"a": 2, "b": 2}, held, state), "reported", [*order])
+        if other:  # a position in another cluster has no say
+            made = merged(made, _placed(of("d", {"a": 2, "b": 2}, held, state), "reported", [other]))
+        made = merged(made, of("e", {"a": 2, "b": 2}, held, state))
+        return shares(planned(made)["c"], "revoked")["w1"]
+
+    assert taken("b-1", "a-1", "a-0", "b-0") == ["a-1", "b-1"]
+    assert taken("b-0") == ["a-0", "b-0"]
+    assert taken("b-1") == ["a-0", "b-1"]
+    assert taken() == taken(other="b-1") == ["a-0", "a-1"]
+
+
+@pytest.mark.parametrize(("one", "other"), [("Q", "a"), ("a", "B")])
+def test_reports_without_positions_come_over_the_wire(one: str, other: str) -> None:
+    """Connectors as a HashSet walks them: `Q` and `a` share bucket 1, `B` is in bucket 2. Tasks follow their
+    connectors."""
+    held = {"w1": [other, one, f"{other}-1", f"{other}-0", f"{one}-1", f"{one}-0"], "w2": []}
+    told = planned(of("c", {one: 2, other: 2}, held, {"assignment": items(*held["w1"])}))["c"]
+    assert shares(told, "revoked")["w1"] == [one, f"{one}-0", f"{one}-1"]
+
+
+def test_orders_of_a_memory_are_kept() -> None:
+    """Candidates get what is lost in the order in which they stand in the memory, in whatever order the rows come."""
+    held = {"w1": ["x", "x-0"], "w3": [], "w2": []}
+    state = {"assignment": items("x", "x-0", "x-1", "x-2"), "members": ["w1"], "candidates": ["w3", "w9", "w2"]}
+    state |= {"scheduled_rebalance_ms": 1}
+    told = planned(of("c", {"x": 3}, held, state), cluster("other"))["c"]
+    assert shares(told, "assigned") == {"w2": ["x-2"], "w3": ["x-1"]}
+
+
+def test_a_clock_of_zeros_is_read_as_it_is() -> None:
+    """Generation 0 was completed, and without a maximal delay what is lost is handed out at once."""
+    state = {"generation_id": 0, "assignment": items("x", "x-0", "x-1"), "members": ["w1", "w2"]}
+    clock = {"now_ms": 0, "generation_id": 1, "last_completed_generation_id": 0, "max_delay_ms": 0}
+    told = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
+    assert shares(told, "assigned") == {"w1": ["x-1"]}
+    assert (told["metrics"]["lost"], told["metrics"]["waiting"], told["delay_ms"]) == (1, 0, 0)

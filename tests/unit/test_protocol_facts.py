@@ -1,0 +1,324 @@
+"""From facts to stages: settings and their defaults, members, topics, and groups that cannot be played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
+from spark_assign.kernels.protocol.leader_asks import code
+from spark_assign.kernels.protocol.play import Stage
+from spark_assign.kernels.protocol.settings import Timing, is_cooperative
+from spark_assign.kernels.protocol.sheet import BadGroup, scenes
+from tests.unit import protocol_facts as facts
+from tests.unit.protocol_plays import at
+
+DEFAULTS = Timing(revoke_ms=7, restore_ms=8)
+
+
+def _stage(*rows: facts.Row, protocol: str = "configured") -> tuple[Stage, list[Event]]:
+    [(key, scene)] = scenes(facts.table(g=list(rows)))
+    assert key == ("k", "g")
+    return scene.stage(protocol, DEFAULTS)
+
+
+def _refused(*rows: facts.Row) -> tuple[str, str]:
+    with pytest.raises(BadGroup) as refused:
+        _stage(*rows)
+    return refused.value.code, str(refused.value)
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+def test_groups_stand_in_order_each_with_its_own_facts() -> None:
+    """Whatever order their rows come in; a group may lack any kind."""
+    of_two = facts.table(h=[facts.topic("t", 1)], g=[facts.member("a", ["t"])])
+    found = dict(scenes(of_two.take([1, 0])))
+    assert list(found) == [("k", "g"), ("k", "h")]
+    assert [row["member_id"] for row in found["k", "g"].rows[1]] == ["a"]
+    assert found["k", "g"].rows[3] == []
+    assert [(row["topic"], row["numbers"], row["racks"]) for row in found["k", "h"].rows[3]] == [("t", [1], None)]
+
+
+def test_settings_of_a_group() -> None:
+    """What is not told is as everywhere; a consumer's rebalance timeout is its max.poll.interval.ms."""
+    assert _stage(facts.group())[0].timing == DEFAULTS
+    assert _stage(facts.topic("t", 1))[0].timing == DEFAULTS
+    told = _stage(facts.group(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0))[0].timing
+    assert told == Timing(session_timeout_ms=9_000, heartbeat_interval_ms=1_000, revoke_ms=0, restore_ms=8)
+    polls = _stage(facts.group(max_poll_interval_ms=60_000))[0].timing
+    assert (polls.max_poll_interval_ms, polls.rebalance_timeout_ms) == (60_000, 60_000)
+    both = _stage(facts.group(max_poll_interval_ms=60_000, rebalance_timeout_ms=50_000))[0].timing
+    assert (both.max_poll_interval_ms, both.rebalance_timeout_ms) == (60_000, 50_000)
+    alone = _stage(facts.group(rebalance_timeout_ms=50_000))[0].timing
+    assert (alone.max_poll_interval_ms, alone.rebalance_timeout_ms) == (300_000, 50_000)
+    every = {name: number for number, name in enumerate(facts.SETTINGS, 1)} | {"session_timeout_ms": 99}
+    assert _stage(facts.group(**every))[0].timing == Timing(**every)
+
+
+def test_kafkas_defaults() -> None:
+    """As the consumer and the broker have them (`ConsumerConfig`, `GroupCoordinatorConfig`)."""
+    assert Timing() == Timing(
+        session_timeout_ms=45_000,
+        heartbeat_interval_ms=3_000,
+        max_poll_interval_ms=300_000,
+        rebalance_timeout_ms=300_000,
+        group_initial_rebalance_delay_ms=3_000,
+        metadata_max_age_ms=300_000,
+        poll_interval_ms=0,
+        revoke_ms=0,
+        restore_ms=0,
+    )
+
+
+@pytest.mark.parametrize("name", facts.SETTINGS)
+def test_times_that_cannot_be(name: str) -> None:
+    """What may be nothing is 0 or more, everything else 1 or more."""
+    least = 0 if name in ("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms") else 1
+    fault = f"{name} is {least - 1}, expected {least} or more milliseconds"
+    assert Timing(**{name: least - 1}).fault() == fault
+    assert _refused(facts.group(**{name: least - 1})) == ("bad-settings", f"settings: {fault}")
+    others = {"heartbeat_interval_ms": 1, "session_timeout_ms": 2}
+    assert Timing(**others | {name: least + (name == "session_timeout_ms")}).fault() is None
+
+
+@pytest.mark.parametrize(("heartbeat", "fine"), [(2_999, True), (3_000, False), (3_001, False)])
+def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
+    """Kafka's consumer refuses one that is as long or longer (`Heartbeat`)."""
+    fault = Timing(heartbeat_interval_ms=heartbeat, session_timeout_ms=3_000).fault()
+    assert (fault is None) is fine
+    if fault is not None:
+        expected = f"heartbeat_interval_ms is {heartbeat}, expected less than session_timeout_ms, 3000"
+        assert fault == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "protocol", "expected"),
+    [
+        (None, "configured", ("range", "cooperative-sticky")),
+        (["sticky"], "configured", ("sticky",)),
+        (["uniform"], "configured", ("uniform",)),
+        (["cooperative-sticky"], "configured", ("cooperative-sticky",)),
+        (None, "eager", ("range", "cooperative-sticky")),
+        (["sticky"], "eager", ("sticky",)),
+        (["uniform"], "eager", ("range", "cooperative-sticky")),
+        (["range", "uniform"], "eager", ("range", "cooperative-sticky")),
+        (["cooperative-sticky"], "eager", ("range", "cooperative-sticky")),
+        (["sticky", "cooperative-sticky"], "eager", ("sticky", "cooperative-sticky")),
+        (["sticky"], "cooperative", ("cooperative-sticky",)),
+        (["sticky"], "static", ("cooperative-sticky",)),
+    ],
+)
+def test_strategies_by_protocol(own: list[str] | None, protocol: str, expected: tuple[str, ...]) -> None:
+    """`eager`: a group's own if all are Kafka's and not all cooperative, else Kafka's default, which is range."""
+    stage, _ = _stage(facts.group(own), facts.member("a", ["t"], more=["roundrobin"]), protocol=protocol)
+    assert stage.strategies == expected
+    assert stage.members[0].strategies == (("roundrobin",) if protocol == "configured" else expected)
+    assert stage.all_static is (protocol == "static")
+    assert stage.members[0].cooperative is is_cooperative(stage.members[0].strategies)
+
+
+def test_who_follows_the_cooperative_protocol() -> None:
+    """A consumer all of whose assignors support it (the constructor of `ConsumerCoordinator`)."""
+    assert is_cooperative(("cooperative-sticky",))
+    assert not is_cooperative(("cooperative-sticky", "range"))
+    assert not is_cooperative(("sticky",))
+
+
+# --- members ------------------------------------------------------------------------------------------------------
+
+
+def test_members_stand_as_the_coordinator_lists_them() -> None:
+    """By position; those without one behind them, by id as Java sorts."""
+    rows = [
+        facts.member("\ue000", ["t"]),
+        facts.member("\U0001f600", ["t"]),
+        facts.member("b", ["t"], position=1),
+        facts.member("c", ["t"], position=0),
+        facts.member("a", None, position=1),
+    ]
+    stage, _ = _stage(*rows)
+    assert [each.name for each in stage.members] == ["c", "a", "b", "\U0001f600", "\ue000"]
+    assert stage.members[1].topics == frozenset()
+    assert stage.members[0].topics is stage.members[2].topics
+
+
+def test_what_a_member_is() -> None:
+    """Its instance, its rack (an empty one is none), its partitions in order."""
+    rows = [
+        facts.member("a", ["u", "t"], group_instance_id="i", rack_id=""),
+        facts.member("b", ["u"], rack_id="r"),
+        facts.owned("a", "u", 4),
+        facts.owned("a", "t", 1, step=3, count=3),
+        facts.owned("a", "t", 0),
+        facts.owned("a", "t", 0),
+        facts.topic("u", 5),
+        facts.topic("t", 8),
+    ]
+    stage, _ = _stage(*rows)
+    a, b = stage.members
+    assert (a.group_instance_id, a.rack_id, a.member_id) == ("i", None, "a")
+    assert (b.group_instance_id, b.rack_id, b.member_id) == (None, "r", "b")
+    assert [stage.topics.names[each] for each in sorted(a.topics)] == ["t", "u"]
+    assert [(each >> 32, each & 0xFFFFFFFF) for each in a.owned] == [(0, 0), (0, 0), (0, 1), (0, 4), (0, 7), (1, 4)]
+    assert b.owned == []
+    static, _ = _stage(*rows, protocol="static")
+    assert [each.group_instance_id for each in static.members] == ["i", "b"]
+
+
+def test_a_partition_has_one_owner() -> None:
+    """At rest; of two the first is named first."""
+    two = [facts.member("a", ["t"]), facts.member("b", ["t"]), facts.topic("t", 9)]
+    found = _refused(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 4))
+    assert found == ("owned-twice", "owned: t-4 belongs to b and to a; a group at rest has one owner")
+    _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 6))
+    _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 3))
+
+
+@pytest.mark.parametrize(("generations", "expected"), [((), 1), ((None,), 1), ((0,), 1), ((3, None, 5), 5), ((1,), 1)])
+def test_a_group_is_in_its_newest_generation(generations: tuple[int | None, ...], expected: int) -> None:
+    """At least the first."""
+    rows = [facts.member(f"m{number}", ["t"], generation=each) for number, each in enumerate(generations)]
+    assert _stage(facts.topic("t", 1), *rows)[0].generation_id == expected
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def test_all_topics_that_anything_names() -> None:
+    """Those with partitions are there, the others may come."""
+    stage, _ = _stage(
+        facts.member("a", ["asked"]),
+        facts.owned("a", "owned", 0),
+        facts.topic("there", 2),
+        facts.topic("without", 0),
+        facts.topic("unknown", None),
+        facts.times("slow", 0, 1, 1),
+        facts.event(1, "subscription-changes", "a", names=["later"]),
+        facts.event(1, "topic-created", topic="new", partitions=1),
+    )
+    names = ("asked", "later", "new", "owned", "slow", "there", "unknown", "without")
+    assert stage.topics.names == names
+    assert stage.partitions == {names.index("there"): 2}
+
+
+def test_racks_of_partitions() -> None:
+    """Of those that are known; partitions between them have none."""
+    layout = {"at": [2, 0], "racks": [["r", "s"], []]}
+    stage, _ = _stage(facts.topic("t", 4, **layout), facts.topic("u", 1), facts.topic("v", 1, at=[], racks=[]))
+    assert stage.topics.racks == {0: [frozenset(), frozenset(), frozenset({"r", "s"})]}
+
+
+def test_times_of_partitions() -> None:
+    """Each of the two by itself; null: as the group's."""
+    rows = (facts.times("t", 1, 5, None), facts.times("t", 2, None, 0), facts.times("u", 0, 0, 6))
+    stage, _ = _stage(facts.topic("t", 3), *rows)
+    assert stage.revoke_ms == {code(0, 1): 5, code(1, 0): 0}
+    assert stage.restore_ms == {code(0, 2): 0, code(1, 0): 6}
+
+
+def test_a_topic_with_too_many_partitions() -> None:
+    """Each is kept by itself; the first such topic is named."""
+    _stage(facts.topic("t", 1_000_000))
+    found = _refused(facts.topic("u", 1_000_002), facts.topic("t", 1_000_001))
+    assert found == ("too-many-partitions", "topics: t has 1,000,001 partitions, expected at most 1,000,000")
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_with_all_it_may_have() -> None:
+    """Every column arrives where it belongs; assignors count only if the group is played as it is set."""
+    numbers = {"partitions": 1, "down_ms": 2, "delay_ms": 3, "parallelism": 4, "pause_ms": 5}
+    texts = {"topic": "t", "group_instance_id": "i", "new_member_id": "n"}
+    row = facts.event(6, "member-starts", "m", names=["u"], more=["range"], **numbers, **texts)
+    expected = Event(6, "member-starts", "m", topics=("u",), assignors=("range",), **numbers, **texts)
+    assert _stage(row)[1] == [expected]
+    for protocol in ("eager", "cooperative", "static"):
+        [played] = _stage(row, protocol=protocol)[1]
+        assert played.assignors is None
+        assert played.topics == ("u",)
+
+
+@pytest.mark.parametrize(("at_ms", "name"), [(None, "member-leaves"), (5, None)])
+def test_an_event_needs_a_time_and_a_name(at_ms: int | None, name: str | None) -> None:
+    """Else nobody knows what it is."""
+    with pytest.raises(BadEvent) as refused:
+        _stage(facts.event(at_ms, name, "m"))
+    assert str(refused.value) == f"events: at_ms={at_ms}, event={name}: both must be given"
+
+
+def test_events_of_one_instant() -> None:
+    """Topics first, then members as the table of events has it; by member, by partition count, by all else."""
+    events = [
+        at(5, "subscription-changes", "a", topics=("t",)),
+        at(5, "slow-member", "a", delay_ms=1),
+        at(5, "rolling-restart"),
+        at(5, "member-restarts", "a"),
+        at(5, "member-crashes", "a"),
+        at(5, "member-leaves", "b"),
+        at(5, "member-leaves", "a"),
+        at(5, "member-starts", "b", new_member_id="y"),
+        at(5, "member-starts", "b", new_member_id="x"),
+        at(5, "metadata-refresh"),
+        at(5, "partitions-added", topic="t", partitions=10),
+        at(5, "partitions-added", topic="u", partitions=9),
+        at(5, "topic-deleted", topic="t"),
+        at(5, "topic-created", topic="t", partitions=1),
+        at(4, "subscription-changes", "z", topics=("t",)),
+    ]
+    expected = [events[14], events[13], events[12], events[11], events[10], events[9], events[8], events[7]]
+    expected += [events[6], events[5], events[4], events[3], events[2], events[1], events[0]]
+    assert in_order(events) == expected
+    assert in_order(reversed(events)) == expected
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (("explode", {}), "there is no such event; there are topic-created, topic-deleted, partitions-added, "),
+        (("topic-created", {"partitions": 1}), "topic is null; this event needs it"),
+        (("topic-created", {"topic": "t"}), "partitions is null; this event needs it"),
+        (("topic-deleted", {}), "topic is null; this event needs it"),
+        (("partitions-added", {"partitions": 1}), "topic is null; this event needs it"),
+        (("partitions-added", {"topic": "t"}), "partitions is null; this event needs it"),
+        (("member-starts", {}), "member_id is null; this event needs it"),
+        (("member-leaves", {}), "member_id is null; this event needs it"),
+        (("member-crashes", {}), "member_id is null; this event needs it"),
+        (("member-restarts", {}), "member_id is null; this event needs it"),
+        (("slow-member", {"delay_ms": 1}), "member_id is null; this event needs it"),
+        (("slow-member", {"member_id": "m"}), "delay_ms is null; this event needs it"),
+        (("subscription-changes", {"topics": ()}), "member_id is null; this event needs it"),
+        (("subscription-changes", {"member_id": "m"}), "topics is null; this event needs it"),
+        (("rolling-restart", {"down_ms": -1}), "down_ms is -1, expected 0 or more"),
+        (("rolling-restart", {"pause_ms": -1}), "pause_ms is -1, expected 0 or more"),
+        (("slow-member", {"member_id": "m", "delay_ms": -1}), "delay_ms is -1, expected 0 or more"),
+        (("topic-created", {"topic": "t", "partitions": -1}), "partitions is -1, expected 0 or more"),
+        (("topic-created", {"topic": "t", "partitions": 1_000_001}), "partitions is 1,000,001, expected at most 1,000"),
+        (("rolling-restart", {"parallelism": 0}), "parallelism is 0, expected 1 or more"),
+        (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics holds a null; leave it out"),
+        (("rolling-restart", {"assignors": (None,)}), "assignors holds a null; leave it out"),
+        (("rolling-restart", {"assignors": ()}), "assignors is empty; name at least one, or leave it out"),
+    ],
+)
+def test_an_event_that_lacks_something(event: tuple[str, dict[str, Any]], why: str) -> None:
+    """It says which event, and what is wrong."""
+    name, columns = event
+    with pytest.raises(BadEvent) as refused:
+        in_order([Event(5, name, **columns)])
+    member = ", member_id=m" if "member_id" in columns else ""
+    assert str(refused.value).startswith(f"events: at_ms=5, event={name}{member}: {why}")
+
+
+def test_events_at_the_edge_of_what_can_be() -> None:
+    """Nothing, at 0, one at a time, a million partitions."""
+    fine = [
+        Event(0, "rolling-restart", down_ms=0, pause_ms=0, parallelism=1, assignors=("range",)),
+        Event(0, "topic-created", topic="t", partitions=0),
+        Event(0, "topic-created", topic="u", partitions=1_000_000),
+        Event(0, "slow-member", "m", delay_ms=0),
+        Event(0, "subscription-changes", "m", topics=()),
+    ]
+    assert len(in_order(fine)) == 5

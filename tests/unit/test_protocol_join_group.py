@@ -1,0 +1,69 @@
+"""JoinGroup at the coordinator by itself (`classicGroupJoinExistingMember`), with members that only listen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
+from spark_assign.kernels.protocol.clock import Clock
+from spark_assign.kernels.protocol.coordinator import Coordinator
+from spark_assign.kernels.protocol.leader_asks import Joined
+from spark_assign.kernels.protocol.settings import Timing
+from tests.unit.protocol_plays import EAGER
+
+
+class _Heard:
+    """Members that only write down what they are told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def told(*args: Any, **more: Any) -> int | None:
+            if name != "says":
+                self.lines.append((name, *args, *more.values()))
+            return None if name == "last_heard" else 0
+
+        return told
+
+
+def _coordinator() -> tuple[Coordinator, _Heard, dict[str, Joined]]:
+    """A stable group of `a`, which leads, and `b`."""
+    heard = _Heard()
+    coordinator = Coordinator(ClassicGroup("g"), Clock(), Timing(), heard)  # type: ignore[arg-type]
+    joined = {name: Joined(name, None, None, string_hash(name), frozenset([0]), generation_id=1) for name in "ab"}
+    coordinator.restore([(each, EAGER, [number]) for number, each in enumerate(joined.values())], 5)
+    return coordinator, heard, joined
+
+
+def test_a_follower_that_has_nothing_new_to_tell_is_answered() -> None:
+    """It has missed the answer, and gets the same again (`classicGroupJoinExistingMember`); a leader never does."""
+    coordinator, heard, joined = _coordinator()
+    assert (coordinator.group.generation_id, coordinator.group.leader_id) == (5, "a")
+    coordinator.join(joined["b"], EAGER, "again")
+    assert heard.lines == [("joined", "b", False), ("synced", "b", [1])]
+    coordinator.join(joined["a"], EAGER, "again")
+    assert ("rebalance_in_progress", "b", False) in heard.lines
+    assert coordinator.group.state.value == "PreparingRebalance"
+
+
+@pytest.mark.parametrize("change", ["metadata", "protocols"])
+def test_a_follower_that_tells_something_else_causes_a_rebalance(change: str) -> None:
+    """Other metadata of a protocol, or other protocols (`ClassicGroupMember.matches`)."""
+    coordinator, heard, joined = _coordinator()
+    other = Joined("b", None, None, joined["b"].hash, frozenset([0]), generation_id=2)
+    coordinator.join(
+        other if change == "metadata" else joined["b"], EAGER if change == "metadata" else ("range", "x"), ""
+    )
+    assert heard.lines == [("rebalance_in_progress", "a", False)]
+
+
+def test_who_supports_nothing_that_all_do_is_refused() -> None:
+    """INCONSISTENT_GROUP_PROTOCOL; the group goes on as it was."""
+    coordinator, heard, _ = _coordinator()
+    coordinator.join(Joined("c", None, None, 7, frozenset([0])), ("sticky",), "")
+    assert heard.lines == [("refused", "c")]
+    assert coordinator.group.state.value == "Stable"

@@ -1,0 +1,236 @@
+"""What members tell, remember and give up (`ConsumerCoordinator`, the assignors' `onAssignment`), played."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.kernels.protocol.events import Event, in_order
+from spark_assign.kernels.protocol.leader import Ask, assign
+from spark_assign.kernels.protocol.leader_asks import code
+from spark_assign.kernels.protocol.play import Play, Stage
+from spark_assign.kernels.protocol.settings import Timing
+from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
+
+TWO = {"c1": [0, 1], "c2": [2]}
+
+
+def _asks(beginning: Stage, *events: Event) -> list[Ask]:
+    """What leaders had to decide."""
+    going = Play(beginning, in_order(events), traced=False, owners=False).run(None)
+    asks: list[Ask] = []
+    try:
+        asks.append(next(going))
+        while True:
+            asks.append(going.send(assign([asks[-1]])[0]))
+    except StopIteration:
+        return asks
+
+
+def _told(ask: Ask) -> dict[str, tuple[list[int], int, int | None]]:
+    """Of each member what it says it owns, its generation, and the one in its user data."""
+    return {
+        each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members
+    }
+
+
+# --- what sticky remembers (`StickyAssignor.onAssignment`) --------------------------------------------------------
+
+
+def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> None:
+    """In its user data, as the members have given up all they own; a new one remembers nothing."""
+    start, again = at(10_000, "member-starts", "c3"), at(60_000, "member-starts", "c4")
+    first, second = _asks(stage(TWO, STICKY, partitions=4), start, again)
+    assert _told(first) == {"c1": ([0, 1], 1, 1), "c2": ([2], 1, 1), "c3": ([], -1, None)}
+    got = dict(zip(_told(first), assign([first])[0].assigned, strict=True))
+    assert _told(second) == {
+        **{name: (got[name], 2, 2) for name in ("c1", "c2", "c3")},
+        "c4": ([], -1, None),
+    }
+
+
+def test_the_newest_generation_wins_what_two_remember() -> None:
+    """c1 is back with what it had in generation 1; c3 was given that in generation 2, and keeps of it what it may."""
+    times = Timing(rebalance_timeout_ms=10_000)
+    first, second = _asks(
+        stage({"c1": [0, 1], "c2": [2, 3]}, STICKY, timing=times),
+        at(5_000, "slow-member", "c1", delay_ms=60_000),
+        at(6_000, "member-starts", "c3"),
+    )
+    assert _told(first) == {"c2": ([2, 3], 1, 1), "c3": ([], -1, None)}
+    assert _told(second) == {"c2": ([2, 3], 2, 2), "c3": ([0, 1], 2, 2), "c1~2": ([0, 1], -1, 1)}
+    answer = dict(zip(_told(second), assign([second])[0].assigned, strict=True))
+    assert set(answer["c2"]) <= {2, 3}
+    assert set(answer["c3"]) <= {0, 1}
+    assert len(answer["c1~2"]) == 1
+
+
+def test_sticky_remembers_its_own_generations_only() -> None:
+    """Rounds that another assignor decides pass it by."""
+    votes = ("range", "sticky")
+    asks = _asks(
+        stage(TWO, votes),
+        at(10_000, "member-starts", "c3", assignors=votes),  # range decides generation 2
+        at(60_000, "member-starts", "c4", assignors=("sticky",)),  # sticky 3
+        at(110_000, "member-leaves", "c4"),  # range 4
+        at(160_000, "member-starts", "c5", assignors=("sticky",)),  # sticky 5
+    )
+    assert [each.assignor for each in asks] == ["range", "sticky", "range", "sticky"]
+    assert {(*owned, generation) for owned, _, generation in _told(asks[1]).values()} == {(None,)}
+    third = dict(zip(_told(asks[1]), assign([asks[1]])[0].assigned, strict=True))
+    told = _told(asks[3])
+    assert {name: told[name] for name in ("c1", "c2", "c3")} == {
+        name: (third[name], 4, 3) for name in ("c1", "c2", "c3")
+    }
+    assert told["c5"] == ([], -1, None)
+
+
+def test_a_new_process_remembers_nothing() -> None:
+    """Nor does a static member's."""
+    for static in (False, True):
+        restart = at(10_000, "member-restarts", "c1", down_ms=60_000)
+        last = _asks(stage(TWO, STICKY, static=static), restart)[-1]
+        assert _told(last)["c1~2"] == ([], -1, None)
+
+
+def test_a_cooperative_member_tells_what_it_owns() -> None:
+    """With its generation; one that was struck off tells neither, but its assignor still knows its generation."""
+    times = Timing(rebalance_timeout_ms=10_000)
+    first, *_, last = _asks(
+        stage(TWO, COOPERATIVE, timing=times),
+        at(5_000, "slow-member", "c1", delay_ms=60_000),
+        at(6_000, "member-starts", "c3"),
+    )
+    assert _told(first) == {"c2": ([2], 1, None), "c3": ([], -1, None)}
+    back = next(each for each in (first, *_, last) if "c1~2" in _told(each))
+    assert _told(back)["c1~2"] == ([], -1, 1)
+
+
+# --- giving up (`revoke_ms`, `restore_ms`) ------------------------------------------------------------------------
+
+
+def _with(beginning: Stage, **times: dict[int, int]) -> Stage:
+    for name, told in times.items():
+        getattr(beginning, name).update({code(0, partition): value for partition, value in told.items()})
+    return beginning
+
+
+@pytest.mark.parametrize(
+    ("told", "c1", "c2"),
+    [
+        ({}, 1_000, 500),
+        ({0: 4_000}, 4_500, 500),
+        ({0: 4_000, 1: 1}, 4_001, 500),
+        ({2: 0}, 1_000, 0),
+        ({0: 0, 1: 0, 2: 7_000}, 0, 7_000),
+    ],
+)
+def test_revoking_takes_what_each_partition_takes(told: dict[int, int], c1: int, c2: int) -> None:
+    """One after the other: a member is through with it after the sum; what has no time of its own takes the group's."""
+    beginning = _with(stage(TWO, EAGER, timing=Timing(revoke_ms=500)), revoke_ms=told)
+    played = play(beginning, at(10_000, "member-starts", "c3"))
+    assert said(played, "revoked") == sorted([(12_000 + c1, "c1", "t-0 t-1"), (12_000 + c2, "c2", "t-2")])
+    assert played.group.coordinator.rounds[0].joined_ms == 12_000 + max(c1, c2)
+
+
+def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
+    """t-1 goes, and takes 3 s; what t-0 would take does not matter."""
+    beginning = _with(stage(TWO, COOPERATIVE, timing=Timing(revoke_ms=500)), revoke_ms={0: 50_000, 1: 3_000})
+    played = play(beginning, at(10_000, "member-starts", "c3"))
+    assert said(played, "revoked") == [(15_000, "c1", "t-1")]
+
+
+def test_closing_revokes_as_well() -> None:
+    """LeaveGroup is said when all is given up; a static member is down from then on."""
+    for static, message in ((False, "LeaveGroup"), (True, "revoked")):
+        beginning = _with(stage(TWO, COOPERATIVE, static=static, timing=Timing(revoke_ms=500)), revoke_ms={1: 2_000})
+        played = play(beginning, at(10_000, "member-restarts", "c1", down_ms=1_000))
+        assert [time for time, who, _ in said(played, message) if who == "c1"] == [12_500]
+        assert min(time for time, who, _ in said(played, "JoinGroup") if who == "c1~2") == 13_500
+
+
+def test_restoring_takes_what_each_partition_takes() -> None:
+    """Side by side; only of a new owner."""
+    beginning = _with(stage(TWO, EAGER, timing=Timing(restore_ms=2_000)), restore_ms={1: 9_000, 0: 50_000})
+    played = play(beginning, at(10_000, "member-starts", "c3"))
+    assert owners(played) == {0: "c1", 1: "c2", 2: "c3"}
+    assert pauses(played) == {0: 0, 1: 9_000, 2: 2_000}
+
+
+# --- joining ------------------------------------------------------------------------------------------------------
+
+
+def test_who_is_dropped_while_it_gives_up_joins_anew() -> None:
+    """It has taken too long; when it is through with it, its member id means nothing any more."""
+    times = Timing(revoke_ms=500, rebalance_timeout_ms=10_000)
+    beginning = _with(stage(TWO, EAGER, timing=times), revoke_ms={0: 20_000})
+    played = play(beginning, at(10_000, "member-starts", "c3"), until=33_000)
+    assert said(played, "removed") == [(20_000, "coordinator", "c1: it has not joined in time")]
+    first, second = played.group.coordinator.rounds[0], played.group.coordinator.round
+    assert (first.revoked, first.lost) == (1, 2)  # what c2 gave up; what was taken from c1
+    assert said(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
+    joins = [line for line in said(played, "JoinGroup") if line[0] == 32_500]
+    assert [who for _, who, _ in joins] == ["c1~2", "c1~2"]
+    assert (second.causes, second.revoked) == (["member c1~2 came back"], 0)
+
+
+@pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
+def test_what_is_not_asked_for_any_more(strategies: tuple[str, ...]) -> None:
+    """An eager member gives up all it has before it joins, a cooperative one what it does not subscribe to."""
+    beginning = stage({"c1": [0], "c2": [1]}, strategies)
+    beginning.members[0].owned.append(code(1, 0))
+    beginning.members[0].topics = frozenset([0, 1])
+    beginning.partitions[1] = 1
+    played = play(beginning, at(10_000, "subscription-changes", "c1", topics=("t",)))
+    gone = "t-0 u-0" if strategies == EAGER else "u-0"
+    assert said(played, "revoked")[0] == (10_000 + 500 * len(gone.split()), "c1", gone)
+    assert rounds(played)[0] == (2, "c1 rejoined: its subscription changed")
+
+
+def test_the_same_subscription_again_is_no_change() -> None:
+    """`rejoinNeededOrPending` compares what it asks for with what it joined with."""
+    played = play(stage(TWO, EAGER), at(10_000, "subscription-changes", "c2", topics=("t",)))
+    assert rounds(played) == []
+    assert said(played, "JoinGroup") == []
+
+
+def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> Play:
+    """c2 has joined with `t` at 12 s, and waits for c1 until 20 s."""
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=static, timing=Timing())
+    beginning.partitions[1] = 1
+    return play(
+        beginning,
+        at(5_000, "slow-member", "c1", delay_ms=15_000),
+        at(10_000, "member-starts", "c3", topics=("t",)),
+        at(time, "subscription-changes", "c2", topics=topics),
+    )
+
+
+def test_a_subscription_that_changes_while_it_waits() -> None:
+    """It has joined with the old one, and joins again once it has its share."""
+    played = _changes(15_000, ("t", "u"))
+    assert [line for line in rounds(played) if "subscription" in line[1]] == [
+        (3, "c2 rejoined: its subscription changed")
+    ]
+    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert code(1, 0) in played.group.members["c2"].owned
+
+
+def test_a_share_that_is_not_asked_for_any_more() -> None:
+    """It is not taken (`checkAssignmentMatchedSubscription`); the member joins again for what it asks for now."""
+    played = _changes(15_000, ("u",))
+    assert rounds(played)[1] == (3, "c2 rejoined: its subscription changed")
+    assert played.group.coordinator.rounds[1].begin_ms == 20_000
+    assert played.group.members["c2"].owned == [code(1, 0)]
+    assert "t-1" not in [detail for time, who, detail in said(played, "assigned") if who == "c2"]
+    assert set(owners(played)) == {0, 1}
+
+
+def test_a_static_member_that_comes_back_for_other_topics() -> None:
+    """It is told its old share, which it does not take."""
+    beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=Timing())
+    beginning.partitions[1] = 1
+    played = play(beginning, at(10_000, "member-restarts", "c2", topics=("u",), down_ms=1_000))
+    assert said(played, "SyncGroup response")[0] == (11_000, "coordinator", "t-1")
+    assert rounds(played)[0] == (2, "c2~2 rejoined: its subscription changed")
+    assert owners(played) == {0: "c1", 1: "c1"}
+    assert played.group.members["c2"].owned == [code(1, 0)]

@@ -1,0 +1,167 @@
+"""The runner of all tests, held with fake parts against everything that once ended green without having run.
+
+What hangs, and what pytest itself leaves behind, is in tests/e2e.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.runner import lanes
+from tests.runner.parts import MAY_SKIP, Part, SetUp
+from tests.runner.processes import Processes, StoppedError
+from tests.runner.verdicts import Verdict, summary
+from tests.unit.fake_parts import BESIDE, GOOD, Runner, case, fake, gone, leaves
+
+MOUNTS = next(iter(MAY_SKIP))
+
+
+@pytest.fixture
+def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """A function: parts to what was said."""
+    return Runner(tmp_path, capsys)
+
+
+def test_green_is_said_with_the_totals(runner: Runner) -> None:
+    """Exit code 0, a line per part with its seconds, and last the totals, alone on their line."""
+    said = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
+    assert (said.code, said.last) == (0, "2 passed, 0 failed, 0 skipped")
+    summed = said.text.partition("== summary\n")[2]
+    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*)$", summed) == [
+        ("lint", "ok", ""),
+        ("first", "ok", "1 passed"),
+        ("second", "ok", "1 passed"),
+    ]
+
+
+RED = {
+    "a process that stops in the middle of a line": ("printf half", "no junit file"),
+    "a process that ends 0 and leaves no junit file": ("exit 0", "no junit file"),
+    "a process that ends otherwise": (f"{GOOD}; exit 1", "exit 1"),
+    "a process that is killed": (f"{GOOD}; kill -9 $$", "exit -9"),
+    "pytest finds no test": (f"{leaves()}; exit 5", "exit 5"),
+    "no test although it ended 0": (leaves(), "no test of tests/fake was executed"),
+    "tests of another folder only": (leaves(case("tests.faked.test_a.test_one")), "no test of tests/fake was executed"),
+    "all tests skipped": (leaves(case("tests.fake.t.t", "<skipped/>")), "no test of tests/fake was executed"),
+    "an empty junit file": (': >"$1"', "no junit file that can be read"),
+    "half a junit file": ("""echo '<testsuites><testsuite>' >"$1" """, "no junit file that can be read"),
+    "a failed test although it ended 0": (leaves(case("tests.fake.t.t", "<failure/>")), "1 failed"),
+    "a test that cannot clear up": (leaves(case("tests.fake.t.t", "<error/>")), "1 failed"),
+    "a disk that takes no byte": (f"""trap '' XFSZ; ulimit -f 0; {GOOD}; exit 0""", "no junit file that can be read"),
+}
+
+
+@pytest.mark.parametrize(("script", "reason"), RED.values(), ids=RED)
+def test_silence_is_red(runner: Runner, script: str, reason: str) -> None:
+    """Whatever a part leaves out of its proof fails the run; the last line says so too, and the reason is shown."""
+    said = runner(fake(script), BESIDE)
+    assert said.code == 1
+    assert ", 1 failed, " in said.last
+    assert f"\nfake: {reason}" in said.text
+    assert "\nbeside: " not in said.text
+
+
+def test_every_place_has_to_be_heard_of(runner: Runner) -> None:
+    """A folder without tests beside one that has some."""
+    said = runner(fake(GOOD, places=("tests/fake", "tests/gone", "tests/fake/test_a.py")))
+    assert said.code == 1
+    assert said.text.count("fake: no test of") == 1
+    assert "fake: no test of tests/gone was executed" in said.text
+
+
+def test_a_lint_that_fails_is_one_failure(runner: Runner) -> None:
+    """It has no tests to count, and the last line is not green."""
+    said = runner(fake("echo so; exit 1", "lint", ()), BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== lint\nso\nlint: exit 1\n" in said.text
+
+
+@pytest.mark.parametrize(
+    "part", [Part("gone", ("/no/such/program",)), fake(GOOD, "no/log")], ids=lambda part: part.name
+)
+def test_what_no_lane_can_take_is_red(runner: Runner, part: Part) -> None:
+    """Its program is not there, or nothing can be written down of it."""
+    said = runner(part, BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert f"{part.name}: could not be run: FileNotFoundError" in said.text
+
+
+def test_a_lane_that_dies_is_red(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even by an exit that means success."""
+
+    def exits(*_: object) -> Verdict:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(lanes, "_take", exits)
+    said = runner(BESIDE)
+    assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
+
+
+def test_a_part_without_a_verdict_is_red() -> None:
+    """And so is a run of nothing."""
+    lines, code = summary(["here", "lost"], {"here": Verdict("here", 1)})
+    assert (code, lines[-1]) == (1, "0 passed, 1 failed, 0 skipped")
+    assert "left no verdict" in lines[1]
+    assert summary([], {})[1] == 1
+
+
+def test_children_that_are_left_behind_are_ended(runner: Runner, tmp_path: Path) -> None:
+    """A session or a broker of a part that is over would take memory from the next one."""
+    assert runner(fake(f"sleep 60 & echo $! >pid; {GOOD}")).code == 0
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_set_up_that_dies_is_red(runner: Runner, tmp_path: Path) -> None:
+    """Its own words are shown, the part is not run, the others are."""
+    needs = replace(fake(f"touch ran; {GOOD}"), set_up=SetUp("venv", ("sh", "-c", "echo no network; exit 1")))
+    said = runner(needs, BESIDE)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert "== fake\nno network\nfake: set-up: exit 1" in said.text
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_set_up_is_waited_for(runner: Runner) -> None:
+    """It is made once, in its own environment, while other parts run, and then used by all that want it."""
+    set_up = SetUp("venv", ("sh", "-c", "sleep 0.1; echo $WHAT >>made"), {"WHAT": "venv"})
+    needs = replace(fake(f'[ "$(cat made)" = venv ] && {GOOD}'), set_up=set_up)
+    said = runner(needs, replace(needs, name="too"), BESIDE)
+    assert (said.code, said.last) == (0, "3 passed, 0 failed, 0 skipped")
+
+
+def test_what_a_part_says_stays_together(runner: Runner) -> None:
+    """Two lanes at once, each part in one piece; the summary in the order in which they were wanted."""
+    talks = "for n in 1 2; do echo $0$n >&2; sleep 0.05; done; printf ${0}3"
+    said = runner(*(Part(name, ("sh", "-c", talks, name)) for name in ("a", "b")))
+    assert {"== a\na1\na2\na3\n", "== b\nb1\nb2\nb3\n"} <= {f"{text.strip()}\n" for text in said.text.split("\n\n")}
+
+
+SKIPS = leaves(case("tests.fake.t.runs"), case("tests.fake.t.waits[1]", "<skipped/>"), case(MOUNTS, "<skipped/>"))
+
+
+def test_a_skip_is_told(runner: Runner) -> None:
+    """Without CI: the machine may lack Java or a browser."""
+    said = runner(fake(SKIPS))
+    assert (said.code, said.last) == (0, "1 passed, 0 failed, 2 skipped")
+
+
+def test_a_skip_fails_in_ci(runner: Runner) -> None:
+    """In whatever part, but for tests that are named with a reason."""
+    said = runner(fake(SKIPS), ci=True)
+    assert (said.code, said.last) == (1, "1 passed, 1 failed, 1 skipped")
+    assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in said.text
+    allowed = runner(fake(leaves(case("tests.fake.t.runs"), case(MOUNTS, "<skipped/>"))), ci=True)
+    assert (allowed.code, allowed.last) == (0, "1 passed, 0 failed, 1 skipped")
+
+
+def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
+    """A lane that is between two parts when the run is stopped."""
+    processes = Processes(tmp_path, os.environ)
+    processes.stop()
+    with pytest.raises(StoppedError):
+        processes.run(("touch", "ran"), {}, tmp_path / "log", 5)
+    assert not (tmp_path / "ran").exists()
