@@ -108,7 +108,7 @@ def asked(fleet: Fleet, user_data: bool = False) -> DataFrame:
     nothing = F.lit(None)
     asks = fleet.subscriptions.select(*MEMBER_KEY, "topic").join(topic_counts(fleet), ["cluster", "topic"], "left")
     about = {
-        "listed": (F.lit(1), nothing.cast("int"), lambda name: F.count(name).cast("int")),
+        "listed": (F.lit(1), nothing.cast("int"), F.sum),
         "group_instance_id": (F.col("group_instance_id"), nothing.cast("string"), F.collect_list),
         "rack_id": (F.when(F.col("rack_id") != "", F.col("rack_id")), nothing.cast("string"), F.max),
         "generation_id": (F.col("generation_id"), nothing.cast("int"), F.max),
@@ -129,7 +129,7 @@ def asked(fleet: Fleet, user_data: bool = False) -> DataFrame:
     asking = asks.select(*MEMBER_KEY, *(each[1].alias(name) for name, each in about.items()))
     together = listed.unionByName(asking).groupBy(*MEMBER_KEY)
     rows = together.agg(*(each[2](name).alias(name) for name, each in about.items()))
-    return rows.withColumnRenamed("group_instance_id", "instances")
+    return rows.withColumnRenamed("group_instance_id", "instances").withColumn("listed", F.col("listed").cast("int"))
 
 
 def lines(fleet: Fleet) -> DataFrame:
