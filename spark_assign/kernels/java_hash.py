@@ -24,7 +24,8 @@ Flags = NDArray[np.bool_]
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16
-_LONGEST_CHAIN = 8
+LONGEST_CHAIN = 8
+"""So many keys may share a bucket before Java does something about it."""
 _NEVER_REHASHED_FOR_CHAINS = 64
 
 
@@ -116,6 +117,11 @@ def text_order(texts: Sequence[str]) -> list[int]:
     return table_order(string_hashes(texts), text_ranks(texts)).tolist() if texts else []
 
 
+def text_walk(texts: Sequence[str]) -> list[str]:
+    """The same texts in that order."""
+    return [texts[at] for at in text_order(texts)]
+
+
 def text_ranks(texts: Sequence[str]) -> Ints:
     """Of each text its place among all by `String.compareTo`."""
     ranks = np.empty(len(texts), np.int64)
@@ -152,7 +158,7 @@ def _mark(crowded: Flags, spread: Ints, group: Ints, those: Flags, capacity: int
     number = np.cumsum(those) - 1
     bucket = number[group[mine]] * capacity + (spread[mine] & (capacity - 1))
     chains = np.bincount(bucket, minlength=int(those.sum()) * capacity).reshape(-1, capacity)
-    crowded[np.flatnonzero(those)] |= chains.max(axis=1) > _LONGEST_CHAIN
+    crowded[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
 def _capacities(sizes: Ints) -> Ints:
@@ -218,7 +224,7 @@ class HashTable(Generic[Key]):
                 chain = 0
             else:
                 there.append(key)
-        if chain >= _LONGEST_CHAIN:
+        if chain >= LONGEST_CHAIN:
             if self.capacity < _NEVER_REHASHED_FOR_CHAINS:
                 self._double()
             else:
