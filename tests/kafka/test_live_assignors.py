@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
+from spark_assign.kernels.java_hash import text_walk
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.vectors import Row
 from tests.kafka import histories, live_assignors, random_groups
@@ -54,6 +55,17 @@ def test_thousands_of_groups_with_owners(kafka_jars: str, assignor: str) -> None
     _assert_same(rows, answer.sets, answer.refused, seed)
     thrown = {row["case"]: row["error"].rpartition(".")[2] for row in rows if row["expect"] is None}
     assert {case: why.partition(":")[0] for case, why in answer.refused.items()} == thrown, _repeat(seed)
+
+
+@pytest.mark.parametrize("assignor", random_groups.STICKY)
+def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str) -> None:
+    """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
+    seed = random_groups.seed()
+    rows = live_assignors.answered(random_groups.crowded(assignor, seed, 500), kafka_jars)
+    answer = sticky_kernel.planned(rows, assignor)
+    _assert_same(rows, answer.sets, answer.refused, seed)
+    walks = [text_walk([member["id"] for member in row["members"]]) for row in rows]
+    assert sum(text_walk(walk) != walk for walk in walks) > 300, _repeat(seed)
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
