@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spark_assign.kernels.connect.items import Names
 from spark_assign.kernels.connect.orders import walk_of_copy
 from spark_assign.kernels.java_hash import (
@@ -25,6 +27,8 @@ from spark_assign.kernels.java_hash import (
     string_hashes,
     text_walk,
 )
+from spark_assign.kernels.sticky_groups import Groups
+from spark_assign.kernels.sticky_walks import walk_after_balancing, walk_while_balanced, walks
 
 Row = dict[str, Any]
 
@@ -32,6 +36,7 @@ PROGRAM = Path(__file__).parent / "java" / "Tables.java"
 RECORDED = Path(__file__).parents[1] / "unit" / "java_tables.jsonl.gz"
 """Rows with their `walk`, for a test without Java (`python -m tests.kafka.record_java_tables`)."""
 
+_OWNED = ("balanced", "ended", "reverted")
 _TOPIC_HASH = string_hash("t")
 _SAME_BUCKET = 1024
 
@@ -55,8 +60,28 @@ def walked_by_us(row: Row) -> list[str]:
         names = Names([op[1:] for op in row["ops"]])
         numbers = names.numbers()
         return [names.texts[each] for each in walk_of_copy([numbers[op[1:]] for op in row["ops"]], names.spread)]
+    if row["table"] in _OWNED:
+        return _owned(row)
     table = filled(row)
     return text_walk(table.walk()) if row["table"] == "second" else table.walk()
+
+
+def _owned(row: Row) -> list[str]:
+    """The sticky assignors' map of what members own, while they balance and after that."""
+    listed = [op[1:] for op in row["ops"] if op[0] == "+"]
+    ids = sorted(listed)
+    number = {each: at for at, each in enumerate(ids)}
+    alone = np.zeros(len(ids), np.int64)
+    none = np.empty(0, np.int64)
+    walk, crowded = walks(string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed]))
+    groups = Groups(alone, walk, none, none, cooperative=True, crowded=crowded)
+    takes_part = np.ones(len(ids), bool)
+    takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
+    if row["table"] == "balanced":
+        order = np.argsort(walk_while_balanced(groups, takes_part))
+        return [ids[at] for at in order if takes_part[at]]
+    order = np.argsort(walk_after_balancing(groups, takes_part, reverted=row["table"] == "reverted"))
+    return [ids[at] for at in order]
 
 
 def filled(row: Row) -> HashTable[str]:
@@ -84,6 +109,13 @@ def _table(draw: random.Random) -> Row:
     kind = draw.choice(["text", "text", "text", "optional", "partition"])
     table = draw.choice(["map", "map", "set", "copy", "second", "64", "256"] if kind == "text" else ["map", "set", "64"])
     size = draw.choice([12, 40, 60, 120])
+    if kind == "text" and draw.random() < 0.25:
+        texts = _texts(draw, size, alike=True) + one_hash(draw, 12) + crowds()[draw.randrange(1024)][:12]
+        texts = list(dict.fromkeys(texts))
+        draw.shuffle(texts)
+        resting = draw.sample(texts, draw.randint(0, len(texts) - 1))
+        ops = [*(f"+{text}" for text in texts), *(f"-{text}" for text in resting)]
+        return {"keys": kind, "table": draw.choice(_OWNED), "ops": ops}
     keys = _partitions(draw, size) if kind == "partition" else _texts(draw, size, alike=kind == "text")
     ops: list[str] = []
     there: list[str] = []

@@ -10,7 +10,7 @@ import json
 
 from tests.kafka import java_tables, maven
 
-SEED, NUMBER = 17, 100
+SEED, NUMBER = 17, 120
 
 
 def main() -> None:

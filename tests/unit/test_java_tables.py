@@ -40,7 +40,7 @@ def alike(number: int) -> list[str]:
 def test_tables_walk_as_java_recorded(recorded: list[Row]) -> None:
     """Maps, sets, copies and maps made from maps; texts, `Optional`s and partitions; put in and taken out."""
     assert [row for row in recorded if java_tables.walked_by_us(row) != row["walk"]] == []
-    assert len(recorded) == 100
+    assert len(recorded) == 120
     trees = [row for row in recorded if java_tables.filled(row).treed]
     assert {row["keys"] for row in trees} == {"text", "optional", "partition"}
     assert any(op[0] == "-" for row in trees for op in row["ops"])

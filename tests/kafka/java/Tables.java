@@ -23,7 +23,8 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>keys: text (String), optional (Optional of String, which does not compare), partition (TopicPartition of topic t).
  * table: map (a HashMap), set (a HashSet), copy (a HashSet made from the list of all that is put in; no removals), second
- * (a HashMap that Collectors.toMap makes from the map), or a number (a HashMap of that initial capacity).
+ * (a HashMap that Collectors.toMap makes from the map), a number (a HashMap of that initial capacity); or balanced, ended,
+ * reverted: what AbstractStickyAssignor does to the map of what members own, where those with "-" take no part.
  */
 public class Tables {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -58,6 +59,8 @@ public class Tables {
             }
             return table.equals("set") ? set : new HashSet<>(listed);
         }
+        if (table.equals("balanced") || table.equals("ended") || table.equals("reverted"))
+            return owned(row, table);
         boolean sized = !table.equals("map") && !table.equals("second");
         Map<Object, Integer> map = sized ? new HashMap<>(Integer.parseInt(table)) : new HashMap<>();
         for (JsonNode op : row.get("ops")) {
@@ -69,6 +72,37 @@ public class Tables {
         if (table.equals("second"))
             return map.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue)).keySet();
         return map.keySet();
+    }
+
+    /** The order of puts and removals of assignPartitions and of GeneralAssignmentBuilder.balance. */
+    private static Collection<Object> owned(JsonNode row, String when) {
+        Map<Object, Integer> subscriptions = new HashMap<>();
+        Set<Object> takesNoPart = new HashSet<>();
+        for (JsonNode op : row.get("ops")) {
+            if (op.asText().startsWith("+"))
+                subscriptions.put(key(row, op), 0);
+            else
+                takesNoPart.add(key(row, op));
+        }
+        Map<Object, Integer> owned = new HashMap<>();
+        subscriptions.forEach(owned::put);
+        Map<Object, Integer> potential = new HashMap<>(subscriptions.keySet().size());
+        subscriptions.forEach(potential::put);
+        Map<Object, Integer> fixed = new HashMap<>();
+        for (Object member : potential.keySet()) {
+            if (takesNoPart.contains(member))
+                fixed.put(member, owned.remove(member));
+        }
+        if (when.equals("balanced"))
+            return owned.keySet();
+        Map<Object, Integer> copy = new HashMap<>();
+        owned.forEach(copy::put);
+        if (when.equals("reverted")) {
+            owned.clear();
+            copy.forEach(owned::put);
+        }
+        fixed.forEach(owned::put);
+        return owned.keySet();
     }
 
     private static Object key(JsonNode row, JsonNode op) {
