@@ -137,6 +137,11 @@ def _texts(draw: random.Random, size: int, *, alike: bool) -> list[str]:
     if alike:
         made += one_hash(draw, draw.randint(0, 40))
     draw.shuffle(made)
+    if draw.random() < 0.5:  # first some of one bucket of 64, which part as the table grows
+        bucket = draw.randrange(64)
+        parting = [text for apart in (0, 64, 128, 192) for text in crowds()[bucket + apart][: draw.randint(2, 9)]]
+        draw.shuffle(parting)
+        made = parting + made
     return list(dict.fromkeys(made))
 
 

@@ -97,9 +97,39 @@ def test_no_crowded_map_is_overlooked() -> None:
     others = [f"consumer-{number}" for number in range(300)]
     for before in (0, 20, 40, 60, 90, 130, 300):
         texts = others[:before] + crowd + others[before:]
-        hashes = string_hashes(texts)
-        table: HashTable[int] = HashTable(rank=text_ranks(texts).__getitem__)
-        for number, spread in enumerate(spread_hashes(hashes).tolist()):
-            table.put(number, spread)
-        assert table.walk() == text_order(texts)
-        assert not table.treed or len(crowded_groups(hashes, np.zeros(len(texts), np.int64))) == 1
+        assert walked(texts) == text_order(texts)
+
+
+def test_the_key_that_doubles_a_table_may_make_a_tree_before() -> None:
+    """The 49th key of 64 buckets is the ninth of its bucket: a tree that at once parts into five and four."""
+    crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
+    others = [f"x{number}" for number in range(60)]
+    others = [text for text in others if string_hash(text) % 64 != 1][:40]
+    assert walked(others + crowd) == text_order(others + crowd)
+    assert crowded([others + crowd]) and not crowded([[*others, "x", *crowd]])
+
+
+def test_a_second_map_may_be_crowded_where_the_first_is_not() -> None:
+    """The nine come last, when the first map has 256 buckets; but in its walk they come early."""
+    crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
+    texts = [f"consumer-{number}" for number in range(90)] + crowd
+    hashes, ranks, alone = string_hashes(texts), text_ranks(texts), np.zeros(len(texts), np.int64)
+    first = table_order(hashes, ranks)
+    second = [first[at] for at in walked([texts[at] for at in first])]
+    assert not crowded([texts])
+    assert next_order(first, hashes, ranks, alone).tolist() == second != first.tolist()
+
+
+def walked(texts: list[str]) -> list[int]:
+    """The walk of a map that is filled key by key."""
+    table: HashTable[int] = HashTable(rank=text_ranks(texts).__getitem__)
+    for number, spread in enumerate(spread_hashes(string_hashes(texts)).tolist()):
+        table.put(number, spread)
+    return table.walk()
+
+
+def crowded(maps: list[list[str]]) -> list[int]:
+    """`crowded_groups` of maps of texts."""
+    group = np.repeat(np.arange(len(maps)), [len(each) for each in maps])
+    found: list[int] = crowded_groups(string_hashes(list(itertools.chain(*maps))), group).tolist()
+    return found
