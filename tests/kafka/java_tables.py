@@ -107,7 +107,9 @@ def tables(seed: int, number: int) -> Iterator[Row]:
 
 def _table(draw: random.Random) -> Row:
     kind = draw.choice(["text", "text", "text", "optional", "partition"])
-    table = draw.choice(["map", "map", "set", "copy", "second", "64", "256"] if kind == "text" else ["map", "set", "64"])
+    table = draw.choice(
+        ["map", "map", "set", "copy", "second", "64", "256"] if kind == "text" else ["map", "set", "64"]
+    )
     size = draw.choice([12, 40, 60, 120])
     if kind == "text" and draw.random() < 0.25:
         texts = _texts(draw, size, alike=True) + one_hash(draw, 12) + crowds()[draw.randrange(1024)][:12]

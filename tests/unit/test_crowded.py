@@ -1,4 +1,4 @@
-"""Names that crowd into buckets of Java's hash maps: what Connect, the coordinator and the striped placer make of it."""
+"""Names that crowd into buckets of Java's hash maps: in Connect, in the coordinator and in the striped placer."""
 
 from __future__ import annotations
 
