@@ -40,7 +40,7 @@ def test_the_plan_is_what_kafka_recorded(
     if vectors.LEFT_OUT[assignor]:
         left_out(f"{assignor}: prefer_rack_aware, which only Kafka's own tests have", vectors.LEFT_OUT[assignor])
     if every > 1:
-        left_out(f"{assignor}: not by Spark, but by the kernels", len(recorded) - len(rows))
+        left_out(f"{assignor}: not by Spark in this run", len(recorded) - len(rows))
 
 
 @pytest.mark.once
