@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.kernels.java_hash import java_key, string_hashes, table_order
+from spark_assign.kernels.java_hash import java_key, string_hashes
 from spark_assign.kernels.sticky import EVERYONE, Batch
 from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, Decided, Groups
+from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, Crowded, Decided, Groups
 from spark_assign.kernels.sticky_rounds import Round
+from spark_assign.kernels.sticky_walks import walks
 
 Ints = NDArray[np.int64]
 
@@ -117,13 +118,15 @@ def read_sheet(facts: pa.Table, *, user_data: bool, cooperative: bool) -> Sheet:
     member_group, topic_group = group[member.rows], group[topics.rows]
     class_number, classes = _classes(facts, both, rows, member, member_group)
     rack, rack_sets, rack_set = _racks(facts, member.rows, topics, partitions)
+    walk, crowded = _walks(member_id, member_id.numbers[member.rows], member_group, _positions(facts, member.rows))
     batch = Batch(
         groups=Groups(
             member_group=member_group,
-            walk=_walk(member_id, member_id.numbers[member.rows], member_group, _positions(facts, member.rows)),
+            walk=walk,
             topic_group=topic_group,
             partitions=partitions[topics.rows],
             cooperative=cooperative,
+            crowded=crowded,
         ),
         claimed_in=np.where(decides, first_choice, otherwise),
         generation=generation,
@@ -177,14 +180,11 @@ class _Keys:
         return np.where(self.sorted[at] == self.keys[rows], at, -1)
 
 
-def _walk(names: Names, ids: Ints, group: Ints, position: Ints) -> Ints:
-    """Of each member its place in the walk over the `HashMap`, into which members are put as the leader lists them."""
+def _walks(names: Names, ids: Ints, group: Ints, position: Ints) -> tuple[Ints, Crowded | None]:
+    """The walks over the hash maps of members, which are put into the first as the leader lists them."""
     listed = np.lexsort((position, group))  # where positions are equal, members stay sorted by id
     hashes = string_hashes(names.texts.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
-    in_order = listed[table_order(hashes[listed], group[listed])]
-    place = np.empty(len(ids), np.int64)
-    place[in_order] = np.arange(len(ids))
-    return place
+    return walks(hashes, ids, group, listed)
 
 
 def _claims(rows: Ints, member: _Keys, topics: _Keys, columns: dict[str, Ints], count: Ints) -> Runs:
