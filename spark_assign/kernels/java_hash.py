@@ -1,23 +1,31 @@
 """Java's hash orders, which Kafka's assignors inherit from `String.hashCode` and `HashMap`.
 
 The sticky assignors use them in four places: who keeps one partition more, who wins a claim, which old claimer is
-remembered, and which partition of a topic moves back. A table here is a `HashMap` or `HashSet` that began with 16
-buckets. (Buckets that Java turns into trees, from nine entries in a table of 64 or more, are not reproduced.)
+remembered, and which partition of a topic moves back. A table here is a `HashMap` or `HashSet` that, if nothing else is
+said, began with 16 buckets.
+
+A bucket is walked in the order in which its keys were put in, unless it gets a ninth one. Then a table of fewer than 64
+buckets doubles; in a larger one the bucket becomes a tree (`java_tree`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_assign.kernels.java_tree import Bucket, Entry, Tree
+
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16
-_LONGEST_CHAIN = 8
+LONGEST_CHAIN = 8
+"""So many keys may share a bucket before Java does something about it."""
 _NEVER_REHASHED_FOR_CHAINS = 64
 
 
@@ -50,31 +58,107 @@ def string_hash(text: str) -> int:
     return code
 
 
+def spread_hashes(hashes: Ints) -> Ints:
+    """What `HashMap` spreads over its buckets (`HashMap.hash`), as unsigned 32 bits."""
+    return (hashes ^ (hashes >> 16)) & _MASK
+
+
 def partition_hash(topic_hash: int, partition: int) -> int:
     """`TopicPartition.hashCode`, as unsigned 32 bits."""
     return (31 * (31 + partition) + topic_hash) & _MASK
 
 
-def table_order(hashes: Ints, group: Ints | None = None) -> Ints:
+def table_order(hashes: Ints, ranks: Ints | None, group: Ints | None = None) -> Ints:
     """The order in which a `HashMap` is walked.
 
     Args:
         hashes: of the keys, in the order in which they were put in.
+        ranks: of the keys, ascending as `compareTo` has them; null for keys that do not compare.
         group: of each key, ascending, the number of its own map; null for one map.
 
     Returns:
         the indexes of the keys in the order of the walk, map after map.
+
+    Raises:
+        IdentityDecides: Java would have to order two keys that do not compare.
     """
     group = np.zeros(len(hashes), np.int64) if group is None else group
-    spread = (hashes ^ (hashes >> 16)) & _MASK
+    spread = spread_hashes(hashes)
+    sizes = np.bincount(group)
+    order = np.lexsort((spread & (_capacities(sizes)[group] - 1), group))
+    begins = np.cumsum(sizes) - sizes
+    for each in crowded_groups(hashes, group).tolist():
+        begin, end = begins[each], begins[each] + sizes[each]
+        table: HashTable[int] = HashTable(rank=None if ranks is None else ranks.__getitem__)
+        for key in range(begin, end):
+            table.put(key, int(spread[key]))
+        order[begin:end] = table.walk()
+    return order
+
+
+def next_order(order: Ints, hashes: Ints, ranks: Ints, group: Ints) -> Ints:
+    """The order in which a second `HashMap` is walked that is filled in the walk of a first one.
+
+    It is the order of the first, but where many keys share a bucket.
+
+    Args:
+        order: `table_order` of the others.
+        hashes: as there.
+        ranks: as there.
+        group: as there.
+    """
+    if not len(crowded_groups(hashes, group)) and not len(crowded_groups(hashes[order], group)):
+        return order
+    return order[table_order(hashes[order], ranks[order], group)]
+
+
+def text_order(texts: Sequence[str]) -> list[int]:
+    """The order in which a `HashMap` is walked whose keys are these texts, put in one after the other."""
+    return table_order(string_hashes(texts), text_ranks(texts)).tolist() if texts else []
+
+
+def text_walk(texts: Sequence[str]) -> list[str]:
+    """The same texts in that order."""
+    return [texts[at] for at in text_order(texts)]
+
+
+def text_ranks(texts: Sequence[str]) -> Ints:
+    """Of each text its place among all by `String.compareTo`."""
+    ranks = np.empty(len(texts), np.int64)
+    ranks[sorted(range(len(texts)), key=lambda at: java_key(texts[at]))] = np.arange(len(texts))
+    return ranks
+
+
+def crowded_groups(hashes: Ints, group: Ints) -> Ints:
+    """The maps in which so many keys fall into one bucket that the table grows early or the bucket becomes a tree.
+
+    Arguments as `table_order` has them. A map may be named in vain, but none is left out.
+    """
+    spread = spread_hashes(hashes)
     sizes = np.bincount(group)
     capacities = _capacities(sizes)
-    # Long chains can make a small table grow early: those few tables are filled key by key.
-    small = spread & (_SMALLEST - 1)
-    chains = np.bincount(group * _SMALLEST + small, minlength=len(sizes) * _SMALLEST).reshape(-1, _SMALLEST)
-    for each in np.flatnonzero((chains.max(axis=1, initial=0) > _LONGEST_CHAIN) & (capacities < 64)):
-        capacities[each] = _grown(spread[group == each].tolist())
-    return np.lexsort((spread & (capacities[group] - 1), group))
+    crowded = np.zeros(len(sizes), bool)
+    # A small table may grow at any time, up to where buckets become trees.
+    _mark(crowded, spread, group, capacities < _NEVER_REHASHED_FOR_CHAINS, _SMALLEST)
+    place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
+    capacity = _NEVER_REHASHED_FOR_CHAINS
+    while (large := capacities >= capacity).any():
+        # So many keys are in when the table doubles next; what comes later meets larger tables only.
+        early = np.flatnonzero(place <= capacity * 3 // 4)
+        _mark(crowded, spread[early], group[early], large, capacity)
+        capacity *= 2
+    return np.flatnonzero(crowded)
+
+
+def _mark(crowded: Flags, spread: Ints, group: Ints, those: Flags, capacity: int) -> None:
+    """Mark those groups in which a bucket of a table of this capacity gets too many keys."""
+    if not those.any():
+        return
+    mine = those[group]
+    number = np.cumsum(those) - 1
+    bucket = number[group[mine]] * capacity + (spread[mine] & (capacity - 1))
+    chains = np.bincount(bucket, minlength=int(those.sum()) * capacity).reshape(-1, capacity)
+    crowded[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
 def _capacities(sizes: Ints) -> Ints:
@@ -85,56 +169,136 @@ def _capacities(sizes: Ints) -> Ints:
     return capacities
 
 
-def _grown(spread: list[int]) -> int:
-    """The capacity of a table after putting these keys in one by one."""
-    table: HashTable[int] = HashTable()
-    for number, each in enumerate(spread):
-        table.put(number, each)
-    return table.capacity
-
-
 Key = TypeVar("Key", bound=Hashable)
 
 
-class HashTable(Generic[Key]):
-    """A `HashSet`, or the keys of a `HashMap`, whose order is asked for now and then."""
+def _rank_of_text(key: Any) -> bytes:
+    return java_key(key)
 
-    def __init__(self) -> None:
-        self.capacity = _SMALLEST
+
+class HashTable(Generic[Key]):
+    """A `HashSet`, or the keys of a `HashMap`, whose order is asked for now and then.
+
+    As long as no bucket has become a tree, the order in which keys were put in says everything. From the first tree on
+    every bucket is kept by itself.
+    """
+
+    def __init__(self, capacity: int = _SMALLEST, rank: Callable[[Key], Any] | None = _rank_of_text) -> None:
+        """An empty table.
+
+        Args:
+            capacity: buckets that it begins with, a power of two.
+            rank: of a key, what compares as `compareTo` of the keys does; null for keys that do not compare.
+        """
+        self.capacity = capacity
         self.spread: dict[Key, int] = {}
+        self._rank = rank
+        self._chains: dict[int, int] = {}
+        self._buckets: dict[int, Bucket[Key]] | None = None
+
+    @property
+    def treed(self) -> bool:
+        """Whether some bucket is or was a tree."""
+        return self._buckets is not None
 
     def add(self, key: Key, hash_code: int) -> None:
         """Put a key in; one that is there stays where it is."""
         self.put(key, (hash_code ^ (hash_code >> 16)) & _MASK)
 
     def put(self, key: Key, spread: int) -> None:
-        """Put a key in, by the hash that `HashMap` spreads over its buckets."""
+        """Put a key in, by the hash that `HashMap` spreads over its buckets.
+
+        Raises:
+            IdentityDecides: Java would have to order two keys that do not compare.
+        """
         if key in self.spread:
             return
-        if len(self.spread) >= _LONGEST_CHAIN and self.capacity < _NEVER_REHASHED_FOR_CHAINS:
-            mask = self.capacity - 1
-            chain = sum((other & mask) == (spread & mask) for other in self.spread.values())
-            if chain >= _LONGEST_CHAIN:
-                self.capacity *= 2
         self.spread[key] = spread
+        bucket = spread & (self.capacity - 1)
+        chain = self._chains.get(bucket, 0)
+        self._chains[bucket] = chain + 1
+        if self._buckets is not None:
+            there = self._buckets.setdefault(bucket, [])
+            if isinstance(there, Tree):
+                there.put(self._entry(key))
+                chain = 0
+            else:
+                there.append(key)
+        if chain >= LONGEST_CHAIN:
+            if self.capacity < _NEVER_REHASHED_FOR_CHAINS:
+                self._double()
+            else:
+                self._treeify(bucket)
         if len(self.spread) * 4 > self.capacity * 3:
-            self.capacity *= 2
+            self._double()
 
     def remove(self, key: Key) -> None:
         """Take a key out; the table never shrinks."""
+        bucket = self.bucket(key)
         del self.spread[key]
+        self._chains[bucket] -= 1
+        if self._buckets is None:
+            return
+        there = self._buckets[bucket]
+        if not isinstance(there, Tree):
+            there.remove(key)
+        elif not there.remove(key):
+            self._buckets[bucket] = list(there)
+
+    def clear(self) -> None:
+        """Take all keys out; the table stays as large as it is."""
+        self.spread.clear()
+        self._chains.clear()
+        self._buckets = None
 
     def __len__(self) -> int:
         return len(self.spread)
 
-    def first(self) -> Key:
-        """The key that an iterator gives first: of the lowest bucket, the one put in first."""
-        return min(self.spread, key=self.bucket)
+    def first(self, among: Iterable[Key] | None = None) -> Key:
+        """The key that an iterator gives first.
+
+        Args:
+            among: only of these, in the order in which they were put in; null: of all.
+        """
+        if self._buckets is None:
+            return min(self.spread if among is None else among, key=self.bucket)
+        wanted = self.spread if among is None else set(among)
+        return next(key for key in self.walk() if key in wanted)
 
     def walk(self) -> list[Key]:
-        """The keys in the order of an iterator: bucket after bucket, and in a bucket as they were put in."""
-        return sorted(self.spread, key=self.bucket)
+        """The keys in the order of an iterator: bucket after bucket, and in a bucket mostly as they were put in."""
+        if self._buckets is None:
+            return sorted(self.spread, key=self.bucket)
+        return [key for bucket in sorted(self._buckets) for key in self._buckets[bucket]]
 
     def bucket(self, key: Key) -> int:
         """Where a key that is there stands."""
         return self.spread[key] & (self.capacity - 1)
+
+    def _entry(self, key: Key) -> Entry[Key]:
+        return Entry(key, self.spread[key], None if self._rank is None else self._rank(key))
+
+    def _treeify(self, bucket: int) -> None:
+        """Make a tree of a bucket (`treeifyBin`)."""
+        if self._buckets is None:
+            self._buckets = {}
+            for key in self.spread:
+                there = self._buckets.setdefault(self.bucket(key), [])
+                assert isinstance(there, list)
+                there.append(key)
+        self._buckets[bucket] = Tree([self._entry(key) for key in self._buckets[bucket]])
+
+    def _double(self) -> None:
+        """Twice as many buckets (`resize`)."""
+        bit = self.capacity
+        self.capacity *= 2
+        self._chains = dict(Counter(spread & (self.capacity - 1) for spread in self.spread.values()))
+        if self._buckets is None:
+            return
+        before, self._buckets = self._buckets, {}
+        for bucket, keys in before.items():
+            if isinstance(keys, Tree):
+                self._buckets[bucket], self._buckets[bucket + bit] = keys.split(bit)
+            else:
+                self._buckets[bucket] = [key for key in keys if not self.spread[key] & bit]
+                self._buckets[bucket + bit] = [key for key in keys if self.spread[key] & bit]

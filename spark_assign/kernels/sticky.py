@@ -169,6 +169,7 @@ def _part(groups: Groups, members: Ints, topics: Ints, number: Ints) -> Groups:
         topic_group=number[groups.topic_group[topics]],
         partitions=groups.partitions[topics],
         cooperative=groups.cooperative,
+        crowded=groups.crowded and groups.crowded.part(members),
     )
 
 

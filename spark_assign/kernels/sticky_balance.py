@@ -29,6 +29,7 @@ from spark_assign.kernels.sticky_claims import KEY_BITS, Runs
 from spark_assign.kernels.sticky_groups import Groups
 from spark_assign.kernels.sticky_movements import Movements
 from spark_assign.kernels.sticky_racks import Racks
+from spark_assign.kernels.sticky_walks import walk_after_balancing, walk_while_balanced
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -178,14 +179,18 @@ class Balance:
         """Move partitions as long as that makes sizes more even; take all moves back if it did not."""
         reassignable = self.potential[self.topic] >= 2
         self.takes_part = self._who_takes_part(reassignable)
+        self.books_walk = walk_while_balanced(self.groups, self.takes_part)
         before = (self.size.copy(), self.holder.copy(), None if self.copies is None else self.copies.copy())
         if not self.revocation_required:
             self._reassign(self.unassigned[reassignable[self.unassigned]])
         moved = self._reassign(np.flatnonzero(reassignable))
+        reverted = False
         if not self.initializing and moved:
             sizes, part = before[0], self.takes_part
             if _unevenness(self.size[part]) >= _unevenness(sizes[part]):
                 self.size, self.holder, self.copies = before
+                reverted = True
+        self.final_walk = walk_after_balancing(self.groups, self.takes_part, reverted=reverted)
 
     def _who_takes_part(self, reassignable: Flags) -> Flags:
         """Members that lack something they could have, or hold something that others could have."""
@@ -314,7 +319,7 @@ class Balance:
         """The same where a partition may be held twice: then the holder that comes last in the walk counts."""
         assert self.copies is not None
         holders: dict[int, int] = {}
-        for (member, number), n in sorted(self.copies.items(), key=lambda item: self.walk[item[0][0]]):
+        for (member, number), n in sorted(self.copies.items(), key=lambda item: self.books_walk[item[0][0]]):
             if n and self.takes_part[member]:
                 holders[number] = member
         order = np.lexsort((could_take, self.size[could_take]))

@@ -78,7 +78,7 @@ def quotas(groups: Groups, owned: Ints) -> Quota:
     large = (owned > least) & (extra[group] > 0)
     keeps_more = np.zeros(len(owned), bool)
     candidates = np.flatnonzero(large)
-    candidates = candidates[np.argsort(groups.walk[candidates])]
+    candidates = candidates[np.argsort(groups.owned_walk[candidates])]
     candidates = candidates[np.argsort(group[candidates], kind="stable")]
     keeps_more[candidates[ranks(group[candidates]) < extra[group[candidates]]]] = True
     room = np.bincount(group[keeps_more], minlength=groups.number) < extra

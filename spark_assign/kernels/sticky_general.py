@@ -65,7 +65,7 @@ def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Deci
     reason = np.where((owner >= 0) & (owner != member), reason, STAYS)
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
-        withheld = _transferring(raw, member, key, groups.walk)
+        withheld = _transferring(raw, member, key, balance.final_walk)
     runs, reason, withheld = as_runs(member, key >> KEY_BITS, key & ((1 << KEY_BITS) - 1), reason, withheld)
     return Decided(runs, reason, withheld, {})
 

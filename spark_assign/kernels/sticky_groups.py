@@ -17,15 +17,33 @@ STAYS, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
 
 
 @dataclass(frozen=True)
+class Crowded:
+    """What has to be known of members where so many share a bucket that each hash map has an order of its own.
+
+    Attributes:
+        owned_walk: of each member its place in the map of what members own, which is filled in the walk of the first.
+        hash: of each member its `String.hashCode`.
+    """
+
+    owned_walk: Ints
+    hash: Ints
+
+    def part(self, members: Ints) -> Crowded:
+        """Of some of the members."""
+        return Crowded(self.owned_walk[members], self.hash[members])
+
+
+@dataclass(frozen=True)
 class Groups:
     """Groups 0, 1, … with their members and topics.
 
     Attributes:
         member_group: of each member its group; members are sorted by group and by `String.compareTo` of their ids.
-        walk: of each member its place in its group's hash map; places are distinct over all members.
+        walk: of each member its place in the hash map of its group's subscriptions; places are distinct over all.
         topic_group: of each topic with metadata its group; topics are sorted by group and name.
         partitions: of each topic its number of partitions.
         cooperative: whether partitions that change hands are withheld until their owner has given them up.
+        crowded: null where all hash maps of a group's members are walked alike.
     """
 
     member_group: Ints
@@ -33,11 +51,17 @@ class Groups:
     topic_group: Ints
     partitions: Ints
     cooperative: bool
+    crowded: Crowded | None = None
 
     @property
     def number(self) -> int:
         """How many groups."""
         return int(self.member_group[-1]) + 1 if len(self.member_group) else 0
+
+    @property
+    def owned_walk(self) -> Ints:
+        """Of each member its place in the hash map of what members own."""
+        return self.walk if self.crowded is None else self.crowded.owned_walk
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.errors import SparkAssignError
+from spark_assign.kernels.java_hash import LONGEST_CHAIN
 from spark_assign.kernels.replicas.requests import ADMINUTILS, STRIPED, admit
 from spark_assign.kernels.replicas.tiles import TILE, place_tiles
 from spark_assign.replicas.faults import faulty_rows, raise_faults, shaped
@@ -51,7 +52,7 @@ class Placements:
     Args:
         placements: cluster, topic, partition, replicas, leader, start_index, shift, seed (`schemas.PLACEMENTS`).
         rejected: cluster, topic, code, detail: the requests that Kafka refuses, with Kafka's message, and those that
-            say too little.
+            say too little or hang on Java's identity hash codes.
     """
 
     placements: DataFrame
@@ -160,7 +161,9 @@ def _admitted(requests: DataFrame, lines: DataFrame, algorithm: str) -> DataFram
     overlaps = (F.col("first") < F.coalesce(before, F.lit(0))) | (F.coalesce(after, F.col("end")) < F.col("end"))
     # Drawn once per call and request, so that the answer is the same however often Spark computes it.
     drawn = F.xxhash64("cluster", "topic", "start_partition", F.lit(secrets.randbits(62)))
-    counts = lines.select("cluster", F.size("line").alias("brokers"), "racked", "unfenced")
+    racks = F.array_distinct("line.rack_id")
+    many_racks = F.when(F.size(racks) > LONGEST_CHAIN, racks).alias("many_racks")
+    counts = lines.select("cluster", F.size("line").alias("brokers"), "racked", "unfenced", many_racks)
     rows = (
         requests.withColumn("first", first)
         .withColumn("end", F.col("first") + F.greatest(F.coalesce("partitions", F.lit(0)), F.lit(0)))
@@ -171,6 +174,7 @@ def _admitted(requests: DataFrame, lines: DataFrame, algorithm: str) -> DataFram
             F.coalesce("seed", drawn).alias("seed"),
             *(F.coalesce(name, F.lit(0)).alias(name) for name in ("brokers", "racked", "unfenced")),
             "overlaps",
+            "many_racks",
         )
     )
     return rows.mapInArrow(_admitter(algorithm), ADMITTED)

@@ -48,7 +48,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class ConnectGroup:
-    """One group, its workers in the order in which a `HashMap` filled from the coordinator's list is walked."""
+    """One group, its workers in the order in which the leader walks them, told by the coordinator's list."""
 
     group_id: str
     state: str
@@ -130,12 +130,14 @@ def described(group: Any) -> ConnectGroup | Exception:
         workers = [_worker(member) for member in group.members]
     except WireError as error:
         return error
-    order = java_hash.table_order(java_hash.string_hashes([worker.member_id for worker in workers])).tolist()
+    # The leader fills one map from the coordinator's list, and a second one from that; the second is what it walks.
+    by_id = {worker.member_id: worker for worker in workers}
+    order = java_hash.text_walk(java_hash.text_walk(list(by_id)))
     return ConnectGroup(
         group.group_id,
         group.group_state,
         _PROTOCOLS.get(group.protocol_data),
-        tuple(workers[each] for each in order),
+        tuple(by_id[each] for each in order),
     )
 
 

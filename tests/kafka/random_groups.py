@@ -6,12 +6,12 @@ The seed of a run is fresh; it stands in every case's name and is printed with a
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 from collections.abc import Iterator
 
 from tests.golden.vectors import Row
+from tests.kafka import java_tables
 from tests.kafka.random_ownership import with_ownership
 
 STICKY = ("sticky", "cooperative-sticky")
@@ -68,11 +68,40 @@ def _case(rng: random.Random, strategy: str, members: int, topics: int, most_par
 
 
 def _share_hash_codes(rng: random.Random, members: list[Row]) -> None:
-    """Ids with one String.hashCode; few enough that no bucket of nine, which Java keeps as a tree, comes about."""
-    alike = ["".join(pair) for pair in itertools.product(["Aa", "BB", "C#"], repeat=2)]
-    names = rng.sample(alike, 6 if len(members) <= 12 else 4)
+    """Ids with one String.hashCode, from two to all."""
+    names = java_tables.one_hash(rng, rng.randint(2, max(2, min(len(members), 200))))
     for member, name in zip(rng.sample(members, len(members)), names, strict=False):
         member["id"] = name
+
+
+def crowded(strategy: str, seed: int, number: int) -> Iterator[Row]:
+    """Groups of a sticky assignor whose ids crowd into few buckets, which Java keeps as trees.
+
+    Half of them subscribe to one topic, of which many members own too much.
+    """
+    rng = random.Random(f"crowded-{strategy}-{seed}")
+    for at in range(number):
+        row = _group(rng, rng.randint(11, 60), rng.randint(1, 4), 60) | {"strategy": strategy}
+        ids = java_tables.one_hash(rng, 30) + java_tables.crowds()[rng.randrange(1024)][:40]
+        for member, name in zip(row["members"], rng.sample(ids, rng.randint(11, len(ids))), strict=False):
+            member["id"] = name
+        row = with_ownership(rng, row, strategy, 0.3)
+        if rng.random() < 0.5:
+            _own_too_much(rng, row)
+        yield row | {"case": f"crowded-{seed}-{at:04d}"}
+
+
+def _own_too_much(rng: random.Random, row: Row) -> None:
+    """Everybody subscribes to one topic without racks, and a part of the members owns all of it."""
+    members = row["members"]
+    count = rng.randint(len(members), 4 * len(members))
+    row |= {"topics": {"t": count}, "replica_racks": None}
+    for member in members:
+        member |= {"topics": ["t"], "owned": [], "generation": 7}
+        member.pop("user_generation", None)
+    owners = rng.sample(members, rng.randint(len(members) // 3, len(members)))
+    for partition in range(count):
+        rng.choice(owners)["owned"].append(["t", partition])
 
 
 def _group(rng: random.Random, members: int, topics: int, most_partitions: int) -> Row:

@@ -15,13 +15,16 @@ GENERATION = 7
 Claims = dict[str, set[tuple[str, int]]]
 
 
-def with_ownership(rng: random.Random, row: Row, strategy: str) -> Row:
-    """The row with `owned`, `generation` and `user_generation` of each member filled in."""
+def with_ownership(rng: random.Random, row: Row, strategy: str, share_ghosts: float = 0.04) -> Row:
+    """The row with `owned`, `generation` and `user_generation` of each member filled in.
+
+    `share_ghosts`: how many of the groups claim partitions that do not exist.
+    """
     ids = [member["id"] for member in row["members"]]
     if rng.random() < 0.08:
         owned: Claims = {member: set() for member in ids}
     else:
-        owned = _earlier_assignment(rng, row, ids)
+        owned = _earlier_assignment(rng, row, ids, share_ghosts)
     _disturb(rng, owned, ids)
     share_new = rng.choice([0.0, 0.0, 0.2, 0.5])
     share_stale = rng.choice([0.0, 0.0, 0.2, 0.6])
@@ -34,7 +37,7 @@ def with_ownership(rng: random.Random, row: Row, strategy: str) -> Row:
     return row | {"members": members}
 
 
-def _earlier_assignment(rng: random.Random, row: Row, ids: list[str]) -> Claims:
+def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghosts: float) -> Claims:
     """Who had what before; of members that have left nothing remains."""
     left = [f"left-{n}" for n in range(rng.choice([0, 0, 1, 1, 1 + len(ids) // 3]))]
     everybody = [*ids, *left]
@@ -42,7 +45,7 @@ def _earlier_assignment(rng: random.Random, row: Row, ids: list[str]) -> Claims:
     change_of_mind = rng.choice([0.0, 0.0, 0.0, 0.1, 0.5])
     style = rng.choice(["least", "least", "stride", "skewed", "one"])
     share_owned = rng.choice([1.0, 1.0, 0.9, 0.5])
-    ghosts = rng.random() < 0.04
+    ghosts = rng.random() < share_ghosts
     grown = rng.random() < 0.3
     owned: Claims = {member: set() for member in everybody}
     counts = {topic: _count_before(rng, count, grown, ghosts) for topic, count in row["topics"].items()}

@@ -1,8 +1,8 @@
 """Random sequences of calls of a classic group: rounds as a coordinator drives them, and calls as they come.
 
 They go where the recorded ones do not: groups that grow over several doublings of Java's map and shrink again, ids that
-share a hash or crowd into one bucket, ids beyond ASCII, members that are not there, ids that are there already,
-protocols named twice or not at all. (Buckets that Java turns into trees are left out.)
+share a hash or crowd into one bucket (until Java makes it a tree), ids beyond ASCII, members that are not there, ids
+that are there already, protocols named twice or not at all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_assign.kernels.java_hash import string_hash
+from tests.kafka.java_tables import crowds, one_hash
 
 Op = dict[str, Any]
 
@@ -43,10 +44,15 @@ class _Sequence:
         self.given: list[Op] = []
 
     def _make_ids(self) -> list[str]:
-        """Ids, some of which share their whole hash (four at most); or twelve of one bucket of the smallest map."""
+        """Ids, some of which share their whole hash; or a crowd in one bucket of small maps, or of large ones."""
         draw = self.draw
-        if draw.random() < 0.15:
+        kind = draw.random()
+        if kind < 0.15:
             return self._crowd()
+        if kind < 0.35:
+            made = one_hash(draw, draw.randint(0, 40)) + crowds()[draw.randrange(1024)][: draw.randint(11, 40)]
+            draw.shuffle(made)
+            return made
         made = [f"consumer-{number}-{draw.getrandbits(64):016x}" for number in range(self.size)]
         made += [f"Verbraucher-ß-{number}" for number in range(3)] + ["消费者", "😀-1", "\uffee-2", "", "m"]
         prefix = f"{draw.getrandbits(16)}"

@@ -272,7 +272,7 @@ class Forecast:
 def _with_newcomer(tables: Tables, member_id: str) -> list[str]:
     """Worker ids in the order of a HashMap into which the newcomer is put last."""
     ids = [row["worker_id"] for row in sorted(tables["workers"], key=lambda row: row["position"])] + [member_id]
-    return [ids[each] for each in java_hash.table_order(java_hash.string_hashes(ids)).tolist()]
+    return java_hash.text_walk(java_hash.text_walk(ids))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -57,13 +58,19 @@ def test_admin_utils_places_as_recorded(spark: SparkSession) -> None:
 
 
 def test_striped_places_as_recorded(spark: SparkSession) -> None:
-    """508 cases in one call, but for one that no seed draws: it was recorded with a mock in place of `Random`."""
+    """508 cases in one call, but for one that no seed draws: it was recorded with a mock in place of `Random`.
+
+    Beside them one that Java decides by identity hash codes: eleven racks of one hash code.
+    """
     rows = [row if row["seed"] is not None else row | {"seed": seed_that_draws(row)} for row in recorded("striped")]
     seeded = [row for row in rows if row["seed"] is not None]
     assert [row["case"] for row in rows if row["seed"] is None] == [
         "unit:StripedReplicaPlacerTest.testEvenDistribution"
     ]
-    answers = _answers(spark, seeded, "striped")
+    alike = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=4)][:11]
+    brokers = [{"id": number, "rack": rack, "fenced": False} for number, rack in enumerate(alike)]
+    answers = _answers(spark, [*seeded, seeded[0] | {"case": "alike", "brokers": brokers}], "striped")
+    assert answers.pop("alike")[0] == "identity-order"
     assert [row["case"] for row in seeded if answers.get(row["case"], {}) != expected(row)] == []
 
 

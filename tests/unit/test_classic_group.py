@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, table_order
+from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, text_order
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState, State
@@ -52,7 +52,7 @@ def test_a_table_walks_as_a_map_of_its_largest_size() -> None:
             table.add(text, string_hash(text))
         hashes = string_hashes(texts)
         assert [string_hash(text) for text in texts] == hashes.tolist()
-        assert table.walk() == [texts[at] for at in table_order(hashes)]
+        assert table.walk() == [texts[at] for at in text_order(texts)]
         assert size < 13 or table.capacity > size
         before = table.walk()
         for text in texts[: size // 2]:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_assign.kernels.connect import sheet as facts
-from spark_assign.kernels.connect.sheet import Sheet
+from spark_assign.kernels.connect.sheet import PROTOCOL_2_6, Sheet
 
 Ints = NDArray[np.int64]
 
-PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
+PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
 _LONGEST_DELAY = 2**31 - 1
 
 REMEDIES = {

@@ -6,7 +6,8 @@ The walk goes from bucket to bucket, and inside a bucket in the order in which t
 Example: the hashes 17, 1 and 2 in 16 buckets: 17 and 1 share bucket 1, so the walk is 17, 1, 2.
 
 Two kinds of tables: one that is filled name by name starts with 16 buckets and doubles once more than three quarters
-of them are taken; a copy (`new HashSet<>(collection)`) is made large enough at once.
+of them are taken; a copy (`new HashSet<>(collection)`) is made large enough at once. Where more than eight names share
+a bucket, a table is filled as Java fills it (`java_hash.HashTable`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from spark_assign.kernels.java_hash import HashTable
+from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable
 
 _SMALLEST = 16
-_LONGEST_CHAIN = 8
-_NEVER_REHASHED_FOR_CHAINS = 64
 
 
 def walk(numbers: Sequence[int], spread: Sequence[int]) -> list[int]:
     """A `HashSet` that was filled one by one.
 
     Args:
-        numbers: of the names, in the order in which they were put in.
+        numbers: of the names, which sort as the names do, in the order in which they were put in.
         spread: of every name its spread hash (`Names.spread`).
     """
     capacity = _SMALLEST
@@ -44,17 +43,20 @@ def walk_of_copy(numbers: Sequence[int], spread: Sequence[int]) -> list[int]:
 
 def _walk(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> list[int]:
     """The walk over a table that grew from `begin` to `end` buckets."""
-    if end < _NEVER_REHASHED_FOR_CHAINS and len(numbers) > _LONGEST_CHAIN:
-        chains = Counter(spread[each] & (begin - 1) for each in numbers)
-        if max(chains.values()) > _LONGEST_CHAIN:
-            end = _grown_for_chains(numbers, spread, begin)
+    if len(numbers) > LONGEST_CHAIN and _crowded(numbers, spread, begin, end):
+        table: HashTable[int] = HashTable(begin, rank=int)
+        for each in numbers:
+            table.put(each, spread[each])
+        return table.walk()
     return sorted(numbers, key=lambda number: spread[number] & (end - 1))
 
 
-def _grown_for_chains(numbers: Sequence[int], spread: Sequence[int], begin: int) -> int:
-    """The buckets of a small table that also grows where too many names share one."""
-    table: HashTable[int] = HashTable()
-    table.capacity = begin
-    for each in numbers:
-        table.put(each, spread[each])
-    return table.capacity
+def _crowded(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> bool:
+    """Whether more than eight names share a bucket at any time while the table grows."""
+    capacity = begin
+    while capacity <= end:
+        early = numbers[: capacity * 3 // 4 + 1]  # what comes later meets larger tables only
+        if max(Counter([spread[each] & (capacity - 1) for each in early]).values()) > LONGEST_CHAIN:
+            return True
+        capacity *= 2
+    return False

@@ -27,7 +27,7 @@ ASSIGNORS: dict[str, Callable[[Round], Result]] = {
     "eager": eager.rebalance,
     "compatible": incremental.rebalance,
     "sessioned": incremental.rebalance,
-    "compatible-2.6": incremental_2_6.rebalance,
+    facts.PROTOCOL_2_6: incremental_2_6.rebalance,
 }
 
 

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_assign.kernels.connect.items import TASK_BITS, Names
-from spark_assign.kernels.java_hash import table_order
+from spark_assign.kernels.java_hash import next_order, table_order
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -45,6 +45,7 @@ CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, AS
 TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
 """From which table a fact of each kind is (`faulty`: of reported or of state)."""
 
+PROTOCOL_2_6 = "compatible-2.6"
 SEPARATOR = "\x1f"
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
@@ -102,17 +103,29 @@ class Sheet:
     def ordered_workers(self) -> Ints:
         """The `worker` facts, cluster after cluster, in the order in which the leader's `HashMap` is walked.
 
-        Workers are put into it sorted by id; where a cluster's workers have positions, those tell the walk itself.
+        Workers are put into it sorted by id; where a cluster's workers have positions, those tell the walk itself. The
+        leader makes a second map from it (`memberAssignments`), whose walk is the one that counts, but for 2.6.
         """
         rows = self.rows[WORKER]
         rows = rows[np.lexsort((self.name[rows], self.cluster[rows]))]
         cluster = self.cluster[rows]
         hashes = np.array(self.workers.spread, np.int64)[self.name[rows]] if len(rows) else np.empty(0, np.int64)
+        order = table_order(hashes, self.name[rows], cluster)
+        again = next_order(order, hashes, self.name[rows], cluster)
+        if again is not order:
+            again = np.where(self._first_map()[cluster[order]], order, again)
         place = np.empty(len(rows), np.int64)
-        place[table_order(hashes, cluster)] = np.arange(len(rows))
+        place[again] = np.arange(len(rows))
         told = np.zeros(len(self.clusters), bool)
         told[cluster[self.position[rows] < NO_POSITION]] = True
         return rows[np.lexsort((np.where(told[cluster], self.position[rows], place), cluster))]
+
+    def _first_map(self) -> Flags:
+        """Of each cluster whether its assignor is that of 2.6, which walks the map of what workers have sent."""
+        old = np.zeros(len(self.clusters), bool)
+        rows = self.rows[CLUSTER]
+        old[self.cluster[rows]] = [self.text(row) == PROTOCOL_2_6 for row in rows.tolist()]
+        return old
 
     def positioned_reports(self) -> Flags:
         """Of each cluster whether what its workers report has positions."""

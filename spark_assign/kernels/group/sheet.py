@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from spark_assign.kernels.group.facts import GROUP, LAYOUT, LEFT, MEMBER, PLANNED
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.told import Owned, Told, owned
-from spark_assign.kernels.java_hash import string_hashes, table_order
+from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky import EVERYONE, Batch
 from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import Groups
+from spark_assign.kernels.sticky_groups import Crowded, Groups
+from spark_assign.kernels.sticky_walks import walks
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -33,6 +34,7 @@ class Members:
         served: its place in the order in which range and roundrobin serve the members of its group: static ones by
             instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
         walk: its place in the walk of its group's hash map; distinct over all members.
+        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky_walks`).
         generation: of its subscription; -1 for none.
         in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
         rack: the number of its rack; -1 for none.
@@ -43,6 +45,7 @@ class Members:
     row: Ints
     served: Ints
     walk: Ints
+    crowded: Crowded | None
     generation: Ints
     in_user_data: Ints
     told: Flags
@@ -164,7 +167,9 @@ class Sheet:
             claimed_in = np.where(members.generation >= 0, members.generation, members.in_user_data)
         nameless = topics.asked & (topics.partitions <= 0)
         return Batch(
-            groups=Groups(members.group, members.walk, topics.group[known], topics.partitions[known], cooperative),
+            groups=Groups(
+                members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.crowded
+            ),
             claimed_in=claimed_in,
             generation=members.generation,
             claims=Runs(claims.member, topic, *claims.columns[2:]).where(fine),
@@ -232,9 +237,7 @@ def _read_members(told: Told, number: Ints) -> Members:
     position = told.numbers("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
-    listed = np.lexsort((position, group))
-    walk = np.empty(len(rows), np.int64)
-    walk[listed[table_order(hashes[listed], group[listed])]] = np.arange(len(rows))
+    walk, crowded = walks(hashes, ids, group, np.lexsort((position, group)))
     told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     asking = np.zeros(len(told.facts), bool)
     asking[told.asked_by] = True
@@ -243,6 +246,7 @@ def _read_members(told: Told, number: Ints) -> Members:
         row=rows,
         served=_served(told, rows, group),
         walk=walk,
+        crowded=crowded,
         generation=np.maximum(told.numbers("generation_id")[rows], -1),
         in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
         told=told_generation,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.java_hash import HashTable
+from spark_assign.kernels.java_hash import HashTable, text_walk
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import (
     VALID_PREVIOUS_STATES,
@@ -221,6 +221,15 @@ class ClassicGroup:
         """The members that do not wait for the answer to a JoinGroup."""
         return [member for member in self.members.values() if not member.awaiting_join]
 
+    def not_yet_rejoined_dynamic_members(self) -> list[ClassicGroupMember]:
+        """Those of them without an instance id, in the order in which the coordinator takes them out."""
+        ids = [member.member_id for member in self.not_yet_rejoined_members()]
+        if self._order.treed:  # only there the order matters: Kafka collects them in one hash map, then in another
+            missing = set(ids)
+            ids = text_walk([each for each in self._order.walk() if each in missing])
+            ids = text_walk([each for each in ids if not self.members[each].is_static_member])
+        return [self.members[each] for each in ids if not self.members[each].is_static_member]
+
     def rebalance_timeout_ms(self) -> int:
         """How long a round waits for its members: as long as the most patient one asks for."""
         return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
@@ -267,7 +276,7 @@ class ClassicGroup:
         joined = [member_id for member_id, member in self.members.items() if member.awaiting_join]
         if not joined:
             return False
-        self.leader_id = min(joined, key=self._order.bucket)
+        self.leader_id = self._order.first(joined)
         return True
 
     def init_next_generation(self) -> None:

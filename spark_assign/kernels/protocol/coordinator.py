@@ -235,9 +235,8 @@ class Coordinator:
         """The new generation (`completeClassicGroupJoin`)."""
         group, now, current = self.group, self.clock.now, self.round
         self.timer += 1
-        for member in group.not_yet_rejoined_members():
-            if not member.is_static_member:
-                current.lost += self._remove(member.member_id, "it has not joined in time")
+        for member in group.not_yet_rejoined_dynamic_members():
+            current.lost += self._remove(member.member_id, "it has not joined in time")
         if group.members and not group.maybe_elect_new_joined_leader():
             self._wait_for_members(now + group.rebalance_timeout_ms())
             return

@@ -11,7 +11,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.java_hash import table_order
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
 from spark_assign.kernels.rack_range import racks_matter
@@ -20,6 +19,7 @@ from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky import Batch, plan_batch
 from spark_assign.kernels.sticky_claims import Runs
 from spark_assign.kernels.sticky_groups import Groups
+from spark_assign.kernels.sticky_walks import walks
 
 Ints = NDArray[np.int64]
 
@@ -60,8 +60,7 @@ def _batch(table: Table, by_id: Ints, cooperative: bool) -> Batch:
     member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
     # Members are put into the leader's `HashMap` as the coordinator lists them.
     hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
-    walk = np.empty(size, np.int64)
-    walk[number[table_order(hashes, member_ask)]] = np.arange(size)
+    walk, crowded = walks(hashes[by_id], np.arange(size), member_ask, number)
     generation, claimed_in = _generations(table, cooperative)
     rack, rack_sets, rack_set = _racks(table)
     return Batch(
@@ -71,6 +70,7 @@ def _batch(table: Table, by_id: Ints, cooperative: bool) -> Batch:
             topic_group=table.topic_ask,
             partitions=table.partitions,
             cooperative=cooperative,
+            crowded=crowded,
         ),
         claimed_in=claimed_in[by_id],
         generation=generation[by_id],

@@ -15,6 +15,8 @@ ADMIN_OPERATION = "admin-operation"
 """Kafka throws `AdminOperationException`."""
 BEYOND_INT = "beyond-int"
 """Kafka's own arithmetic would leave the range of an int, and what it then does is an accident."""
+IDENTITY_ORDER = "identity-order"
+"""What Kafka does hangs on Java's identity hash codes, which are others in every process."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -42,7 +44,8 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     Args:
         requests: cluster, topic, partitions, replication_factor, start_index, start_partition, seed (where a number
             is drawn from it), brokers, racked, unfenced (of the cluster: how many of those), overlaps (whether another
-            request asks for a partition of this one).
+            request asks for a partition of this one), many_racks (of the cluster, in the order of its brokers; null
+            where they are so few that they cannot crowd a bucket).
         algorithm: `adminutils` or `striped`.
 
     Returns:
@@ -85,7 +88,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     )
 
 
-def _refuse(row: dict[str, int | None], algorithm: str) -> Refusal | None:
+def _refuse(row: dict[str, Any], algorithm: str) -> Refusal | None:
     """Why a request is not placed; null where it is."""
     partitions, replication_factor = row["partitions"], row["replication_factor"]
     if partitions is None or replication_factor is None:
@@ -95,7 +98,7 @@ def _refuse(row: dict[str, int | None], algorithm: str) -> Refusal | None:
         return Refusal(DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them")
     brokers, racked, unfenced = row["brokers"] or 0, row["racked"] or 0, row["unfenced"] or 0
     if algorithm == STRIPED:
-        return striped.refuse(replication_factor, brokers, unfenced)
+        return striped.refuse(replication_factor, brokers, unfenced) or striped.refuse_order(row["many_racks"] or [])
     return admin_utils.refuse(partitions, replication_factor, brokers, racked)
 
 

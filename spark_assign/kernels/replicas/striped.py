@@ -15,13 +15,20 @@ brokers without a rack are one rack, which sorts first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from spark_assign.kernels.java_hash import string_hashes, table_order
-from spark_assign.kernels.replicas.layout import INVALID_REPLICATION_FACTOR, Layout, Refusal, java_order
+from spark_assign.kernels.java_tree import IdentityDecides
+from spark_assign.kernels.replicas.layout import (
+    IDENTITY_ORDER,
+    INVALID_REPLICATION_FACTOR,
+    Layout,
+    Refusal,
+    java_order,
+)
 
 
 class Random(Protocol):
@@ -60,10 +67,31 @@ def place(layout: Layout, replication_factor: int, random: Random) -> Iterator[l
 
 
 def rack_order(layout: Layout) -> list[str | None]:
-    """The racks in the order in which the class's `HashMap` is walked."""
+    """The racks in the order in which the class's `HashMap` is walked.
+
+    Raises:
+        IdentityDecides: too many racks share a bucket, and some of those a hash code. `Optional` does not compare.
+    """
     racks = list(dict.fromkeys(layout.racks))
     hashes = string_hashes([rack or "" for rack in racks])  # Optional.empty() and the empty text both have 0
-    return [racks[at] for at in table_order(hashes)] if racks else []
+    return [racks[at] for at in table_order(hashes, ranks=None)] if racks else []
+
+
+def refuse_order(racks: Sequence[str | None]) -> Refusal | None:
+    """What cannot be foretold: a walk over these racks that hangs on where Java keeps them.
+
+    Args:
+        racks: of a cluster, in the order in which its brokers are passed.
+    """
+    try:
+        rack_order(Layout((), tuple(racks), ()))
+    except IdentityDecides:
+        message = (
+            "More than eight racks share a bucket of the placer's HashMap, and two of them a hash code. Their order "
+            "hangs on System.identityHashCode, which is another one in every controller. Rename one of the racks"
+        )
+        return Refusal(IDENTITY_ORDER, message)
+    return None
 
 
 class _BrokerList:

@@ -1,0 +1,72 @@
+"""Names that crowd into buckets of Java's hash maps: in Connect, in the coordinator and in the striped placer."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.connect import sheet as facts
+from spark_assign.kernels.java_hash import text_walk
+from spark_assign.kernels.protocol.classic_group import ClassicGroup
+from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
+from spark_assign.kernels.replicas import requests, striped
+
+ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
+"""Sorted, of one `String.hashCode`."""
+
+
+def test_connect_walks_a_second_map() -> None:
+    """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
+    ids = ALIKE[:30]
+    none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers"])
+    protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
+    rows: list[dict[str, Any]] = []
+    for cluster, protocol in protocols.items():
+        rows.append(none | {"connect_cluster": cluster, "kind": facts.CLUSTER, "names": protocol})
+        rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": each} for each in ids]
+    text, number = pa.string(), pa.int32()
+    kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
+    kinds |= {"position": number, "names": text, "numbers": text}
+    sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
+    ordered = sheet.ordered_workers()
+    walked = [sheet.workers.texts[each] for each in sheet.name[ordered]]
+    once = text_walk(ids)
+    assert {sheet.clusters[each] for each in sheet.cluster[ordered][:13]} == {"new"}
+    assert (walked[:30], walked[30:]) == (text_walk(once), once)
+    assert text_walk(once) != once
+
+
+def test_the_order_in_which_late_members_are_removed() -> None:
+    """Kafka collects them in one map, then those without an instance id in another; that is the order of removal."""
+    group = ClassicGroup("g")
+    for number, each in enumerate(ALIKE[:30]):
+        instance = "static" if number == 5 else None
+        member = ClassicGroupMember(each, protocols=["range"], topics=["t"], group_instance_id=instance)
+        group.add(member, awaiting_join=number % 10 == 0)
+    here = [member.member_id for member in group.all_members()]
+    late = text_walk([each for each in here if ALIKE.index(each) % 10])
+    late = text_walk([each for each in late if each != ALIKE[5]])
+    assert [member.member_id for member in group.not_yet_rejoined_dynamic_members()] == late
+    assert late != [each for each in here if each in late]
+
+
+def test_racks_that_java_orders_by_identity_are_refused() -> None:
+    """`Optional` does not compare: ten racks of one hash are a linked bucket, eleven a tree of no foreseeable order."""
+    assert striped.refuse_order(ALIKE[:10]) is None
+    refused = striped.refuse_order(ALIKE[:11])
+    assert refused is not None
+    assert refused.code == "identity-order"
+    assert "System.identityHashCode" in refused.message
+
+
+@pytest.mark.parametrize(("racks", "code"), [(ALIKE[:11], "identity-order"), (ALIKE[:10], None), (None, None)])
+def test_a_request_that_hangs_on_identity_is_rejected(racks: list[str] | None, code: str | None) -> None:
+    """For the striped placer alone: the other one knows no hash map."""
+    given = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
+    given |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
+    table = pa.Table.from_pylist([given | {"many_racks": racks}])
+    assert requests.admit(table, requests.STRIPED)["code"].to_pylist() == [code]
+    assert requests.admit(table, requests.ADMINUTILS)["code"].to_pylist() == [None]
