@@ -7,6 +7,7 @@ fleet in one job.
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.errors import SourceError
+from spark_assign.places import local_path
 
 _MALFORMED = "_malformed_record"
 _SHOWN = 5
@@ -56,7 +58,8 @@ def read_csv(
     string.
     """
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
-    columns = spark.read.options(**settings).csv(path).columns
+    columns = _local_header(path) if not options else None
+    columns = spark.read.options(**settings).csv(path).columns if columns is None else columns
     if not columns:
         return spark.read.options(**settings).csv(path), Check(table, schema, _no_rows(spark))
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
@@ -84,6 +87,20 @@ def read_csv(
         F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
     )
     return raw.select(*typed), Check(table, schema, check.where("problem is not null"))
+
+
+def _local_header(path: str) -> list[str] | None:
+    """The header of a csv file on this machine, which takes no Spark job; null where Spark had better look itself."""
+    local = local_path(path)
+    if local is None or not local.endswith(".csv"):
+        return None
+    try:
+        with open(local, encoding="utf-8", newline="") as lines:
+            header = next(csv.reader(lines), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return None
+    plain = all(name and name == name.strip() and name.isprintable() for name in header)
+    return header if header and plain and len({name.lower() for name in header}) == len(header) else None
 
 
 def read_json(

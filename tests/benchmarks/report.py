@@ -46,10 +46,6 @@ class Ready:
     metrics: DataFrame
     rejected: DataFrame
 
-    def with_runs(self, runs: DataFrame) -> Ready:
-        """The same: nothing follows from them."""
-        return self
-
 
 def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
     """A member's share is one run, of 2 to 8 partitions; half of all partitions come from the member before it."""

@@ -10,18 +10,20 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from spark_assign.assignors.groups import Groups
-from spark_assign.kernels.sticky_table import read_sheet, write_decided
 
+from spark_assign import facts as gathering
 from spark_assign import plan
-from spark_assign.assignors.sticky import gather_facts
+from spark_assign.kernels.group.assign import sticky_batch
+from spark_assign.kernels.group.decide import ASSIGNED, WITHHELD, Question, decide
+from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.told import read
 from spark_assign.kernels.sticky import plan_batch
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
 from tests.benchmarks.kafka_process import KafkaProcess, write_group
 from tests.benchmarks.plans import plan_and_write
-from tests.benchmarks.sticky import COOPERATIVE, assignors
+from tests.benchmarks.sticky import assignors
 
 HEAP = "4g"
 WARM_UP = 15.0  # seconds
@@ -60,13 +62,13 @@ def _compare(
 ) -> None:
     """Measure one group and one assignor, in turns; and make sure that both assign the same."""
     group = write_group(fleets.read(bench.spark, path), path / "json")
-    facts, cooperative = _facts(bench, path), name == COOPERATIVE
-    batch = read_sheet(facts, user_data=not cooperative, cooperative=cooperative).batch
+    facts = _facts(bench, path)
+    batch = sticky_batch(read_sheet(read(facts), set()), name)
     if not (bench.quick or bench.cold):
         kafka.warm_up(name, group, WARM_UP)
     seconds = bench.in_turns(
         kernel=partial(plan_batch, batch),
-        names=partial(_from_names_to_names, facts, cooperative),
+        names=partial(_from_names_to_names, facts, name),
         job=partial(plan_and_write, bench, path, name, to_noop),
         kafka=partial(kafka.seconds, name, group, path / f"{name}.tsv"),
     )
@@ -86,14 +88,14 @@ def _compare(
 def _facts(bench: Bench, path: Path) -> pa.Table:
     """What a worker is handed of the group."""
     fleet = fleets.read(bench.spark, path)
-    facts = gather_facts(Groups(fleet, fleet.census)).toArrow()
+    facts = gathering.gather(fleet).toArrow()
     bench.forget()
     return facts
 
 
-def _from_names_to_names(facts: pa.Table, cooperative: bool) -> None:
-    sheet = read_sheet(facts, user_data=not cooperative, cooperative=cooperative)
-    write_decided(sheet, plan_batch(sheet.batch))
+def _from_names_to_names(facts: pa.Table, name: str) -> None:
+    for _ in decide(facts, Question((("*", name),), (name,), wanted=frozenset({ASSIGNED, WITHHELD}))):
+        pass
 
 
 def _check_same(bench: Bench, path: Path, name: str) -> None:
