@@ -79,7 +79,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("tests/mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "tests/mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("paths", nargs="*", default=["kernels"], help="folders or files below spark_assign")
     parser.add_argument("--sample", type=int, help="so many, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same from the same code")
@@ -131,7 +133,9 @@ def _summary(statuses: list, register: known.Register) -> None:
         print(f"  {part:24} {figures.of(those)}")
     print(f"  {'all':24} {figures.of(status for _, status in statuses)}")
     left = Counter(
-        "known" if register.about(mutant.key) else "new" for mutant, status in statuses if status in ("survived", "not reached")
+        "known" if register.about(mutant.key) else "new"
+        for mutant, status in statuses
+        if status in ("survived", "not reached")
     )
     print(f"  of the survivors {left['known']} are in known.toml, {left['new']} are not")
 

@@ -39,9 +39,9 @@ class Figures:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def __str__(self) -> str:
-        low, high = self.interval()
+        low, high = (100 * bound for bound in self.interval())
         return (
-            f"{self.killed} of {self.counted} killed, {100 * self.share:.1f} % (95 %: {100 * low:.1f} to {100 * high:.1f}),"
+            f"{self.killed} of {self.counted} killed, {100 * self.share:.1f} % (95 %: {low:.1f} to {high:.1f}),"
             f" {self.survived} survived, {self.not_reached} not reached, {self.equivalent} equivalent"
         )
 

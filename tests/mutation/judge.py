@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 
 import pytest
@@ -70,9 +71,17 @@ def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, told: Told) ->
     _import_the_rest()
     if warm:
         _Session(warm, reach, told).run()
+    if cold:
+        cheap = [test for test in cold[0][1] if reach.seconds[test] < CHEAP_S]
+        _check_control(_verdict(partial(_collected_anew, None, cheap, _Limits(cheap, reach)), 0))
     for mutant, tests, left_out in cold:
-        limits = _Limits(tests, reach)
-        told(mutant, _verdict(lambda report, m=mutant, t=tests, ls=limits: _collected_anew(m, t, ls, report), left_out))
+        told(mutant, _verdict(partial(_collected_anew, mutant, tests, _Limits(tests, reach)), left_out))
+
+
+def _check_control(verdict: Verdict) -> None:
+    """Without a change nothing may fail, run in the same way: else every mutant would be killed."""
+    if verdict.status != SURVIVED:
+        raise SystemExit(f"killed without a mutant: {verdict.by}")
 
 
 def _tests(mutant: Mutant, reach: Reach) -> tuple[list[str], bool]:
@@ -201,23 +210,15 @@ class _Session:
         self._control(items)
         for number, (mutant, tests, left_out) in enumerate(self.jobs):
             chosen = [items[test] for test in tests]
-
-            def run(report: int, mutant: Mutant = mutant, chosen: list[pytest.Item] = chosen) -> None:
-                self._one(mutant, chosen, functions, report)
-
-            verdict = _verdict(run, left_out)
+            verdict = _verdict(partial(self._one, mutant, chosen, functions), left_out)
             said = [number, verdict.status, verdict.by, verdict.left_out, verdict.seconds]
             os.write(self.results, json.dumps(said).encode() + b"\n")
         return True
 
     def _control(self, items: dict[str, pytest.Item]) -> None:
-        """Without a change nothing may fail, in this order and this way: else every mutant would be killed."""
         cheap = {test for _, tests, _ in self.jobs for test in tests if self.reach.seconds[test] < CHEAP_S}
         chosen = [items[test] for test in sorted(cheap, key=lambda test: (self.reach.seconds[test], test))]
-        verdict = _verdict(lambda report: self._run(chosen, report), 0)
-        if verdict.status != SURVIVED:
-            print(f"killed without a mutant: {verdict.by}", file=sys.stderr)
-            os._exit(3)
+        _check_control(_verdict(partial(self._run, chosen), 0))
 
     def _one(
         self, mutant: Mutant, items: Sequence[pytest.Item], functions: dict[str, list[FunctionType]], report: int
@@ -287,9 +288,10 @@ def _forget_the_package() -> None:
             del sys.modules[name]
 
 
-def _collected_anew(mutant: Mutant, tests: Sequence[str], limits: _Limits, report: int) -> None:
+def _collected_anew(mutant: Mutant | None, tests: Sequence[str], limits: _Limits, report: int) -> None:
     """Collects the files of the tests with the change in place, and runs the tests in their order."""
-    sys.meta_path.insert(0, _Changed(mutant))
+    if mutant is not None:
+        sys.meta_path.insert(0, _Changed(mutant))
     limits.seconds[""] = 60.0
     limits.begin("")
     order = {test: at for at, test in enumerate(tests)}

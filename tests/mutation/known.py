@@ -68,10 +68,10 @@ class Register:
 def read(file: Path = FILE) -> Register:
     """The register; a reason that is missing or empty is an error."""
     told = tomllib.loads(file.read_text(encoding="utf-8"))
-    rules = tuple(Rule(each["name"], re.compile(each["change"], re.DOTALL), each["why"]) for each in told.get("rule", ()))
+    rules = tuple(Rule(one["name"], re.compile(one["change"], re.DOTALL), one["why"]) for one in told.get("rule", ()))
     known = tuple(
-        Known((each["file"], each["function"], each["was"], each["becomes"], each.get("nth", 0)), each["kind"], each["why"])
-        for each in told.get("known", ())
+        Known((one["file"], one["function"], one["was"], one["becomes"], one.get("nth", 0)), one["kind"], one["why"])
+        for one in told.get("known", ())
     )
     for one in known:
         if one.kind not in (EQUIVALENT, LEFT) or not one.why.strip():

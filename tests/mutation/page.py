@@ -22,14 +22,15 @@ tests/mutants --sample 100 --seed 1 kernels/protocol    # of a folder or a file
 tests/mutants --all kernels/ring.py                     # every mutant; of all kernels that is a night
 ```
 
-By hand or at night, not in CI; `spark-submit.sh --set-up spark,kafka,report,test,mutants` sets it up. The tests are those of
-`tests/unit` and `tests/golden` that need no Spark, and none can start it. First it is measured which test executes which
-line; a mutant then meets the tests of its line only, the cheapest first, and the first failure is the last test. A test that
-takes 8 times its time and 5 seconds more is stopped and has failed.
+By hand or at night, not in CI; `./spark-submit.sh --set-up spark,kafka,report,test,mutants` sets it up. The tests are
+those of `tests/unit` and `tests/golden` that need no Spark, and none can start it. First it is measured which test
+executes which line; a mutant then meets the tests of its line only, the cheapest first, and the first failure is the
+last test. A test that takes 8 times its time and 5 seconds more is stopped and has failed.
 
-The faults are [mutmut](https://mutmut.readthedocs.io)'s, and three more: a call left out, a condition turned round, `min` for
-`max`. Its own run leaves out constants, defaults and properties, where many of Kafka's numbers stand; Cosmic Ray starts
-a new process for each mutant and all tests in it. So each mutant here is a fork of a pytest session that is collected already.
+The faults are [mutmut](https://mutmut.readthedocs.io)'s, and three more: a call left out, a condition turned round,
+`min` for `max`. Its own run leaves out constants, defaults and properties, where many of Kafka's numbers stand; Cosmic
+Ray starts a new process for each mutant and runs all tests in it. So each mutant here is a fork of a pytest session
+that is collected already.
 
 What survives stands below with the reason, from `tests/mutation/known.toml`; `tests/mutants --page` writes this page.
 """
@@ -45,11 +46,11 @@ def _measured(register: Register) -> Iterator[str]:
     yield "| | of | killed | 95 % interval | survived | not reached | equivalent |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for each in register.measured:
-        low, high = each.figures.interval()
+        of = each.figures
+        low, high = of.interval()
         yield (
-            f"| {each.what} | `{each.command}` | {each.figures.killed} of {each.figures.counted}, {_percent(each.figures.share)}"
-            f" | {_percent(low)} to {_percent(high)} | {each.figures.survived} | {each.figures.not_reached}"
-            f" | {each.figures.equivalent} |"
+            f"| {each.what} | `{each.command}` | {of.killed} of {of.counted}, {_percent(of.share)}"
+            f" | {_percent(low)} to {_percent(high)} | {of.survived} | {of.not_reached} | {of.equivalent} |"
         )
     yield ""
 

@@ -72,7 +72,8 @@ def measured(folder: Path) -> Reach:
                 os._exit(70)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code:
-            raise SystemExit(f"the tests fail without any mutant (exit {code}): pytest {' '.join(FOLDERS)} -m 'not spark'")
+            again = f"pytest {' '.join(FOLDERS)} -m 'not spark'"
+            raise SystemExit(f"the tests fail without any mutant (exit {code}): {again}")
     told = json.loads(kept.read_text())
     return Reach(
         told["seconds"],
