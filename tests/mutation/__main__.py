@@ -17,11 +17,15 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tests.mutation import figures, known, page
 from tests.mutation.session import KERNELS, ROOT
+
+if TYPE_CHECKING:
+    from tests.mutation.source import Mutant
 
 KEPT = ROOT / "build" / "mutants"
 
@@ -38,24 +42,24 @@ def main(arguments: Sequence[str]) -> int:
     # Only here: the page and what is known need no mutmut.
     from tests.mutation.judge import KILLED, Verdict, judge
     from tests.mutation.reach import fingerprint, measured
-    from tests.mutation.source import Mutant
 
     reach = measured(KEPT)
     everything = _all_under(told.paths)
     drawn = _drawn(everything, None if told.all else told.sample, told.seed)
     register = known.read()
     equivalent = [each for each in drawn if (register.about(each.key) or ("",))[0] == known.EQUIVALENT]
-    rest = [each for each in drawn if each not in {*equivalent}]
+    set_aside = {each.key for each in equivalent}
+    rest = [each for each in drawn if each.key not in set_aside]
     print(f"{len(drawn)} of {len(everything)} mutants, {len(equivalent)} known as equivalent", flush=True)
 
-    kept = KEPT / f"verdicts-{fingerprint()}-{told.budget:g}.jsonl"
-    before = _kept(kept)
+    kept = KEPT / f"verdicts-{fingerprint()}.jsonl"
+    before = {key: Verdict(*verdict) for key, verdict in _kept(kept)}
     verdicts: dict[Mutant, Verdict] = {}
     begun = time.monotonic()
 
-    def tell(mutant: Mutant, verdict: Verdict, new: bool = True) -> None:
+    def tell(mutant: Mutant, verdict: Verdict) -> None:
         verdicts[mutant] = verdict
-        if new:
+        if verdict is not before.get(mutant.key):
             with kept.open("a") as lines:
                 lines.write(json.dumps([mutant.key, list(vars(verdict).values())]) + "\n")
         if verdict.status != KILLED:
@@ -65,13 +69,10 @@ def main(arguments: Sequence[str]) -> int:
             if told.survivors:
                 with told.survivors.open("a") as lines:
                     lines.write(text)
-        if new and len(verdicts) % 50 == 0:
+        if len(verdicts) % 50 == 0:
             print(f"-- {len(verdicts)} of {len(rest)} after {time.monotonic() - begun:.0f} s", flush=True)
 
-    for mutant in rest:
-        if mutant.key in before:
-            tell(mutant, Verdict(*before[mutant.key]), new=False)
-    judge([each for each in rest if each not in verdicts], reach, told.budget, tell)
+    judge(rest, reach, told.budget, before, tell)
 
     statuses = [(each, verdicts[each].status) for each in rest] + [(each, known.EQUIVALENT) for each in equivalent]
     _summary(statuses, register)
@@ -93,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _all_under(paths: Sequence[str]) -> list:
+def _all_under(paths: Sequence[str]) -> list[Mutant]:
     from tests.mutation.source import mutants_of
 
     files: list[Path] = []
@@ -105,7 +106,7 @@ def _all_under(paths: Sequence[str]) -> list:
     return [mutant for file in dict.fromkeys(files) for mutant in mutants_of(file)]
 
 
-def _drawn(mutants: list, size: int | None, seed: int) -> list:
+def _drawn(mutants: list[Mutant], size: int | None, seed: int) -> list[Mutant]:
     """As many that compile, in random order: a run that is broken off has drawn at random, too."""
     order = random.Random(seed).sample(mutants, len(mutants))
     drawn = []
@@ -117,14 +118,14 @@ def _drawn(mutants: list, size: int | None, seed: int) -> list:
     return drawn
 
 
-def _kept(file: Path) -> dict:
-    if not file.exists():
-        return {}
-    lines = map(json.loads, file.read_text().splitlines())
-    return {tuple(key): verdict for key, verdict in lines}
+def _kept(file: Path) -> Iterator[tuple[known.Key, list[Any]]]:
+    """Keys and verdicts; of a key the last counts."""
+    for line in file.read_text().splitlines() if file.exists() else ():
+        key, verdict = json.loads(line)
+        yield tuple(key), verdict
 
 
-def _summary(statuses: list, register: known.Register) -> None:
+def _summary(statuses: list[tuple[Mutant, str]], register: known.Register) -> None:
     print("by folder or file:")
     of_part: dict[str, list[str]] = {}
     for mutant, status in statuses:

@@ -17,13 +17,14 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
+from tests.mutation.known import Key
 from tests.mutation.reach import Reach
 from tests.mutation.session import FOLDERS, QUIET, ROOT, WithoutSpark, calm
 from tests.mutation.source import Mutant
@@ -56,18 +57,30 @@ class Verdict:
 Told = Callable[[Mutant, Verdict], None]
 
 
-def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, told: Told) -> None:
-    """Tells the verdict of each mutant as soon as it is there; what needs an import of its own comes last."""
+def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mapping[Key, Verdict], told: Told) -> None:
+    """Tells the verdict of each mutant as soon as it is there; what needs an import of its own comes last.
+
+    Args:
+        mutants: those to judge, none of them known as equivalent.
+        reach: which tests execute which line.
+        budget: seconds of tests per mutant.
+        before: verdicts of an earlier run; one that left tests out goes on with those.
+        told: called with each verdict.
+    """
     calm()
     warm: list[tuple[Mutant, list[str], int]] = []
     cold: list[tuple[Mutant, list[str], int]] = []
     for mutant in mutants:
         tests, of_import = _tests(mutant, reach)
         within = _within(tests, reach, budget)
-        if not tests:
+        earlier = before.get(mutant.key)
+        done = len(tests) - earlier.left_out if earlier else 0
+        if earlier and (earlier.status == KILLED or len(within) <= done):
+            told(mutant, earlier)
+        elif not tests:
             told(mutant, Verdict(UNREACHED))
         else:
-            (cold if of_import else warm).append((mutant, within, len(tests) - len(within)))
+            (cold if of_import else warm).append((mutant, within[done:], len(tests) - len(within)))
     _import_the_rest()
     if warm:
         _Session(warm, reach, told).run()
