@@ -64,6 +64,7 @@ def main(arguments: Sequence[str]) -> int:
                 lines.write(json.dumps([mutant.key, list(vars(verdict).values())]) + "\n")
         if verdict.status != KILLED:
             said = f", {verdict.left_out} tests beyond the budget not run" if verdict.left_out else ""
+            said += f", {verdict.by}" if verdict.by else ""
             text = f"[{verdict.status}{said}] {mutant}\n"
             print(text, flush=True)
             if told.survivors:

@@ -34,7 +34,7 @@ SLOWER, AT_LEAST_S = 8, 5.0
 """A test may take this many times its time and this long, of the processor's time; of wall time ten times as much."""
 MEMORY = 6 << 30
 CHEAP_S = 0.5
-_FAILED, _NO_TESTS = 1, 4
+_FAILED, _BROKEN = 1, 71
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,15 @@ def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mappin
         _Session(warm, reach, told).run()
     if cold:
         cheap = [test for test in cold[0][1] if reach.seconds[test] < CHEAP_S]
-        _check_control(_verdict(partial(_collected_anew, None, cheap, _Limits(cheap, reach)), 0))
+        if cheap:
+            _check_control(_verdict(partial(_collected_anew, None, cheap, _Limits(cheap, reach)), 0))
     for mutant, tests, left_out in cold:
         told(mutant, _verdict(partial(_collected_anew, mutant, tests, _Limits(tests, reach)), left_out))
 
 
 def _check_control(verdict: Verdict) -> None:
     """Without a change nothing may fail, run in the same way: else every mutant would be killed."""
-    if verdict.status != SURVIVED:
+    if verdict.status != SURVIVED or verdict.by:
         raise SystemExit(f"killed without a mutant: {verdict.by}")
 
 
@@ -141,7 +142,7 @@ def _verdict(run: Callable[[int], None], left_out: int) -> Verdict:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             run(writes)
         finally:
-            os._exit(70)
+            os._exit(_BROKEN)
     os.close(writes)
     with os.fdopen(reads, "rb") as pipe:
         by = pipe.read().decode()
@@ -149,6 +150,8 @@ def _verdict(run: Callable[[int], None], left_out: int) -> Verdict:
     took = round(time.monotonic() - begun, 2)
     if code == 0:
         return Verdict(SURVIVED, "", left_out, took)
+    if code == _BROKEN:  # no test has spoken: not to be counted as killed
+        return Verdict(SURVIVED, "the run itself failed", left_out, took)
     if code in (-signal.SIGPROF, -signal.SIGALRM):
         return Verdict(KILLED, "too slow", left_out, took)
     return Verdict(KILLED, by or f"ended with {code}", left_out, took)
@@ -231,7 +234,8 @@ class _Session:
     def _control(self, items: dict[str, pytest.Item]) -> None:
         cheap = {test for _, tests, _ in self.jobs for test in tests if self.reach.seconds[test] < CHEAP_S}
         chosen = [items[test] for test in sorted(cheap, key=lambda test: (self.reach.seconds[test], test))]
-        _check_control(_verdict(partial(self._run, chosen), 0))
+        if chosen:
+            _check_control(_verdict(partial(self._run, chosen), 0))
 
     def _one(
         self, mutant: Mutant, items: Sequence[pytest.Item], functions: dict[str, list[FunctionType]], report: int
@@ -244,8 +248,7 @@ class _Session:
 
     def _run(self, items: Sequence[pytest.Item], report: int) -> None:
         limits = _Limits([item.nodeid for item in items], self.reach)
-        if items:
-            items[0].config.pluginmanager.register(_FirstFailure(limits, report))
+        items[0].config.pluginmanager.register(_FirstFailure(limits, report))
         for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         os._exit(0)
@@ -310,7 +313,7 @@ def _collected_anew(mutant: Mutant | None, tests: Sequence[str], limits: _Limits
     order = {test: at for at, test in enumerate(tests)}
     code = pytest.main([*QUIET, "-x", *tests], plugins=[WithoutSpark(), _InOrder(order), _FirstFailure(limits, report)])
     # A module that cannot be imported any more is an error of the collection.
-    os._exit(0 if code == 0 else 70 if code == _NO_TESTS else int(code))
+    os._exit(int(code))
 
 
 class _InOrder:
