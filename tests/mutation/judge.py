@@ -30,7 +30,7 @@ from tests.mutation.session import FOLDERS, QUIET, ROOT, WithoutSpark, calm
 from tests.mutation.source import Mutant
 
 KILLED, SURVIVED, UNREACHED = "killed", "survived", "not reached"
-SLOWER, AT_LEAST_S = 8, 5.0
+SLOWER, AT_LEAST_S = 4, 5.0
 """A test may take this many times its time and this long, of the processor's time; of wall time ten times as much."""
 MEMORY = 6 << 30
 CHEAP_S = 0.5
