@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import wrap
 
 from tests.mutation.known import EQUIVALENT, LEFT, Known, Register
 
@@ -82,7 +83,8 @@ def _by_file(known: Iterable[Known]) -> Iterator[str]:
         yield f"`{file}`\n"
         yield "```diff"
         for each in sorted(those, key=lambda one: one.key):
-            yield f"@@ {each.key[1]} @@ {each.why}"
+            yield from (f"# {line}" for line in wrap(each.why, 110))
+            yield f"@@ {each.key[1]} @@"
             yield from (f"- {line}" for line in each.key[2].split("\n"))
             yield from (f"+ {line}".rstrip() for line in each.key[3].split("\n"))
         yield "```\n"
