@@ -14,6 +14,7 @@ from tests.docs.pages import ROOT, Step, pages, steps
 NOT_RUN = {
     "./tests/run.sh*": "is what runs this test",
     ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
+    "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
     "airflow *": "runs in tests/airflow, in Airflow's own environment",
     "pip install 'apache-airflow*": "tests/run.sh makes Airflow's environment",
     "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 SHELL = ("sh", "bash", "shell", "console")
-DATA = ("toml", "json", "yaml", "ini", "csv", "properties", "text")
+DATA = ("diff", "toml", "json", "yaml", "ini", "csv", "properties", "text")
 """Blocks that hold nothing to run."""
 
 PROGRAM = re.compile(
