@@ -27,6 +27,8 @@ _SMALLEST = 16
 LONGEST_CHAIN = 8
 """So many keys may share a bucket before Java does something about it."""
 _NEVER_REHASHED_FOR_CHAINS = 64
+_SUSPECT = 150
+"""Of maps with more keys some nine or more of them share a bucket of 64 by mere chance."""
 
 
 def string_hashes(texts: Sequence[str]) -> Ints:
@@ -83,33 +85,36 @@ def table_order(hashes: Ints, ranks: Ints | None, group: Ints | None = None) -> 
         IdentityDecides: Java would have to order two keys that do not compare.
     """
     group = np.zeros(len(hashes), np.int64) if group is None else group
+    return _order(spread_hashes(hashes), ranks, group, crowded_groups(hashes, group))
+
+
+def table_orders(hashes: Ints, ranks: Ints, group: Ints) -> tuple[Ints, Ints]:
+    """The same, and the order in which a second `HashMap` is walked that is filled in the walk of the first one.
+
+    The second is the very first, if no second map is crowded.
+    """
     spread = spread_hashes(hashes)
+    suspects = _suspects(spread, group)
+    first = _order(spread, ranks, group, _crowded(spread, group, suspects))
+    again = spread[first]
+    crowded = _crowded(again, group, suspects)
+    if not len(crowded):
+        return first, first
+    return first, first[_order(again, ranks[first], group, crowded)]
+
+
+def _order(spread: Ints, ranks: Ints | None, group: Ints, crowded: Ints) -> Ints:
+    """Bucket after bucket; of crowded maps as a table has them that is filled key by key."""
     sizes = np.bincount(group)
     order = np.lexsort((spread & (_capacities(sizes)[group] - 1), group))
     begins = np.cumsum(sizes) - sizes
-    for each in crowded_groups(hashes, group).tolist():
+    for each in crowded.tolist():
         begin, end = begins[each], begins[each] + sizes[each]
         table: HashTable[int] = HashTable(rank=None if ranks is None else ranks.__getitem__)
         for key in range(begin, end):
             table.put(key, int(spread[key]))
         order[begin:end] = table.walk()
     return order
-
-
-def next_order(order: Ints, hashes: Ints, ranks: Ints, group: Ints) -> Ints:
-    """The order in which a second `HashMap` is walked that is filled in the walk of a first one.
-
-    It is the order of the first, but where many keys share a bucket.
-
-    Args:
-        order: `table_order` of the others.
-        hashes: as there.
-        ranks: as there.
-        group: as there.
-    """
-    if not len(crowded_groups(hashes, group)) and not len(crowded_groups(hashes[order], group)):
-        return order
-    return order[table_order(hashes[order], ranks[order], group)]
 
 
 def text_order(texts: Sequence[str]) -> list[int]:
@@ -135,16 +140,36 @@ def crowded_groups(hashes: Ints, group: Ints) -> Ints:
     Arguments as `table_order` has them. A map may be named in vain, but none is left out.
     """
     spread = spread_hashes(hashes)
+    return _crowded(spread, group, _suspects(spread, group))
+
+
+def _suspects(spread: Ints, group: Ints) -> Flags:
+    """Of each map whether it may be crowded, in whatever order its keys are put in.
+
+    A small table may grow at any time, up to where buckets become trees. Keys that share a bucket of a larger table
+    share one of 64, too; of very large maps that says nothing.
+    """
     sizes = np.bincount(group)
     capacities = _capacities(sizes)
-    crowded = np.zeros(len(sizes), bool)
-    # A small table may grow at any time, up to where buckets become trees.
-    _mark(crowded, spread, group, capacities < _NEVER_REHASHED_FOR_CHAINS, _SMALLEST)
+    suspects = sizes > _SUSPECT
+    _mark(suspects, spread, group, capacities < _NEVER_REHASHED_FOR_CHAINS, _SMALLEST)
+    large = (capacities >= _NEVER_REHASHED_FOR_CHAINS) & ~suspects
+    _mark(suspects, spread, group, large, _NEVER_REHASHED_FOR_CHAINS)
+    return suspects
+
+
+def _crowded(spread: Ints, group: Ints, suspects: Flags) -> Ints:
+    """Those of the suspects that are, with the keys put in in this order."""
+    if not suspects.any():
+        return np.empty(0, np.int64)
+    sizes = np.bincount(group)
+    capacities = _capacities(sizes)
+    crowded = suspects & (capacities < _NEVER_REHASHED_FOR_CHAINS)
     place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
     capacity = _NEVER_REHASHED_FOR_CHAINS
-    while (large := capacities >= capacity).any():
+    while (large := suspects & (capacities >= capacity)).any():
         # So many keys are in when the table doubles next; what comes later meets larger tables only.
-        early = np.flatnonzero(place <= capacity * 3 // 4)
+        early = np.flatnonzero((place <= capacity * 3 // 4) & large[group])
         _mark(crowded, spread[early], group[early], large, capacity)
         capacity *= 2
     return np.flatnonzero(crowded)

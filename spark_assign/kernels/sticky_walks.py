@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.java_hash import HashTable, next_order, table_order
+from spark_assign.kernels.java_hash import HashTable, table_orders
 from spark_assign.kernels.sticky_groups import Crowded, Groups
 
 Ints = NDArray[np.int64]
@@ -32,8 +32,7 @@ def walks(hashes: Ints, ids: Ints, group: Ints, listed: Ints) -> tuple[Ints, Cro
         listed: the members as leaders list them, group after group.
     """
     sorted_group = group[listed]
-    order = table_order(hashes[listed], ids[listed], sorted_group)
-    again = next_order(order, hashes[listed], ids[listed], sorted_group)
+    order, again = table_orders(hashes[listed], ids[listed], sorted_group)
     walk = _places(listed[order])
     return walk, None if again is order else Crowded(_places(listed[again]), hashes)
 

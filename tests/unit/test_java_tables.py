@@ -12,11 +12,11 @@ import pytest
 from spark_assign.kernels.java_hash import (
     HashTable,
     crowded_groups,
-    next_order,
     spread_hashes,
     string_hash,
     string_hashes,
     table_order,
+    table_orders,
     text_order,
     text_ranks,
 )
@@ -47,15 +47,15 @@ def test_tables_walk_as_java_recorded(recorded: list[Row]) -> None:
 
 
 def test_many_maps_at_once_walk_as_java_recorded(recorded: list[Row]) -> None:
-    """The same by `table_order`, all in one call; and maps made from them by `next_order`."""
+    """The same by `table_order`, all in one call; and maps made from them by `table_orders`."""
     kinds = ("map", "set", "second")
     plain = [row for row in recorded if row["keys"] == "text" and row["table"] in kinds and not _takes_out(row)]
     texts = [[op[1:] for op in row["ops"]] for row in plain]
     group = np.repeat(np.arange(len(plain)), [len(each) for each in texts])
     hashes = np.concatenate([string_hashes(each) for each in texts])
     ranks = np.concatenate([text_ranks(each) for each in texts])
-    first = table_order(hashes, ranks, group)
-    second = next_order(first, hashes, ranks, group)
+    first, second = table_orders(hashes, ranks, group)
+    assert table_order(hashes, ranks, group).tolist() == first.tolist()
     flat = list(itertools.chain(*texts))
     for number, row in enumerate(plain):
         order = second if row["table"] == "second" else first
@@ -114,10 +114,9 @@ def test_a_second_map_may_be_crowded_where_the_first_is_not() -> None:
     crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
     texts = [f"consumer-{number}" for number in range(90)] + crowd
     hashes, ranks, alone = string_hashes(texts), text_ranks(texts), np.zeros(len(texts), np.int64)
-    first = table_order(hashes, ranks)
-    second = [first[at] for at in walked([texts[at] for at in first])]
+    first, second = table_orders(hashes, ranks, alone)
     assert not crowded([texts])
-    assert next_order(first, hashes, ranks, alone).tolist() == second != first.tolist()
+    assert second.tolist() == [first[at] for at in walked([texts[at] for at in first])] != first.tolist()
 
 
 def walked(texts: list[str]) -> list[int]:

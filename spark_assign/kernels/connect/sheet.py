@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_assign.kernels.connect.items import TASK_BITS, Names
-from spark_assign.kernels.java_hash import next_order, table_order
+from spark_assign.kernels.java_hash import table_orders
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -110,8 +110,7 @@ class Sheet:
         rows = rows[np.lexsort((self.name[rows], self.cluster[rows]))]
         cluster = self.cluster[rows]
         hashes = np.array(self.workers.spread, np.int64)[self.name[rows]] if len(rows) else np.empty(0, np.int64)
-        order = table_order(hashes, self.name[rows], cluster)
-        again = next_order(order, hashes, self.name[rows], cluster)
+        order, again = table_orders(hashes, self.name[rows], cluster)
         if again is not order:
             again = np.where(self._first_map()[cluster[order]], order, again)
         place = np.empty(len(rows), np.int64)
