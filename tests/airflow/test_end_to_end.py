@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.airflow.conftest import NOTIFIER, ROOT, Airflow
+from tests.docs import pages, shown
+from tests.docs.terminal import Line
 
 SETTINGS = f"""
 [[dag]]
@@ -46,6 +48,9 @@ retries = 2
 retry_delay_s = 0
 project = "{ROOT}"
 """
+
+
+PAGE = "docs/airflow.md"
 
 
 @dataclass
@@ -107,6 +112,7 @@ def test_a_date(story: Story) -> None:
     assert "groups planned, 1 rejected" in said
     assert "From nothing to 20261120T050000Z" in said
     assert "check: 0 alerts in 20261120T050000Z" in said
+    assert shown.lost(_shown(story), [Line(line) for line in _said(said)]) is None
     story.files["first"] = story.written()
     assert {"plans/runs/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
     assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
@@ -136,6 +142,8 @@ def test_the_next_date(story: Story) -> None:
     assert "shop-prod/clickstream-archive" in story.told()
     assert "imbalance" in story.told()
     assert "rejected" not in story.told()
+    told = [line for line in story.told().splitlines() if line != "---"]
+    assert shown.lost(pages.block(PAGE, "fleet.check try"), map(Line, told)) is None
     added = story.written() - story.files["first"]
     again = {name for name in story.files["first"] if not name.startswith(("comparisons", "reports"))}
     assert added == {name.replace("20261120", "20261121") for name in again}
