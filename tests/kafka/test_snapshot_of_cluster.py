@@ -234,7 +234,7 @@ def test_the_tools_text_says_the_same(
 
 
 def _without_figures(lines: Iterable[Line]) -> list[str]:
-    """What is said, of a cluster of any name and size, in any batches; docs/snapshot.md has that of the sample fleet."""
+    """What is said, of a cluster of any name and size, in any batches; docs/snapshot.md has the sample fleet."""
     texts = [re.sub(r"\d+", "0", line.text) for line in lines]
     plain = [re.sub(r"^\S+: (?=0 topics)|(?<=written to )\S+", "", text) for text in texts]
     return [text for text, _ in groupby(plain)]
