@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ def lost(lines: list[str], said: str, story: Story) -> str | None:
     said = said.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
     whole = "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ")
     for line in whole.splitlines():
-        found = shown.pattern(line).search(said)
+        found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", said)
         if found is None:
             return line
         said = said[found.end() :]
