@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 from spark_assign import changes
 from spark_assign.census import Census, take_census
 from spark_assign.errors import Fault, FleetError
-from spark_assign.ownership import compress
-from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
@@ -83,18 +81,6 @@ class Fleet:
         if "census" in self.__dict__:
             self.census.release()
             del self.__dict__["census"]
-
-    def with_owned_rows(self) -> Fleet:
-        """The same fleet with ownership as one row per partition (`owned`)."""
-        if self.owned_runs is None:
-            return self
-        return replace(self, owned=expand(self.owned_runs), owned_runs=None)
-
-    def with_owned_runs(self) -> Fleet:
-        """The same fleet with ownership as runs (`owned_runs`); lossless, one run per evenly spaced stretch."""
-        if self.owned is None:
-            return self
-        return replace(self, owned_runs=compress(self.owned), owned=None)
 
     def with_members_left(
         self,

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
-from spark_assign.ownership import EXPANDED, read_ownership
+from spark_assign.ownership import EXPANDED, compress, read_ownership
+from spark_assign.runs import expand
 from tests.spark.fleets import fleet, group, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -175,9 +176,9 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
     members = group({member: ["t"] for member in parts})
     start = fleet(spark, topics=[("c", "t", 21)], **members, owned=rows)
-    runs = start.with_owned_runs()
-    assert runs.owned is None
-    assert tuples(runs.owned_runs, "member_id", "first", "step", "count") == [
+    assert start.owned is not None
+    runs = compress(start.owned)
+    assert tuples(runs, "member_id", "first", "step", "count") == [
         ("a", 0, 1, 3),
         ("a", 5, 2, 3),
         ("a", 20, 1, 1),
@@ -187,5 +188,4 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         ("e", 0, 1, 2),
         ("e", 5, 1, 2),
     ]
-    assert tuples(runs.with_owned_rows().owned) == sorted(rows)
-    assert start.with_owned_rows() is start
+    assert tuples(expand(runs)) == sorted(rows)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
 from spark_assign.assignors import deal
+from spark_assign.ownership import compress
 from spark_assign.schemas import PLAN_TABLES
 from tests.frames import dataframe
 from tests.golden import tables
@@ -73,7 +74,9 @@ def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
     """Of a fleet that gives ownership as runs; as rows it becomes runs before anything is counted."""
-    planned = plan(_odd_fleet(spark).with_owned_runs(), "range")
+    odd = _odd_fleet(spark)
+    assert odd.owned is not None
+    planned = plan(replace(odd, owned=None, owned_runs=compress(odd.owned)), "range")
     assert planned.metrics.columns == PLAN_TABLES["metrics"].names
     [row] = planned.metrics.where("group_id = 'g'").collect()
     assert row.asDict() == {
