@@ -80,22 +80,16 @@ def textbook_join() -> Scenario:
     )
 
 
-def rolling_deployment(consumers: int = 200, partitions: int = 400) -> Scenario:
-    """Batches of a twentieth; each consumer is back before its session times out. Other sizes if wanted."""
-    name = "rolling-deployment"
-    share, more = divmod(partitions, consumers)
-    owned: dict[str, list[tuple[str, int, int]]] = {}
-    first = 0
-    for number in range(consumers):
-        count = share + (number < more)
-        owned[f"c{number:0{len(str(consumers - 1))}d}"] = [("orders", first, count)] if count else []
-        first += count
-    rolling = {"down_ms": 5_000, "parallelism": max(1, consumers // 20), "pause_ms": 10_000}
+def rolling_deployment() -> Scenario:
+    """200 consumers, two partitions each, in batches of a twentieth; each is back before its session times out."""
+    name, consumers = "rolling-deployment", 200
+    owned = {f"c{number:03d}": [("orders", 2 * number, 2)] for number in range(consumers)}
+    rolling = {"down_ms": 5_000, "parallelism": consumers // 20, "pause_ms": 10_000}
     return Scenario(
         name,
-        f"{consumers} consumers of {partitions} partitions are deployed anew, {rolling['parallelism']} at a time",
+        f"{consumers} consumers of {2 * consumers} partitions are deployed anew, {rolling['parallelism']} at a time",
         [_event(name, 10_000, "rolling-restart", **rolling)],
-        _group(name, {"orders": partitions}, owned),
+        _group(name, {"orders": 2 * consumers}, owned),
         {"revoke_ms": 100, "restore_ms": 2_000},
         ("eager", "cooperative", "static"),
     )

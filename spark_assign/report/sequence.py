@@ -52,27 +52,25 @@ class Story:
     left_out: list[str]
 
 
-def tell(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS, total: int | None = None) -> Story:
-    """The part of a trace that fits on a page.
+def tell(rows: Rows, total: int | None = None) -> Story:
+    """The part of a trace that fits on a page: MOST_ROWS rows and MOST_MEMBERS members.
 
     Of a large group some members are shown: the first leader, those that appear first, and as many of those with the
     highest ids, who most often only join in.
 
     Args:
         rows: of `protocol.schemas.TRACE`, of one group; in any order.
-        most_rows: how many rows are told.
-        most_members: how many members are shown.
         total: how many rows the trace has, where `rows` are only the first of them.
     """
     spoken = sorted(rows, key=lambda row: row["seq"])
     leaders = [row["actor"] for row in spoken if row["message"] == "assign"][:1]
     everybody = list(dict.fromkeys([*leaders, *(name for row in spoken for name in sorted(_named(row)))]))
     chosen = set(everybody)
-    if len(everybody) > most_members:
-        first = everybody[: most_members - most_members // 2]
-        chosen = {*first, *sorted(set(everybody) - set(first))[len(everybody) - most_members :]}
+    if len(everybody) > MOST_MEMBERS:
+        first = everybody[: MOST_MEMBERS - MOST_MEMBERS // 2]
+        chosen = {*first, *sorted(set(everybody) - set(first))[len(everybody) - MOST_MEMBERS :]}
     shown = [row for row in spoken if chosen.issuperset(_named(row))]
-    lines = [_line(row) for row in shown[:most_rows]]
+    lines = [_line(row) for row in shown[:MOST_ROWS]]
     seen = {name for line in lines for name in (line.actor, line.to)}
     total = len(spoken) if total is None else total
     left_out = []
@@ -82,15 +80,13 @@ def tell(rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBER
     return Story([COORDINATOR, *(name for name in sorted(chosen) if name in seen)], lines, left_out)
 
 
-def sequence_diagram(
-    rows: Rows, most_rows: int = MOST_ROWS, most_members: int = MOST_MEMBERS, total: int | None = None
-) -> str:
+def sequence_diagram(rows: Rows, total: int | None = None) -> str:
     """A Mermaid `sequenceDiagram` of one group's trace.
 
     Args:
-        rows, most_rows, most_members, total: as `tell` has them.
+        rows, total: as `tell` has them.
     """
-    story = tell(rows, most_rows, most_members, total)
+    story = tell(rows, total)
     # Names of members may hold what Mermaid reads as its own; so everybody gets a short name.
     short = {name: "C" if name == COORDINATOR else f"m{number}" for number, name in enumerate(story.actors)}
     text = ["sequenceDiagram"]
@@ -107,18 +103,11 @@ def sequence_diagram(
     return "\n".join(text) + "\n"
 
 
-def draw_sequence(
-    rows: Rows,
-    path: str,
-    title: str = "",
-    most_rows: int = MOST_ROWS,
-    most_members: int = MOST_MEMBERS,
-    total: int | None = None,
-) -> None:
+def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = None) -> None:
     """The same as a picture (the format by the name: .svg, .png, .pdf): a lifeline per actor, time runs down.
 
     Args:
-        rows, most_rows, most_members, total: as `tell` has them.
+        rows, total: as `tell` has them.
         path: where to.
         title: above it.
 
@@ -129,7 +118,7 @@ def draw_sequence(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
-    story = tell(rows, most_rows, most_members, total)
+    story = tell(rows, total)
     below = len(story.lines) + len(story.left_out)
     place = {name: at for at, name in enumerate(story.actors)}
     lane = min(4.0, max((_lanes_wide(line, place) for line in story.lines), default=2.0))

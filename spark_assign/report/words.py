@@ -39,9 +39,9 @@ def seconds(ms: float | None) -> str:
     return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
 
 
-def count(value: int, noun: str, plural: str = "") -> str:
+def count(value: int, noun: str) -> str:
     """`1 group`, `2,000 groups`."""
-    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+    return f"{value:,} {noun if value == 1 else noun + 's'}"
 
 
 def cell(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.airflow.conftest import NOTIFIER, ROOT, Airflow
+from tests.docs import pages, shown
+from tests.docs.terminal import Line
 
 SETTINGS = f"""
 [[dag]]
@@ -46,6 +49,9 @@ retries = 2
 retry_delay_s = 0
 project = "{ROOT}"
 """
+
+
+PAGE = "docs/airflow.md"
 
 
 @dataclass
@@ -82,6 +88,18 @@ class Story:
         return file.read_text() if file.exists() else ""
 
 
+def lost(lines: list[str], said: str, story: Story) -> str | None:
+    """The first line of the page that Airflow does not say behind the one before it, whatever it says around them."""
+    said = said.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
+    whole = "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ")
+    for line in whole.splitlines():
+        found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", said)
+        if found is None:
+            return line
+        said = said[found.end() :]
+    return None
+
+
 @pytest.fixture(scope="module")
 def story(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """The sample fleet, and a group in it that lists a member twice."""
@@ -107,6 +125,7 @@ def test_a_date(story: Story) -> None:
     assert "groups planned, 1 rejected" in said
     assert "From nothing to 20261120T050000Z" in said
     assert "check: 0 alerts in 20261120T050000Z" in said
+    assert lost(pages.block(PAGE, "[DAG TEST]"), said, story) is None
     story.files["first"] = story.written()
     assert {"plans/runs/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
     assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
@@ -136,6 +155,8 @@ def test_the_next_date(story: Story) -> None:
     assert "shop-prod/clickstream-archive" in story.told()
     assert "imbalance" in story.told()
     assert "rejected" not in story.told()
+    told = [line for line in story.told().splitlines() if line != "---"]
+    assert shown.lost(pages.block(PAGE, "fleet.check try"), map(Line, told)) is None
     added = story.written() - story.files["first"]
     again = {name for name in story.files["first"] if not name.startswith(("comparisons", "reports"))}
     assert added == {name.replace("20261120", "20261121") for name in again}

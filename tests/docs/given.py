@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign import Fleet, plan
 from spark_assign.connect.schemas import EVENTS as CONNECT_EVENTS
 from spark_assign.connect.schemas import INPUT_TABLES as CONNECT_TABLES
-from spark_assign.protocol import Settings
-from spark_assign.protocol.schemas import EVENTS
+from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas.schemas import REQUESTS
 from spark_assign.schemas import INPUT_TABLES
 from spark_assign.sinks.plan_store import read_plan
@@ -26,6 +25,8 @@ from tests.frames import dataframe
 from tests.spark import fleets
 
 SAMPLE = ROOT / "conf" / "sample-fleet"
+FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
+"""docs/plan.md: beside topics that the page shows."""
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
 DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
 
@@ -65,6 +66,9 @@ def fill(folder: Path) -> None:
         (folder / name).symlink_to(SAMPLE)
     for name in ("events", "deployment"):
         (folder / f"{name}.csv").write_text(DEPLOYMENT)
+    (folder / "faulty").mkdir()
+    for table, text in FAULTY.items():
+        (folder / "faulty" / f"{table}.csv").write_text(text)
     (folder / "connect-fleet").mkdir()
     for table, rows in CONNECT.items():
         lines = [json.dumps({"connect_cluster": "prod"} | row) + "\n" for row in rows]
@@ -99,21 +103,25 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
     return given | _OF_PAGES.get(page, lambda *_: {})(spark, fleet)
 
 
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/simulate.md", "docs/sticky.md")
+STORED = ("docs/databricks.md",)
+"""Pages that take a stored plan of the sample for granted, in output/plan."""
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md")
+WEIGHT = StructField("user_data", StringType())
 
 
 def _small(spark: SparkSession) -> Fleet:
-    """Two groups of two members."""
+    """Two groups of two members; payments-eu-0 owns all of the topic, and encoder-a-1 sends a weight."""
     members = [("c", group, f"{group}-{n}") for group in ("payments-eu", "encoder-a") for n in range(2)]
-    return fleets.fleet(
-        spark,
-        topics=[("c", "t", 3)],
-        members=members,
-        subscriptions=[(*member, "t") for member in members],
-        owned_runs=[("c", "payments-eu", "payments-eu-0", "t", 0, 1, 3)],
-        replicas=[("c", "t", partition, [1]) for partition in range(3)],
-        brokers=[("c", 1, None)],
-        groups=[("c", group, "range") for group in ("payments-eu", "encoder-a")],
+    weights = {"encoder-a-1": "2"}
+    nothing = [None] * (len(INPUT_TABLES["members"]) - 3)
+    return Fleet(
+        topics=fleets.table(spark, "topics", [("c", "t", 3)]),
+        members=fleets.table(spark, "members", [(*each, *nothing, weights.get(each[2])) for each in members], WEIGHT),
+        subscriptions=fleets.table(spark, "subscriptions", [(*member, "t") for member in members]),
+        owned_runs=fleets.table(spark, "owned_runs", [("c", "payments-eu", "payments-eu-0", "t", 0, 1, 3)]),
+        replicas=fleets.table(spark, "replicas", [("c", "t", partition, [1]) for partition in range(3)]),
+        brokers=fleets.table(spark, "brokers", [("c", 1, None)]),
+        groups=fleets.table(spark, "groups", [("c", group, "range") for group in ("payments-eu", "encoder-a")]),
     )
 
 
@@ -127,17 +135,25 @@ def _connect(spark: SparkSession, _: Fleet) -> dict[str, Any]:
 
 
 def _replicas(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    asked = {"cluster": "shop-prod", "topic": "new", "partitions": 6, "replication_factor": 3}
+    asked = {"cluster": "shop-prod", "topic": "new", "partitions": 3, "replication_factor": 2, "start_index": 0}
     return {"requests": _rows(spark, REQUESTS, [asked]), "brokers": fleet.brokers}
 
 
 def _report(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"p": plan(fleet, "range"), "displayHTML": lambda html: None}
+    return {"p": plan(fleet, "range"), "displayHTML": _display}
+
+
+def _display(html: str) -> None:
+    assert html.lstrip().startswith("<"), html[:200]
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    event = {"cluster": "shop-prod", "at_ms": 10_000, "event": "rolling-restart"}
-    return {"events": _rows(spark, EVENTS, [event]), "settings": Settings()}
+    fleet, events = SCENARIOS["textbook-join"]().play(spark)
+    return {"fleet": fleet, "events": events, "sample": sample_fleet(spark)}
+
+
+def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
+    return {"after": fleet.with_members_left(group_id="payments-*", number=1)}
 
 
 def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
@@ -150,6 +166,7 @@ _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/replicas.md": _replicas,
     "docs/report.md": _report,
     "docs/simulate.md": _simulate,
+    "docs/what-if.md": _what_if,
 }
 
 

@@ -15,7 +15,8 @@ NOT_RUN = {
     "./tests/run.sh*": "is what runs this test",
     ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
     "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
-    "airflow *": "runs in tests/airflow, in Airflow's own environment",
+    "export AIRFLOW*": "tests/airflow sets them, in Airflow's own environment",
+    "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",
     "pip install 'apache-airflow*": "tests/run.sh makes Airflow's environment",
     "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",
 }
@@ -36,6 +37,21 @@ IN_KAFKA = {
 """Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
 
 LAUNCH = "./spark-submit.sh"
+ENDED = "echo $?"
+"""Shows the exit code of the command before it."""
+LOOKS = ("ls", "head")
+"""Commands of the shell that look at what a job has written."""
+
+BLOCKS = {
+    ("docs/airflow.md", "snapshot ──▶*"): "tests/airflow/test_page.py",
+    ("docs/airflow.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
+    ("docs/airflow.md", "[[]DAG TEST[]] *"): "tests/airflow/test_end_to_end.py",
+    ("docs/airflow.md", "fleet.check try *"): "tests/airflow/test_end_to_end.py",
+    ("docs/custom-assignor.md", "[[]project.entry-points.*"): "tests/docs/test_blocks.py",
+    ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
+    ("docs/snapshot.md", "security.protocol=*"): "tests/docs/test_blocks.py",
+}
+"""Blocks that are no step, by page and first line: what compares them."""
 
 
 def matches(texts: list[str], pattern: str) -> list[str]:
@@ -48,7 +64,7 @@ def home(step: Step) -> str:
     first = step.text.partition("\n")[0]
     if any(matches([first], pattern) for pattern in NOT_RUN):
         return NOWHERE
-    if step.language != "sh" or step.words[0] == "cat":
+    if step.language != "sh" or step.text == ENDED or step.words[0] in ("cat", *LOOKS):
         return HERE
     if needs_kafka(step):
         return KAFKA

@@ -2,7 +2,8 @@
 
 In a block marked `sh` every line is a command. In one without a mark those lines are that begin with `$ ` or with the
 name of a program; the lines below a command are what it prints. A backslash continues a command. A block without
-commands that follows a Python block at once is what the last expression of that gives.
+commands that follows a Python block at once is what the last expression of that gives, or prints. All other blocks are
+`others`: they belong to no step, and tests/docs/homes.py says what reads them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ ROOT = Path(__file__).parents[2]
 
 SHELL = ("sh", "bash", "shell", "console")
 DATA = ("diff", "toml", "json", "yaml", "ini", "csv", "properties", "text")
-"""Blocks that hold nothing to run."""
+"""Marks of blocks that hold nothing to run."""
 
 PROGRAM = re.compile(
     r"\$ |\.{1,2}/\S+(\s|$)|tests/run\.sh|spark-assign-|kafka-[a-z-]+\.sh|(\S*/)?python[0-9.]* |"
-    r"databricks |airflow |pip |git "
+    r"databricks |airflow |pip |git |export "
 )
 COMMENT = re.compile(r"\s+#.*$")
 FENCE = re.compile(r"( *)```(\S*)\s*$")
@@ -70,8 +71,29 @@ def steps(page: Path) -> list[Step]:
 
     Raises ValueError for a block whose mark is not known here: it might hold commands.
     """
-    name = page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
+    return _read(page)[0]
+
+
+def others(page: Path) -> list[Block]:
+    """The blocks of a page that are no step and no step's outcome."""
+    return _read(page)[1]
+
+
+def block(page: str, begins: str) -> list[str]:
+    """The lines of the one block of a page, by its name, that is no step and whose first line begins so."""
+    (found,) = [each for each in others(ROOT / page) if each.lines[0].startswith(begins)]
+    return found.lines
+
+
+def name_of(page: Path) -> str:
+    """The name of a page in a message."""
+    return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
+
+
+def _read(page: Path) -> tuple[list[Step], list[Block]]:
+    name = name_of(page)
     found: list[Step] = []
+    unread: list[Block] = []
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.mark in ("python", "mermaid"):
             found.append(Step(name, block.line, block.mark, "\n".join(block.lines)))
@@ -80,10 +102,14 @@ def steps(page: Path) -> list[Step]:
             if not commands and block.follows_another and found and found[-1].language == "python":
                 last = found.pop()
                 commands = [Step(last.page, last.line, "python", last.text, tuple(block.lines))]
+            elif not commands:
+                unread.append(block)
             found += commands
-        elif block.mark not in DATA:
+        elif block.mark in DATA:
+            unread.append(block)
+        else:
             raise ValueError(f"{name}:{block.line}: a block of {block.mark!r}: say in {__name__} what that is")
-    return found
+    return found, unread
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -114,6 +140,8 @@ def _commands(page: str, block: Block) -> Iterator[Step]:
             continue
         if begun is not None:
             yield Step(page, begun[0], "sh", begun[1], tuple(shown))
+        elif any(each.strip() for each in shown) and block.mark not in SHELL:
+            raise ValueError(f"{page}:{block.line}: lines before the first command are nobody's outcome: {shown}")
         text = line.removeprefix("$ ")
         while text.endswith("\\"):
             text = f"{text[:-1].rstrip()} {next(lines, (0, ''))[1].strip()}"

@@ -6,20 +6,25 @@ A page has a folder of its own, with what `given.fill` puts there. What no page 
 from __future__ import annotations
 
 import ast
+import re
 import shutil
+import subprocess
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.assignors import registry
+from spark_assign.schemas import INPUT_TABLES
 from tests.docs import given, homes, shown
 from tests.docs.pages import Step, pages, steps
+from tests.docs.terminal import Line, terminal
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.keeps_cached]
 
@@ -32,7 +37,7 @@ class Sample:
     """The sample fleet planned: the folder it was written to, and what was printed."""
 
     output: Path
-    printed: str
+    printed: list[Line]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +45,11 @@ def sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sam
     """SAMPLE_PLAN, as if the clone were another folder."""
     folder = tmp_path_factory.mktemp("clone")
     given.fill(folder)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, terminal() as seen:
         patch.setattr(plan_job, "SETTINGS", folder / "conf" / "plan.toml")
-        said: list[str] = []
-        patch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
-        assert plan_job.main([]) == 0
-    return Sample(folder / "output", "\n".join(said))
+        code = plan_job.main([])
+    assert code == 0, str(seen)
+    return Sample(folder / "output", seen.lines)
 
 
 @pytest.fixture(scope="module")
@@ -64,37 +68,45 @@ def run_here(page: Path) -> list[Step]:
 def test_what_a_page_tells_to_run(
     page: Path,
     spark: SparkSession,
-    sample: Sample,
     fleet: Fleet,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One step after the other, in one folder and one namespace."""
     given.fill(tmp_path)
-    shutil.copytree(sample.output, tmp_path / "output")
     monkeypatch.chdir(tmp_path)
     request.addfinalizer(partial(work_in, spark, work_in(spark, str(tmp_path))))
     monkeypatch.setattr(registry, "_registered", {})
     found = run_here(page)
+    sample: Sample | None = None
+    if any("output/" in step.text or step.text == SAMPLE_PLAN for step in found) or found[0].page in given.STORED:
+        sample = request.getfixturevalue("sample")
+        shutil.copytree(sample.output, tmp_path / "output")
     if any(given.in_catalog(line) != line for step in found for line in (step.text, *step.shown)):
         given.catalog(spark, fleet)
     names = given.names(spark, found[0].page, fleet) if any(step.language == "python" for step in found) else {}
+    code, parted = 0, []
     for step in found:
-        caplog.clear()
+        assert code == 0 or step.text == homes.ENDED, f"{step}\nthe command before it ended with exit code {code}"
         if step.language == "python":
-            run_python(step, names)
+            parted += run_python(step, names)
         elif step.language == "mermaid":
-            assert step.text in [file.read_text().strip() for file in tmp_path.glob("*/*.mmd")], f"{step} was not drawn"
+            drawn = {file.name for file in tmp_path.glob("*/*.mmd") if file.read_text().strip() == step.text}
+            assert any(f"/{name}`" in page.read_text() for name in drawn), f"{step} was not drawn as the page says"
+        elif step.text == homes.ENDED:
+            assert step.shown == (str(code),), f"{step}\nexit code {code}"
+            code = 0
         elif step.words[0] == "cat":
             Path(step.words[1]).write_text("\n".join(map(given.in_catalog, step.shown)) + "\n")
         else:
-            printed = sample.printed if step.text == SAMPLE_PLAN else run_job(step, capsys, caplog)
-            gone = shown.lost(step.shown, printed)
-            assert gone is None, f"{step}\nthis is not printed, or not in this place:\n{gone}\nprinted:\n{printed}"
-        capsys.readouterr()
+            code, printed = (0, sample.printed) if sample and step.text == SAMPLE_PLAN else run_command(step)
+            wrong = shown.lost(step.shown, printed) if step.shown else None
+            all_of_it = "\n".join(line.text for line in printed)
+            parted += [f"{step}\nthe page has: {wrong}\nall of it:\n{all_of_it}"] if wrong else []
+            assert code == 0 or step.shown, f"{step}\nexit code {code}\n{all_of_it}"
+    assert code == 0, f"the last command of {page.name} ended with exit code {code}"
+    assert not parted, "\n\n".join(parted)
 
 
 def work_in(spark: SparkSession, folder: str) -> str:
@@ -106,25 +118,61 @@ def work_in(spark: SparkSession, folder: str) -> str:
     return str(before)
 
 
-def run_job(step: Step, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> str:
-    """What the job prints; it ends with exit code 0."""
-    arguments = [given.in_catalog(word) for word in homes.arguments(step)]
-    try:
-        code = homes.import_main(homes.job(step))(arguments)
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    said = capsys.readouterr()
-    assert code == 0, f"{step}\nexit code {code}\n{said.out}{said.err}{caplog.text}"
-    return said.out
+def run_command(step: Step) -> tuple[int, list[Line]]:
+    """Exit code of a job or a command of the shell, and what a terminal has then."""
+    if step.words[0] in homes.LOOKS:
+        done = subprocess.run(["bash", "-c", step.text], capture_output=True, text=True, check=False)
+        return done.returncode, [Line(line) for line in (done.stdout + done.stderr).splitlines()]
+    with terminal() as seen:
+        try:
+            code = homes.import_main(homes.job(step))([given.in_catalog(word) for word in homes.arguments(step)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, seen.lines
 
 
-def run_python(step: Step, names: dict[str, Any]) -> None:
-    """Run a block; its last expression gives what the page shows."""
-    tree = ast.parse(given.in_catalog(step.text), str(step))
-    last = tree.body.pop() if step.shown and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, str(step), "exec"), names)
-    if last is not None:
-        assert isinstance(last, ast.Expr)
-        value = eval(compile(ast.Expression(last.value), str(step), "eval"), names)
-        wrong = shown.differs(step.shown, value)
-        assert wrong is None, f"{step}\n{wrong}"
+COLUMNS = re.compile(r"#\s+([a-z_]+(?:, [a-z_]+)+)$")
+"""A comment that is nothing but names: the columns of what stands before it."""
+
+
+def run_python(step: Step, names: dict[str, Any]) -> list[str]:
+    """Run a block, and compute each table that it speaks of; its last expression gives or prints what the page shows.
+
+    Returns:
+        where page and block part.
+    """
+    parted = []
+    source = given.in_catalog(step.text)
+    tree = ast.parse(source, str(step))
+    for statement in tree.body:
+        alone = ast.Module([statement], [])
+        if not isinstance(statement, ast.Expr):
+            exec(compile(alone, str(step), "exec"), names)
+            continue
+        with terminal() as seen:
+            value = eval(compile(ast.Expression(statement.value), str(step), "eval"), names)
+        columns = COLUMNS.search(source.splitlines()[statement.end_lineno - 1])
+        if columns:
+            same = value.columns == columns[1].split(", ")
+            parted += [] if same else [f"{step}\n{ast.unparse(statement)}: the columns are {value.columns}"]
+        if statement is not tree.body[-1]:
+            compute(value)
+            continue
+        ordered = re.search(r"\.(orderBy|sort)\(", ast.unparse(statement)) is not None
+        wrong = (
+            shown.lost(step.shown, seen.lines) if value is None else shown.differs(step.shown, value, ordered=ordered)
+        )
+        parted += [f"{step}\n{wrong}"] if wrong else []
+    return parted
+
+
+def compute(value: Any) -> None:
+    """Compute what a block speaks of and does not show: a table, several, or those of a fleet."""
+    if isinstance(value, tuple):
+        for each in value:
+            compute(each)
+    elif isinstance(value, DataFrame) or hasattr(value, "collect"):
+        value.collect()
+    elif isinstance(value, Fleet):
+        tables = [getattr(value, name) for name in INPUT_TABLES if getattr(value, name) is not None]
+        reduce(DataFrame.union, [table.select(F.count(F.lit(1))) for table in tables]).collect()

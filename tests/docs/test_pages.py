@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import logging
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
 from tests.docs import homes, shown
-from tests.docs.pages import ROOT, pages, steps
+from tests.docs.pages import ROOT, Step, name_of, others, pages, steps
+from tests.docs.terminal import Line, terminal
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
@@ -40,6 +44,9 @@ Plan 20260101T000000Z: 3 groups
 ```
 what no command prints
 ```
+```toml
+a = 1
+```
 ```python
 x = 1
 x
@@ -65,7 +72,8 @@ def test_what_is_found_on_a_page(tmp_path: Path) -> None:
     page.write_text(PAGE)
     found = steps(page)
     lines = {(step.line, step.language) for step in found}
-    assert lines == {*((line, "sh") for line in (4, 5, 9, 12, 33)), (20, "python")}
+    assert lines == {*((line, "sh") for line in (4, 5, 9, 12, 36)), (23, "python")}
+    assert [each.lines for each in others(page)] == [["what no command prints"], ["a = 1"], ["2"]]
     plan, compare, cat, script, python, listed = found
     assert listed.text == "pip install x"
     assert plan.words == ["./spark-submit.sh", "plan"]
@@ -77,7 +85,11 @@ def test_what_is_found_on_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("```fortran\nend\n```\n", r"page.md:2: a block of 'fortran'"), ("```sh\n", "begins in line 1 does not end")],
+    [
+        ("```fortran\nend\n```\n", r"page.md:2: a block of 'fortran'"),
+        ("```sh\n", "begins in line 1 does not end"),
+        ("```\nwhat is this\n$ ls\n```\n", "page.md:2: lines before the first command"),
+    ],
 )
 def test_a_page_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     """Nothing is passed over in silence."""
@@ -96,18 +108,142 @@ def test_where_a_step_runs(tmp_path: Path) -> None:
     assert [homes.home(step) for step in steps(page)] == places
 
 
+PRINTED = ["Plan 20270202T111111Z: 3", "", "Groups:", "  a  1", "  b  2", "  c  3", "written to /tmp/x/plan in 3.0 s"]
+WHOLE = ["Plan 20260101T000000Z: 3", "Groups:", "  a  1", "  b  2", "  c  3", "written to /…/plan in 12.4 s"]
+
+
 @pytest.mark.parametrize(
-    ("line", "printed", "same"),
-    [
-        ("Plan 20260101T000000Z: 3", "before\nPlan 20270202T111111Z: 3\n", True),
-        ("written to /…/plan in 12.4 s", "written to /tmp/x/plan in 3.0 s", True),
-        ("3 groups", "13 groups", False),
-        ("02:31:53 read 3 brokers", "", True),
-    ],
+    "lines",
+    [WHOLE, [*WHOLE[:3], "", "  …", *WHOLE[4:]], [*WHOLE[:2], "…"], ["…", *WHOLE[4:]], ["…", "  b  2", "…"]],
+    ids=str,
 )
-def test_what_counts_as_shown(line: str, printed: str, same: bool) -> None:
-    """Times may differ, `…` is anything, progress does not count; all else has to be there."""
-    assert shown.lost((line,), printed) == (None if same else line)
+def test_what_counts_as_shown(lines: list[str]) -> None:
+    """Times may differ, a line `…` is any lines, one within a line is any text; empty lines do not count."""
+    assert shown.lost(lines, map(Line, PRINTED)) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "parts_at"),
+    [
+        (WHOLE[:-1], "nothing more"),
+        (WHOLE[1:], "'Groups:'"),
+        ([*WHOLE[:3], *WHOLE[4:]], "'  c  3'"),
+        ([*WHOLE[:2], "  b  2", "  a  1", *WHOLE[4:]], "'  b  2'"),
+        ([*WHOLE[:3], *WHOLE[2:]], "'  a  1'"),
+        ([*WHOLE[:3], " b  2", *WHOLE[4:]], "' b  2'"),
+        (["Plan 20260101T000000Z: 13", "…"], "'Plan 20260101T000000Z: 13'"),
+        ([*WHOLE, "…"], "more is left out"),
+        ([*WHOLE, "more"], "'more'"),
+        (["…", "  a  2", "…"], "'  a  2'"),
+        (["…", "  b  2", "  a  1", "…"], "'  b  2'"),
+        (["…", "  c  3"], "'  c  3'"),
+    ],
+    ids=str,
+)
+def test_what_does_not(lines: list[str], parts_at: str) -> None:
+    """Whatever else is missing, is there besides, stands elsewhere or twice, or differs in a sign."""
+    wrong = shown.lost(lines, map(Line, PRINTED))
+    assert wrong is not None
+    assert wrong.startswith(parts_at)
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [("02:31:53 read 3 brokers in 2.1 s", True), ("02:31:53 read 4 brokers in 2.1 s", False), ("done", True)],
+)
+def test_progress(line: str, same: bool) -> None:
+    """It counts where a page shows it, all of it and but for the time; else only what is printed does."""
+    with terminal() as seen:
+        logging.getLogger("of.a.job").error("read %d brokers in %.1f s", 3, 17.3)
+        print("done")
+    rest = ["done"] if line != "done" else []
+    assert (shown.lost([line, *rest], seen.lines) is None) is same
+    assert str(seen).endswith(" read 3 brokers in 17.3 s\ndone")
+
+
+class Table:
+    """As much of a DataFrame as a page needs."""
+
+    def __init__(self, *rows: tuple[object, ...]) -> None:
+        self.columns = ["a", "b"]
+        self.rows = rows
+
+    def collect(self) -> list[tuple[object, ...]]:
+        return list(self.rows)
+
+
+BORDER, HEADER, X1, Y2, REST = "+-+----+", "|a|b   |", "|x|true|", "|y|NULL|", "…"
+TABLE = Table(("x", True), ("y", None), ("y", None))
+
+
+@pytest.mark.parametrize(
+    ("lines", "unordered", "ordered"),
+    [
+        ([BORDER, HEADER, BORDER, X1, Y2, Y2, BORDER], True, True),
+        ([HEADER, X1, REST], True, True),
+        ([HEADER, Y2, X1, Y2], True, False),
+        ([HEADER, Y2, REST], True, False),
+        ([HEADER, X1, Y2], False, False),
+        ([HEADER, X1, X1, Y2, Y2], False, False),
+        ([HEADER, X1, Y2, Y2, REST], False, False),
+        (["|a|", "|x|", "|y|", "|y|"], False, False),
+        (["|b|a|", "|true|x|", "|NULL|y|", "|NULL|y|"], False, False),
+        ([HEADER, X1, Y2, Y2, "only showing top 3 rows"], False, False),
+        ([], False, False),
+    ],
+    ids=str,
+)
+def test_rows_that_are_shown(lines: list[str], unordered: bool, ordered: bool) -> None:
+    """All columns and all rows, each as often as it is there; in their order where the block sorts them."""
+    assert (shown.differs(lines, TABLE) is None) is unordered
+    assert (shown.differs(lines, TABLE, ordered=True) is None) is ordered
+
+
+def test_a_text_that_is_shown() -> None:
+    """The page may break its lines, and nothing else."""
+    assert shown.differs(["moves from a", "to b …"], "moves from a to b at last") is None
+    assert shown.differs(["moves from a"], "moves from a to b") is not None
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_every_block_is_compared(page: Path) -> None:
+    """Each is a step, what a step gives that runs here, or read by a test by name; a Python block shows something."""
+    there = [(name_of(page), each.lines[0]) for each in others(page)]
+    unread = [(page, first) for page, first in there if not reader(page, first)]
+    assert not unread, f"nothing compares these blocks; say in BLOCKS of tests/docs/homes.py what does: {unread}"
+    found = steps(page)
+    assert not [str(step) for step in found if step.shown and homes.home(step) != homes.HERE], "nothing compares them"
+    blind = [step for step in found if step.language == "python" and not _shows(step)]
+    assert not blind, f"these end without an expression or do not show what it gives: {list(map(str, blind))}"
+
+
+def reader(page: str, first: str) -> str:
+    """The test that reads a block that is no step; "" if none does."""
+    found = (test for (of, pattern), test in homes.BLOCKS.items() if of == page and fnmatchcase(first, pattern))
+    return next(found, "")
+
+
+def _shows(step: Step) -> bool:
+    return bool(step.shown) and isinstance(ast.parse(step.text).body[-1], ast.Expr)
+
+
+def test_who_reads_a_block_does() -> None:
+    """No entry without a block, and the test is there and names the page."""
+    there = [(name_of(page), each.lines[0]) for page in pages() for each in others(page)]
+    for (page, pattern), test in homes.BLOCKS.items():
+        assert [first for of, first in there if of == page and fnmatchcase(first, pattern)], (page, pattern)
+        assert page in (ROOT / test).read_text(), f"{test} does not read {page}"
+
+
+def test_a_command_has_one_outcome() -> None:
+    """It runs on one page, so that no other page may show another one."""
+    outcomes: dict[str, set[tuple[str, ...]]] = {}
+    for step in (step for page in pages() for step in steps(page) if step.language == "sh" and step.shown):
+        if homes.job(step):
+            outcomes.setdefault(step.text, set()).add(step.shown)
+    assert {text: found for text, found in outcomes.items() if len(found) > 1} == {
+        text: found for text, found in outcomes.items() if "faulty" in text and len(found) == 2
+    }
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.docs import homes
@@ -21,10 +23,16 @@ def test_the_environment_is_set_up(submit: Submit, step: Step) -> None:
 
 @pytest.mark.parametrize("step", [step for step in LAUNCHED if step not in SET_UP], ids=str)
 def test_the_line_is_made(submit: Submit, step: Step) -> None:
-    """With --dry-run, as their clusters are not here: the environment's settings, and all that comes behind the job."""
+    """With --dry-run, as their clusters are not here: the settings, the job's file, behind it the job's words alone."""
     words = step.words[1:]
     done = submit("--dry-run", *[word for word in words if word != "--dry-run"])
     assert done.returncode == 0, done.stderr
-    line = done.stdout.split()
-    assert f"{ROOT}/conf/spark/{words[words.index('--env') + 1]}.conf" in line
-    assert set(words[words.index("plan") + 1 :]) <= set(line)
+    line = shlex.split(done.stdout)
+    at = words.index("plan")
+    ours, given = line[: line.index(f"{ROOT}/jobs/plan.py")], line[line.index(f"{ROOT}/jobs/plan.py") + 1 :]
+    assert given == words[at + 1 :]
+    before = iter(word for word in words[:at] if word != "--dry-run")
+    for option in before:
+        value = next(before)
+        wanted = f"--properties-file {ROOT}/conf/spark/{value}.conf" if option == "--env" else f"{option} {value}"
+        assert f" {wanted} " in f" {' '.join(ours)} ", option

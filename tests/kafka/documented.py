@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.docs import homes
 from tests.docs.pages import Step
+from tests.docs.terminal import Terminal, terminal
 from tests.kafka.broker import Cluster
 
 BROKER = "broker-1:9092"
@@ -38,13 +39,16 @@ def words(step: Step, instead: Mapping[str, str]) -> list[str]:
     return changed
 
 
-def run_job(step: Step, broker: Cluster, instead: Mapping[str, str]) -> None:
-    """The job of a command, in this process; it ends with exit code 0."""
+def run_job(step: Step, broker: Cluster, instead: Mapping[str, str]) -> Terminal:
+    """The job of a command, in this process, and what it prints and logs; it ends with exit code 0."""
     given = words(step, {BROKER: broker.bootstrap_servers, **instead})
     name = homes.job(step)
     assert name is not None
     arguments = given[2:] if given[0] == homes.LAUNCH else given[1:]
-    assert homes.import_main(name)(arguments) == 0, str(step)
+    with terminal() as seen:
+        code = homes.import_main(name)(arguments)
+    assert code == 0, f"{step}\n{seen}"
+    return seen
 
 
 def run_tool(step: Step, broker: Cluster, instead: Mapping[str, str]) -> str:

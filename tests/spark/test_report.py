@@ -24,11 +24,11 @@ from spark_assign.report.html.collect import plan_rows
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import compare_rows, drift_rows
 from spark_assign.report.html.collect_simulated import drawn_ownership, simulation_rows
-from spark_assign.report.html.rows import classes_of
 from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
 from tests.spark.fleets import fleet
+from tests.unit.report_rows import classes_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 

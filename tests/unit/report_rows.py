@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
-from spark_assign.report.html.rows import MOST_MEMBERS, WORST_GROUPS, classes_of
-from spark_assign.report.ranking import affected
+from spark_assign.report.html.rows import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
+from spark_assign.report.ranking import SUMS, affected, over_share
 
 Row = dict[str, Any]
 
@@ -23,6 +24,24 @@ def group(number: int, members: int, partitions: int, moved: int, most: int, **m
     zero = ("unassigned", "withheld", "members_without_subscription", "unknown_topics", "owned_topic_gone")
     row |= dict.fromkeys((*zero, "owned_beyond_count", "claim_conflicts"), 0)
     return row | more
+
+
+def classes_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The classes of imbalance of groups: what `collect` has Spark do."""
+    found: dict[tuple[str, int, bool], Row] = {}
+    for row in groups:
+        key = (row["assignor"], _class_of(row["max_over_mean"]), over_share(row) == 0)
+        empty = dict(zip(("assignor", "imbalance", "even"), key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
+        sums = found.setdefault(key, empty)
+        sums["groups"] += 1
+        for name in SUMS:
+            sums[name] += row[name]
+    return list(found.values())
+
+
+def _class_of(max_over_mean: float | None) -> int:
+    """A number from 0 on; upper bounds belong to their class."""
+    return NOTHING_ASSIGNED if max_over_mean is None else sum(max_over_mean > edge for edge in EDGES)
 
 
 def plan(groups: int, seed: int = 1) -> PlanRows:

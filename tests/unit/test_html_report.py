@@ -15,7 +15,7 @@ from spark_assign.report import notebook
 from spark_assign.report.html import PlanRows, render_report, svg
 from spark_assign.report.html.one_group import view
 from spark_assign.report.html.page import _file
-from spark_assign.report.html.rows import NOTHING_ASSIGNED, OTHERS, class_of, classes_of
+from spark_assign.report.html.rows import OTHERS
 from spark_assign.report.ranking import SUMS, affected, over_share
 from spark_assign.report.words import number, seconds, share, short_names
 from tests.unit import report_rows
@@ -134,7 +134,7 @@ def test_nothing_to_show_is_a_page_too(empty: PlanRows | None) -> None:
 def test_a_group_that_has_nothing() -> None:
     """No members, no partitions: listed, and no division by zero."""
     row = report_rows.group(1, 0, 0, 0, 0)
-    text = render_report(PlanRows(classes=classes_of([row]), groups=[row]))
+    text = render_report(PlanRows(classes=report_rows.classes_of([row]), groups=[row]))
     assert row["group_id"] in text
     assert "no partitions" in text
 
@@ -214,12 +214,6 @@ def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     html = notebook.plan_html(None, 2)  # type: ignore[arg-type]
     assert Page(html).elements["tr"] == 3
     assert Page(html).elements["script"] == 0
-
-
-def test_classes_of_imbalance() -> None:
-    """Upper bounds belong to their class."""
-    assert [class_of(value) for value in (1.0, 1.1, 1.11, 5.0, 5.1)] == [0, 1, 2, 6, 7]
-    assert class_of(None) == NOTHING_ASSIGNED
 
 
 def test_numbers_in_words() -> None:

@@ -75,18 +75,22 @@ def test_a_sequence_diagram() -> None:
 
 def test_a_long_trace_is_cut() -> None:
     """And says how much is missing."""
-    text = sequence_diagram(trace(JOIN), most_rows=2)
-    assert text.splitlines()[-1] == "    Note over C,m1: 6 of 8 rows left out"
-    assert "JoinGroup response" not in text
+    rows = trace([(at, "c1", "coordinator", "Heartbeat", "") for at in range(60)] + JOIN)
+    text = sequence_diagram(rows)
+    assert text.splitlines()[-1] == "    Note over C,m1: 8 of 68 rows left out"
+    assert text.count("Heartbeat") == 60
+    assert "JoinGroup" not in text
 
 
 def test_a_large_group_is_thinned() -> None:
     """The members that appear first, and those with the highest ids."""
-    joins = [(at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3))]
-    story = tell(trace(joins), most_members=4)
-    assert story.actors == ["coordinator", "c3", "c5", "c7", "c9"]
-    assert story.left_out == ["2 of 6 rows left out, among them all of other members"]
-    assert [line.actor for line in story.lines] == ["c5", "c9", "c7", "c3"]
+    joins = [
+        (at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))
+    ]
+    story = tell(trace(joins))
+    assert story.actors == ["coordinator", "c1", "c2", "c4", "c5", "c6", "c7", "c8", "c9"]
+    assert story.left_out == ["2 of 10 rows left out, among them all of other members"]
+    assert [line.actor for line in story.lines] == ["c5", "c9", "c1", "c2", "c7", "c8", "c6", "c4"]
 
 
 def test_names_that_mermaid_would_misread() -> None:

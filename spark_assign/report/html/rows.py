@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.report.ranking import SUMS, over_share
-
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -191,23 +189,3 @@ class ReplicaRows:
 
 OTHERS = "\u0000others"
 """Stands for all members beyond the matrix; no member can be called so."""
-
-
-def class_of(max_over_mean: float | None) -> int:
-    """The class of an imbalance, a number from 0 on, or NOTHING_ASSIGNED."""
-    if max_over_mean is None:
-        return NOTHING_ASSIGNED
-    return sum(max_over_mean > edge for edge in EDGES)
-
-
-def classes_of(groups: Rows) -> list[Row]:
-    """The classes of groups, where their rows are all there; what `collect` has Spark do."""
-    found: dict[tuple[str, int, bool], dict[str, Any]] = {}
-    for row in groups:
-        key = (row["assignor"], class_of(row["max_over_mean"]), over_share(row) == 0)
-        empty = dict(zip(("assignor", "imbalance", "even"), key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
-        sums = found.setdefault(key, empty)
-        sums["groups"] += 1
-        for name in SUMS:
-            sums[name] += row[name]
-    return list(found.values())

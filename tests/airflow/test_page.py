@@ -1,0 +1,49 @@
+"""docs/airflow.md: its settings are DAGs, its picture has their tasks in their order."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import yaml
+from spark_assign_airflow.settings import load
+
+from tests.airflow.conftest import ROOT, imported
+from tests.airflow.test_dags import in_order
+from tests.docs import pages
+
+PAGE = "docs/airflow.md"
+
+
+def test_settings(tmp_path: Path) -> None:
+    """Each of the page's tables is a DAG as it stands."""
+    dags = []
+    for each in pages.others(ROOT / PAGE):
+        if each.mark == "toml":
+            (tmp_path / "airflow.toml").write_text("\n".join(each.lines))
+            dags += load(tmp_path / "airflow.toml")
+    assert [(dag.dag_id, dag.runs_on) for dag in dags] == [
+        ("spark_assign_prod", "spark"),
+        ("spark_assign_databricks", "databricks"),
+    ]
+
+
+def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
+    """On Spark a chain; on Databricks what the bundle's job has."""
+    lines = pages.block(PAGE, "snapshot")
+    file = tmp_path / "airflow.toml"
+    file.write_text('[[dag]]\ndag_id = "x"\nbootstrap_server = "broker-1:9092"\noutput = "./out"\n')
+    assert re.findall(r"[a-z]+", lines[0].partition("   ")[0]) == in_order(imported(file)["x"])
+    tasks = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]["tasks"]
+    after = {task["task_key"]: {each["task_key"] for each in task.get("depends_on", ())} for task in tasks}
+    (one,) = [line.partition("   ")[0] for line in lines if line.startswith("watch = ")]
+    (other,) = [line for line in lines if line.strip().startswith("└▶ drift")]
+    first, upper, *rest = re.findall(r"[a-z]+", one.removeprefix("watch = "))
+    assert other.index("└") == one.index("┬")
+    assert other.rindex("┘") == one.rindex("┬")
+    lower = re.findall(r"[a-z]+", other)
+    expected = {first: set(), upper: {first}, **{name: {first} for name in lower}}
+    expected[rest[0]] = {upper, *lower}
+    expected |= {name: {before} for before, name in pairwise(rest)}
+    assert expected == after

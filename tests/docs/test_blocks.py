@@ -1,0 +1,249 @@
+"""The blocks of the pages that nothing runs, tables and figures in their sentences: held against what they speak of."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import importlib
+import json
+import re
+import shlex
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from pyspark.sql.types import StructType
+
+from spark_assign import schemas
+from spark_assign.assignors.registry import ENTRY_POINTS
+from spark_assign.connect import schemas as connect_schemas
+from spark_assign.protocol import Settings
+from spark_assign.protocol import schemas as protocol_schemas
+from spark_assign.protocol.scenarios import SCENARIOS
+from spark_assign.replicas import schemas as replica_schemas
+from spark_assign.sources import client_properties
+from tests.docs import given, homes
+from tests.docs.pages import ROOT, block, pages, steps
+
+
+def sample(table: str) -> list[dict[str, str]]:
+    """Rows of the sample fleet."""
+    with (given.SAMPLE / f"{table}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_snapshot_of_the_sample_fleet() -> None:
+    """docs/snapshot.md: the figures are those of its tables; what is said around them, tests/kafka compares."""
+    *progress, rows, written = block("docs/snapshot.md", "02:31:53 read")
+    types = Counter(group["group_type"] for group in sample("groups"))
+    described = Counter(
+        group["group_type"] for group in sample("groups") if group["group_id"] in of("members", "group_id")
+    )
+    ends = {(row["topic"], row["partition"]) for row in sample("offsets")}
+    figures = [re.findall(r"\d+", line.partition(" ")[2]) for line in progress]
+    assert figures == [
+        [str(len(sample("brokers"))), str(len(sample("topics")))],
+        [str(len(sample("groups")))],
+        *([str(types[kind])] * 2 for kind in ("classic", "consumer")),
+        [str(len(sample("groups")))] * 2,
+        [str(len(ends))] * 2,
+    ]
+    assert sum(described.values()) == 17
+    snapshot = json.loads((given.SAMPLE / "snapshot.json").read_text())
+    assert {line.split()[0] for line in progress} == {snapshot["taken_at"][11:19]}
+    assert rows == "shop-prod: " + ", ".join(f"{len(sample(table))} {table}" for table in schemas.SNAPSHOT_TABLES)
+    assert written == "written to conf/sample-fleet"
+
+
+def of(table: str, column: str) -> set[str]:
+    """The values of a column of the sample fleet."""
+    return {row[column] for row in sample(table)}
+
+
+def test_the_clients_properties() -> None:
+    """docs/snapshot.md: all of them are understood, and the password is a secret."""
+    read = client_properties.settings(
+        client_properties.parse("\n".join(block("docs/snapshot.md", "security.protocol")))
+    )
+    assert {name: value for name, value in read.items() if name.startswith(("security", "sasl", "ssl_ca"))} == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "reader",
+        "sasl_plain_password": "…",
+        "ssl_cafile": "/etc/kafka/ca.pem",
+    }
+    assert repr(read["sasl_plain_password"]) == "'[hidden]'"
+
+
+def test_the_environment_of_airflow() -> None:
+    """docs/airflow.md: pip installs the extra `airflow`; the variables name the clone's folder and a connection."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (pip,) = [step for step in steps(ROOT / "docs/airflow.md") if step.words[0] == "pip"]
+    assert pip.words[2:] == project["optional-dependencies"]["airflow"]
+    exports = [step.words[1:] for step in steps(ROOT / "docs/airflow.md") if step.words[0] == "export"]
+    said = dict(word.split("=", 1) for words in exports for word in words)
+    assert said["AIRFLOW__CORE__DAGS_FOLDER"].endswith("/jobs/airflow")
+    assert json.loads(said["AIRFLOW_CONN_SPARK_DEFAULT"]) == {"conn_type": "spark", "host": "local[*]"}
+    dag = tomllib.loads((ROOT / "conf/airflow.toml").read_text())["dag"][0]
+    for step in steps(ROOT / "docs/airflow.md"):
+        if step.words[:3] == ["airflow", "dags", "test"]:
+            assert step.words[3] == dag["dag_id"]
+
+
+def test_the_entry_point_of_a_package() -> None:
+    """docs/custom-assignor.md: of the name that is looked for."""
+    (name,) = tomllib.loads("\n".join(block("docs/custom-assignor.md", "[project")))["project"]["entry-points"]
+    assert name == ENTRY_POINTS
+
+
+def test_the_bundle_has_what_its_commands_name() -> None:
+    """docs/databricks.md: variables, targets, jobs and their parameters."""
+    yaml = pytest.importorskip("yaml")
+    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())
+    for step in (step for page in pages() for step in steps(page)):
+        if step.language != "sh" or step.words[:2] != ["databricks", "bundle"]:
+            continue
+        words = iter(step.words[2:])
+        verb, parameters = next(words), {}
+        job = bundle["resources"]["jobs"][next(words)] if verb == "run" else None
+        for word in words:
+            value = next(words)
+            if word == "--params":
+                parameters = dict(each.split("=") for each in value.split(","))
+            else:
+                assert word in ("--var", "--target"), str(step)
+                assert value.split("=")[0] in bundle[{"--var": "variables", "--target": "targets"}[word]], str(step)
+        assert set(parameters) <= {each["name"] for each in (job or {}).get("parameters", ())}, str(step)
+
+
+def test_benchmarks_take_what_their_commands_give() -> None:
+    """docs/benchmarks.md and its figures: names and options of `python -m tests.benchmarks`."""
+    source = (ROOT / "tests/benchmarks/__main__.py").read_text()
+    listed = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs/benchmarks.md").read_text(), re.M))
+    for text in re.findall(r"python -m tests\.benchmarks([^\n`#]*)", (ROOT / "docs/benchmarks.md").read_text()):
+        for word in shlex.split(text):
+            if word.startswith("--"):
+                assert f'"{word}"' in source
+            elif re.fullmatch("[a-z-]+", word):
+                assert word in listed
+    assert all(f'"{name}"' in source or f"{name.replace('-', '_')}" in source for name in listed)
+
+
+def table(page: str, head: str) -> list[list[str]]:
+    """The cells of the rows of a page's table, by how its head begins."""
+    lines = (ROOT / page).read_text().splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith(head)]
+    rows = []
+    for line in lines[at + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]])
+    return rows
+
+
+def agree(page: str, name: str, cell: str, schema: StructType) -> None:
+    """Exactly the columns of the table, and marked with `?` just those that may be null."""
+    names = [each.split() for each in re.sub(r"\([^)]*\)", "", cell).split(",")]
+    plain = {words[0].rstrip("?"): any(word.endswith("?") for word in words) for words in names}
+    assert plain == {field.name: field.nullable for field in schema}, f"{page}: {name}"
+
+
+def each_of(names: str, cells: str) -> Iterable[tuple[str, str]]:
+    """The tables of a row that has several."""
+    names = re.sub(r"\([^)]*\)", "", names).replace(", or ", ", ")
+    return zip([name.strip() for name in names.split(",")], cells.split(";"), strict=True)
+
+
+def test_tables_of_a_fleet() -> None:
+    """docs/plan.md: their columns, and what may be empty."""
+    seen = set()
+    for names, cells in table("docs/plan.md", "| table | columns"):
+        for name, cell in each_of(names, cells):
+            seen.add(name)
+            if name == "owned_runs":
+                assert cell.strip() == "or first, step, count in place of partition"
+                assert set(schemas.INPUT_TABLES[name].names) == {
+                    *schemas.INPUT_TABLES["owned"].names,
+                    *("first", "step", "count"),
+                } - {"partition"}
+            else:
+                agree("docs/plan.md", name, cell, schemas.INPUT_TABLES[name])
+    assert seen == set(schemas.INPUT_TABLES) - {"departed"}
+
+
+def test_tables_of_a_plan() -> None:
+    """docs/plan.md and docs/what-if.md: those that there are."""
+    assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == set(schemas.PLAN_TABLES)
+    assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(schemas.DRIFT_TABLES)
+
+
+def test_tables_of_connect() -> None:
+    """docs/connect.md: their columns, and what may be null."""
+    seen = set()
+    for name, cell in table("docs/connect.md", "| table | columns"):
+        name = name.removesuffix(" (optional)")
+        seen.add(name)
+        agree("docs/connect.md", name, cell, connect_schemas.INPUT_TABLES[name])
+    assert seen == set(connect_schemas.INPUT_TABLES)
+
+
+def test_tables_of_a_placement() -> None:
+    """docs/replicas.md: their columns, and what may be null."""
+    of_place = {"requests": replica_schemas.REQUESTS, "brokers": replica_schemas.BROKERS}
+    rows = table("docs/replicas.md", "| table | columns")
+    assert {row[0] for row in rows} == set(of_place)
+    for name, cell in rows:
+        agree("docs/replicas.md", name, cell, of_place[name])
+
+
+def test_settings_of_a_simulation() -> None:
+    """docs/simulate.md: every time with its default."""
+    defaults = {each.name: each.default for each in dataclasses.fields(Settings)}
+    rows = table("docs/simulate.md", "| `Settings` | Kafka | default |")
+    assert [row[0] for row in rows] == [name for name in defaults if name not in ("groups", "members", "partitions")]
+    assert defaults.pop("rebalance_timeout_ms") is None
+    assert {row[0]: row[2] for row in rows}["rebalance_timeout_ms"] == "max_poll_interval_ms"
+    assert all(int(row[2].replace(",", "")) == defaults[row[0]] for row in rows if row[0] in defaults)
+
+
+def test_events_of_a_simulation() -> None:
+    """docs/simulate.md: the table is the one that the schema has, and its scenarios are those that there are."""
+    source = (ROOT / "spark_assign/protocol/schemas.py").read_text()
+    in_schema = re.search(r"^\| event \|.*?\n\n", source, re.M | re.S)
+    assert in_schema is not None
+    plain = re.findall(r"[a-z_-]+|\d+", re.sub(r"\W*[(:][^|]*", " ", in_schema[0]))
+    rows = table("docs/simulate.md", "| event | needs |")
+    names = {name.strip("` ") for row in rows for name in row[0].split(",")}
+    assert names <= set(plain)
+    for row in rows:
+        for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
+            assert name in protocol_schemas.EVENTS.names, row
+    assert {row[0].strip("`") for row in table("docs/simulate.md", "| `--scenario` |")} == set(SCENARIOS)
+
+
+def test_files_and_names_that_the_pages_speak_of() -> None:
+    """A path in a sentence is there, and what is called spark_assign.… can be imported."""
+    for page in pages():
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for code in re.findall(r"`([^`\s]+)`", text):
+            if re.fullmatch(r"(spark_assign|tests|jobs|conf|docs)/[\w./-]+", code) and "NAME" not in code:
+                assert (ROOT / code).exists(), f"{page.name}: {code}"
+            found = re.match(r"spark_assign(\.[a-z_]+)+", code)
+            if found:
+                assert _is_there(found[0]), f"{page.name}: {code}"
+
+
+def _is_there(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    try:
+        return hasattr(importlib.import_module(module), attribute) or bool(importlib.import_module(name))
+    except ImportError:
+        return False
+
+
+def test_commands_of_other_tests_are_run() -> None:
+    """Each command that needs Kafka belongs to a test that asks for it."""
+    for step in homes.steps_at(homes.KAFKA):
+        test = ROOT / "tests" / "kafka" / f"{homes.needs_kafka(step)}.py"
+        assert re.search(rf'documented\.steps\("{homes.needs_kafka(step)}"', test.read_text()), str(step)

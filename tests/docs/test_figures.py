@@ -1,0 +1,113 @@
+"""Figures in sentences of the pages, counted or played again; without Spark."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.protocol.events import Event
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.protocol import Settings
+from spark_assign.protocol.scenarios import rolling_deployment
+from tests.docs.pages import ROOT, steps
+from tests.unit import protocol_plays
+
+
+def said(page: str, sentence: str) -> list[str]:
+    """The figures of a sentence, where `#` stands for each; it is on the page once, however its lines are broken."""
+    text = " ".join((ROOT / page).read_text().split())
+    found = re.findall(re.escape(sentence).replace(r"\#", r"(\d[\d,.]*\d|\d)").replace(r"\ ", " "), text)
+    assert len(found) == 1, f"{page}: {sentence!r} is there {len(found)} times"
+    return [found[0]] if isinstance(found[0], str) else list(found[0])
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """Rows of tests/golden."""
+    with gzip.open(ROOT / "tests/golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return list(map(json.loads, lines))
+
+
+def test_calls_of_the_coordinator() -> None:
+    """docs/simulate.md: as many as were recorded."""
+    sentence = "`replay` gives what Kafka's own `ClassicGroup` gave in # recorded calls"
+    assert said("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
+
+
+def test_groups_of_real_consumers() -> None:
+    """docs/simulate.md: as many as tests/kafka plays."""
+    pytest.importorskip("kafka")
+    from tests.kafka.protocol_cases import CASES
+
+    assert said("docs/simulate.md", "leave, crash, restart and vote in # groups") == [str(len(CASES))]
+
+
+def test_what_another_decoder_reads() -> None:
+    """docs/snapshot.md: kafka-python's classes on the recorded rows."""
+    metadata = pytest.importorskip("kafka.protocol.consumer.metadata")
+    kinds = {"subscription": metadata.ConsumerProtocolSubscription, "assignment": metadata.ConsumerProtocolAssignment}
+    rows = [row for row in recorded("wire") if row["kind"] in kinds]
+    alike = failed = passed = 0
+    for row in rows:
+        data = None if row["bytes"] is None else base64.b64decode(row["bytes"])
+        try:
+            topics = _topics(kinds[row["kind"]].decode(data))
+        except Exception:
+            failed += row["valid"]
+        else:
+            alike += row["valid"] and topics == _recorded_topics(row["decoded"])
+            passed += not row["valid"]
+    valid = sum(row["valid"] for row in rows)
+    page = "docs/snapshot.md"
+    assert said(page, "own `ConsumerProtocol` (# subscriptions and assignments") == [str(len(rows))]
+    assert said(page, "decoder reads # of # valid ones alike; #") == [str(alike), str(valid), str(failed)]
+    assert said(page, "where Kafka reads on, # damaged ones pass") == [str(passed)]
+
+
+def _topics(read: Any) -> list[Any]:
+    """What a plan needs of it."""
+    if hasattr(read, "topics"):
+        return list(read.topics)
+    return [[each.topic, partition] for each in read.assigned_partitions for partition in each.partitions]
+
+
+def _recorded_topics(decoded: dict[str, Any]) -> list[Any]:
+    return decoded.get("topics", decoded.get("partitions"))
+
+
+@pytest.mark.parametrize(("down_ms", "static", "sentence"), [
+    (5_000, False, "the # of the cooperative protocol"),
+    (20_000, True, "in place of 5 s costs # partition-seconds"),
+])  # fmt: skip
+def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: str) -> None:
+    """docs/simulate.md: the story rolling-deployment with another time, by the kernels alone."""
+    story = rolling_deployment()
+    assert story.tables is not None
+    owned = {
+        row["member_id"]: list(range(row["first"], row["first"] + row["count"])) for row in story.tables["owned_runs"]
+    }
+    timing = Timing(poll_interval_ms=Settings.poll_interval_ms, **story.settings)
+    stage = protocol_plays.stage(owned, protocol_plays.COOPERATIVE, static=static, timing=timing)
+    event = {name: value for name, value in story.events[0].items() if name not in ("cluster", "group_id")}
+    played = protocol_plays.play(stage, Event(**event | {"down_ms": down_ms}))
+    assert said("docs/simulate.md", sentence) == [f"{sum(protocol_plays.pauses(played).values()) / 1000:,.0f}"]
+
+
+def test_shares_of_the_bill() -> None:
+    """docs/simulate.md: the two clickstream groups and three fifths, by what the page shows."""
+    (step,) = [each for each in steps(ROOT / "docs/simulate.md") if "deploy-fleet" in each.text]
+    (total,) = [line.split()[-5] for line in step.shown if line.startswith("  configured ")]
+    of_two = [line.split("/")[2] for line in step.shown if line.startswith("  shop-prod/clickstream-")]
+    parts = [float(each.replace(",", "")) for each in of_two]
+    assert sum(parts) / float(total.replace(",", "")) == pytest.approx(3 / 5, abs=0.01)
+    assert "the two clickstream groups pay three fifths of the bill" in (ROOT / "docs/simulate.md").read_text()
+
+
+def test_the_page_of_5_000_groups() -> None:
+    """docs/report.md: as docs/benchmarks.md has it."""
+    (size,) = said("docs/report.md", "The page of 5,000 groups has # MB")
+    assert said("docs/benchmarks.md", "takes 9.3 s (goal ≤ 20: met) and has # MB") == [size]
