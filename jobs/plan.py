@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_assign import FleetError, UnknownAssignorError, config, plan
 from spark_assign.errors import ConfigError, SourceError, reason
 from spark_assign.report.summary import summarize
-from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.tables import read_fleet
 
 SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "plan.toml"
@@ -101,7 +101,7 @@ def run(settings: config.PlanSettings, spark: SparkSession) -> int:
         options=output.options,
         inputs={"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice},
     )
-    stored = read_plan(spark, output.location, manifest.run_id, options=output.options)
+    stored = stored_plan(spark, output.location, manifest, options=output.options)
     print(summarize(stored, output.location, settings.top), flush=True)
     failed = "rejected" in settings.fail_on and manifest.rows["rejected"] > 0
     return 1 if failed else 0

@@ -17,6 +17,7 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.adaptive.enabled": "false",  # as in conf/spark/local.conf
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.buffer.pageSize": "2m",  # small tables: see conf/spark/local.conf
@@ -36,7 +37,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
     builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
     warehouse = tmp_path_factory.mktemp("warehouse")
-    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}.items():
+    # Elsewhere Spark's default is on: so it is on Spark Connect here.
+    settings = {**SETTINGS, "spark.sql.adaptive.enabled": "true"} if remote else SETTINGS
+    for key, value in {**settings, "spark.sql.warehouse.dir": str(warehouse)}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not remote:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.sinks.plan_store import StoredPlan
@@ -22,10 +24,8 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     """
     metrics, rejected = stored.tables["metrics"], stored.tables["rejected"]
     sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
-    totals = metrics.agg(
-        F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)
-    ).collect()[0]  # one row of sums
     refused = stored.manifest.rows["rejected"]
+    [totals], worst, shown_refusals = _read(metrics, rejected, sums, top)
     waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
         f"Plan {stored.manifest.run_id}: {_n(totals['groups'], 'group')} planned, {refused:,} rejected, "
@@ -33,8 +33,6 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{waiting}",
     ]
     if top and totals["groups"]:
-        order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
-        worst = metrics.orderBy(*order).limit(top).collect()
         shown = f"the {len(worst)} least balanced of {totals['groups']:,}"
         lines += ["", f"Groups ({shown if totals['groups'] > top else 'least balanced first'}):"]
         lines += _table(
@@ -54,7 +52,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         )
     if refused:
         lines += ["", "Rejected groups:"]
-        for row in rejected.orderBy("cluster", "group_id", "code").limit(_REJECTED_SHOWN).collect():
+        for row in shown_refusals:
             detail = " ".join(str(row["detail"]).split())[:300]
             lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {detail}")
         if refused > _REJECTED_SHOWN:
@@ -62,6 +60,31 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     tables = ", ".join(f"{name} {count:,}" for name, count in stored.manifest.rows.items())
     lines += ["", f"Rows: {tables}", f"Written to {place} in {stored.manifest.duration_s:.1f} s"]
     return "\n".join(lines)
+
+
+def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int) -> tuple[list[Row], ...]:
+    """A row of sums, the least balanced groups and the first rejected ones, in one query."""
+    of_all = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
+    order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
+    parts = [
+        metrics.agg(*of_all),
+        metrics.orderBy(*order).limit(top),
+        rejected.orderBy("cluster", "group_id", "code").limit(_REJECTED_SHOWN),
+    ]
+    numbered = [part.withColumn("part", F.lit(at)) for at, part in enumerate(parts)]
+    every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), numbered)
+    rows = every.collect()  # a screenful
+    keys: tuple[Callable[[Row], Any], ...] = (
+        lambda row: 0,
+        _by_balance,
+        lambda row: (row["cluster"], row["group_id"], row["code"]),
+    )
+    return tuple(sorted((row for row in rows if row["part"] == at), key=key) for at, key in enumerate(keys))
+
+
+def _by_balance(row: Row) -> tuple[float, str, str]:
+    uneven = row["max_over_mean"]
+    return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
 
 
 def _n(count: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException
@@ -53,6 +54,9 @@ class FolderTarget:
 
     def manifest(self) -> DataFrame | None:
         """All rows of the manifest; None where nothing has been written yet."""
+        local = local_path(self.output)
+        if local is not None and not os.path.isdir(join(local, "manifest")):
+            return None
         try:
             frame = self.spark.read.schema(MANIFEST).options(**_TIME).json(join(self.output, "manifest"))
             _ = frame.schema  # Connect finds out only now

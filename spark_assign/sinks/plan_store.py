@@ -225,6 +225,18 @@ def read_plan(
     raise SourceError(f"there is no {which} in {output}")
 
 
+def stored_plan(
+    spark: SparkSession,
+    output: str,
+    manifest: Manifest,
+    *,
+    options: Mapping[str, str] | None = None,
+    schemas: Mapping[str, StructType] = PLAN_TABLES,
+) -> StoredPlan:
+    """The plan of a manifest that `write_plan` has returned, without another look at what else is there."""
+    return StoredPlan(manifest, _stored_tables(_target(spark, output, schemas), manifest, dict(options or {})))
+
+
 def run_before(
     spark: SparkSession, output: str, run_id: str, *, schemas: Mapping[str, StructType] = PLAN_TABLES
 ) -> str | None:

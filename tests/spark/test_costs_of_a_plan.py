@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import compare, plan
 from spark_assign.report.summary import summarize
-from spark_assign.sinks.plan_store import read_plan, write_plan
+from spark_assign.sinks.plan_store import stored_plan, write_plan
 from spark_assign.sources.tables import read_fleet
 from spark_assign.what_if import read_change
 
@@ -64,8 +64,8 @@ def test_the_sample_is_planned_in_few_jobs(
 
     def work() -> None:
         planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
-        write_plan(planned, str(tmp_path), run_id="counted")
-        assert "17 groups planned, 2 rejected" in summarize(read_plan(spark, str(tmp_path), "counted"), "there")
+        manifest = write_plan(planned, str(tmp_path), run_id="counted")
+        assert "17 groups planned, 2 rejected" in summarize(stored_plan(spark, str(tmp_path), manifest), "there")
 
     done = counted(work)
     print(done)

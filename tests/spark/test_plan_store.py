@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,6 @@ class Ready:
     revocations: DataFrame
     metrics: DataFrame
     rejected: DataFrame
-
-    def with_runs(self, runs: DataFrame) -> Ready:
-        return replace(self, runs=runs)
 
 
 def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
@@ -106,7 +103,7 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("table", ["decided", "metrics", "manifest"])
+@pytest.mark.parametrize("table", ["assignments", "metrics", "manifest"])
 def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
@@ -131,7 +128,7 @@ def test_a_job_killed_in_the_middle_leaves_the_plan_that_was_there(
             write_plan(small_plan(spark, 7), output, run_id="r")
     assert read_plan(spark, output, "r").manifest == first
     assert read_plan(spark, output).tables["assignments"].count() == 3
-    assert len(attempts(tmp_path)) == (1 if table == "decided" else 2)
+    assert len(attempts(tmp_path)) == (1 if table == "assignments" else 2)
 
     last = write_plan(small_plan(spark, 5), output, run_id="r")
     assert attempts(tmp_path) == [f"attempt={last.attempt}"]
