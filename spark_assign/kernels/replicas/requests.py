@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -40,9 +42,9 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     """Check requests as Kafka does and draw what is left to chance.
 
     Args:
-        requests: cluster, topic, partitions, replication_factor, start_index, start_partition, seed (where a number
-            is drawn from it), brokers, racked, unfenced (of the cluster: how many of those), overlaps (whether another
-            request asks for a partition of this one).
+        requests: cluster, topic, partitions?, replication_factor?, start_index?, start_partition?, seed, brokers,
+            racked, unfenced (of the cluster: how many of those), overlaps (whether another request asks for a
+            partition of this one); null only where there is a question mark.
         algorithm: `adminutils` or `striped`.
 
     Returns:
@@ -60,7 +62,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     result["first"] = first.tolist()
     if algorithm == ADMINUTILS:
         start, shift = given.copy(), given.copy()
-        seeds = np.array([row["seed"] or 0 for row in rows], np.int64)
+        seeds = np.array([row["seed"] for row in rows], np.int64)
         bounds = np.array([row["brokers"] for row in rows], np.int64)
         start[drawing], shift[drawing] = draw_pairs(seeds[drawing], bounds[drawing])
         base = [
@@ -85,7 +87,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     )
 
 
-def _refuse(row: dict[str, int | None], algorithm: str) -> Refusal | None:
+def _refuse(row: dict[str, Any], algorithm: str) -> Refusal | None:
     """Why a request is not placed; null where it is."""
     partitions, replication_factor = row["partitions"], row["replication_factor"]
     if partitions is None or replication_factor is None:
@@ -93,10 +95,9 @@ def _refuse(row: dict[str, int | None], algorithm: str) -> Refusal | None:
         return Refusal(NULL_VALUE, f"requests.{column} is null or beyond int. Fill it in")
     if row["overlaps"]:
         return Refusal(DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them")
-    brokers, racked, unfenced = row["brokers"] or 0, row["racked"] or 0, row["unfenced"] or 0
     if algorithm == STRIPED:
-        return striped.refuse(replication_factor, brokers, unfenced)
-    return admin_utils.refuse(partitions, replication_factor, brokers, racked)
+        return striped.refuse(replication_factor, row["brokers"], row["unfenced"])
+    return admin_utils.refuse(partitions, replication_factor, row["brokers"], row["racked"])
 
 
 def _beyond_int(row: dict[str, int], start: int, shift: int) -> Refusal | None:
