@@ -108,7 +108,7 @@ BROKERS: list[tuple[int, str | None, bool]] = [
 
 @pytest.mark.parametrize("partitions", [1, TILE - 1, TILE, TILE + 1, 2 * TILE + 5])
 def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
-    """Rows of at most 8,192 partitions, one behind the other; the walk over racks and its draws go on from row to row."""
+    """Rows of at most 8,192 partitions, one behind the other; the walk over racks goes on from row to row."""
     rows = _tiles("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
     assert TILE == 8192
     assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
