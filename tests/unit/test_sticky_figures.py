@@ -22,14 +22,15 @@ Pairs = set[tuple[str, int]]
 SEED = 20
 
 
-def groups(strategy: str, number: int) -> list[Row]:
-    """Random groups whose members ask for something, and claim what exists, what they ask for, and each for itself."""
-    return [row for row in random_groups.groups(strategy, SEED, small=number, mid_size=0) if all(_plain(row))]
+def groups(strategy: str, number: int, *, most_claimers: int) -> list[Row]:
+    """Random groups whose members ask for something and claim what exists, each partition so many at most."""
+    rows = random_groups.groups(strategy, SEED, small=number, mid_size=0)
+    return [row for row in rows if all(_plain(row, most_claimers))]
 
 
-def _plain(row: Row) -> Iterator[bool]:
+def _plain(row: Row, most_claimers: int) -> Iterator[bool]:
     claims = Counter((t, p) for member in row["members"] for t, p in member["owned"])
-    yield max(claims.values(), default=1) == 1
+    yield max(claims.values(), default=1) <= most_claimers
     yield all(topic not in row["topics"] or partition < row["topics"][topic] for topic, partition in claims)
     yield all(member["topics"] for member in row["members"])
 
@@ -66,7 +67,7 @@ def racks_matter(row: Row) -> bool:
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
 def test_reasons(strategy: str) -> None:
     """Of every partition: over its quota, in another rack, or for balance; none where its owner keeps it or cannot."""
-    rows = {row["case"]: row for row in groups(strategy, 90)}
+    rows = {row["case"]: row for row in groups(strategy, 90, most_claimers=1)}
     cooperative = strategy == "cooperative-sticky"
     sheet = read_sheet(sticky_kernel.facts(rows.values()), user_data=not cooperative, cooperative=cooperative)
     told: Counter[str | None] = Counter()
@@ -131,7 +132,7 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
 @pytest.mark.parametrize("limit", [1, 12])
 def test_rounds(limit: int) -> None:
     """Every figure of every round, of many groups at once: members that have left included, refused groups not."""
-    rows = groups("cooperative-sticky", 50)
+    rows = groups("cooperative-sticky", 50, most_claimers=9)
     left: dict[str, Pairs] = {}
     for row in rows:
         claimed = {(t, p) for member in row["members"] for t, p in member["owned"]}
@@ -158,7 +159,7 @@ def test_rounds(limit: int) -> None:
         for number, figures in rounds_by_hand(row, left[row["case"]], limit)
     }
     assert found == expected
-    assert max(number for _, number in found) == min(limit, 3)
+    assert max(number for _, number in found) == limit  # one group never comes to rest
     assert sum(bool(figures["moved"]) for figures in found.values()) > 10
 
 

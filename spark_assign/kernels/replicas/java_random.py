@@ -59,5 +59,5 @@ def _draw(states: NDArray[np.uint64], bounds: Ints) -> Ints:
         kept = drawn % bound
         power_of_two = (bound & (bound - 1)) == 0
         result[waiting] = np.where(power_of_two, (bound * drawn) >> 31, kept)
-        waiting = waiting[~power_of_two & (drawn - kept + bound - 1 > _INT_MAX)]
+        waiting = waiting[drawn - kept + bound - 1 > _INT_MAX]  # never so for a power of two
     return result
