@@ -62,7 +62,7 @@ def test_known_bounds(cluster: Cluster, forced: tuple[int, int], bound: tuple[in
 def test_bounds_are_bounds_and_close() -> None:
     """Never above the fewest moves that an exact solver finds, and in most clusters just as many."""
     solved = tight = 0
-    for seed in range(40):
+    for seed in range(30):
         cluster = random_cluster(seed + 1_000)
         planned = reassign(cluster, 0.0, voluntary=True)
         fewest = fewest_moves(cluster, (planned.shares.least, planned.shares.most))
@@ -72,8 +72,8 @@ def test_bounds_are_bounds_and_close() -> None:
         assert planned.forced.moves <= planned.bound.moves <= fewest, seed
         assert planned.forced.weight <= planned.bound.weight
         tight += planned.bound.moves == fewest
-    assert solved == 40
-    assert tight >= 38
+    assert solved == 30
+    assert tight >= 28
 
 
 def test_bytes_that_move_are_at_least_the_bound() -> None:

@@ -67,7 +67,7 @@ def racks_matter(row: Row) -> bool:
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
 def test_reasons(strategy: str) -> None:
     """Of every partition: over its quota, in another rack, or for balance; none where its owner keeps it or cannot."""
-    rows = {row["case"]: row for row in groups(strategy, 90, most_claimers=1)}
+    rows = {row["case"]: row for row in groups(strategy, 70, most_claimers=1)}
     cooperative = strategy == "cooperative-sticky"
     sheet = read_sheet(sticky_kernel.facts(rows.values()), user_data=not cooperative, cooperative=cooperative)
     told: Counter[str | None] = Counter()
@@ -129,10 +129,10 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
         row = row | {"members": members}
 
 
-@pytest.mark.parametrize("limit", [1, 12])
-def test_rounds(limit: int) -> None:
+@pytest.mark.parametrize(("limit", "number"), [(1, 10), (12, 40)])
+def test_rounds(limit: int, number: int) -> None:
     """Every figure of every round, of many groups at once: members that have left included, refused groups not."""
-    rows = groups("cooperative-sticky", 50, most_claimers=9)
+    rows = groups("cooperative-sticky", number, most_claimers=9)
     left: dict[str, Pairs] = {}
     for row in rows:
         claimed = {(t, p) for member in row["members"] for t, p in member["owned"]}
@@ -160,7 +160,7 @@ def test_rounds(limit: int) -> None:
     }
     assert found == expected
     assert max(number for _, number in found) == limit  # one group never comes to rest
-    assert sum(bool(figures["moved"]) for figures in found.values()) > 10
+    assert sum(bool(figures["moved"]) for figures in found.values()) > 3
 
 
 # --- balance ---
