@@ -46,6 +46,8 @@ def cluster_of(rack: list[int], current: list[list[int]], weight: list[int] | No
             (0, 0),
             (3, 3),
         ),
+        # Three new brokers of five are short of one each; a new partition of two replicas brings two.
+        (cluster_of([0] * 5, [[0], [0], [1], [1], []], None, 2), (0, 0), (1, 1)),
         # Everything is as it should be.
         (cluster_of([0, 1], [[0, 1], [1, 0]]), (0, 0), (0, 0)),
     ],
@@ -57,6 +59,15 @@ def test_known_bounds(cluster: Cluster, forced: tuple[int, int], bound: tuple[in
     if outside(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
         assert moves(cluster, planned) == planned.bound.moves
     assert reassign(cluster, 0.0, voluntary=False).bound == planned.forced
+
+
+def test_a_rack_that_comes_and_a_broker_besides() -> None:
+    """Each of four partitions sends a replica to the new rack, though half of these would do for balance; and another
+    rack has a new broker, which needs one."""
+    cluster = cluster_of([0, 0, 1, 1, 2], [[0, 1, 2]] * 4)
+    planned = reassign(cluster, 0.5, voluntary=True)
+    assert (planned.forced, planned.bound) == (Bound(4, 4), Bound(5, 5))
+    assert fewest_moves(cluster, (planned.shares.least, planned.shares.most)) == moves(cluster, planned) == 5
 
 
 def test_bounds_are_bounds_and_close() -> None:

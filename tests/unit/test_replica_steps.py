@@ -256,7 +256,7 @@ def test_a_replica_that_stays_takes_over_before_a_new_one() -> None:
     assert choose_leaders(new, [[1], [2, 1], [2, 1]], wide) == [1, 2, 1]
     nobody = plain(flat(3, [[0], [0]]), current=np.full((2, 1), NO_BROKER))
     assert choose_leaders(nobody, [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
-    assert choose_leaders(plain(nobody, current=np.empty((2, 0), int)), [[2], [1]], shares_of(1, 1, 1)) == [2, 1]
+    assert choose_leaders(plain(nobody, current=np.empty((2, 0), int)), [[2, 1], [2, 1]], shares_of(1, 1, 1)) == [1, 2]
 
 
 def fewest_changes(before: list[int], assigned: list[list[int]], brokers: int, least: int, most: int) -> int | None:
