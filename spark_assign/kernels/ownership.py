@@ -77,7 +77,7 @@ def _unpacked(blocks: pa.Table, order: Ints) -> tuple[Ints, Ints]:
     for begin in range(0, len(order), _BLOCKS):
         part = order[begin : begin + _BLOCKS]
         octets = words[part].astype("<i8").view(np.uint8)
-        found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        found = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
         rows.append(part[found >> BLOCK_BITS])
         bits.append(found & ((1 << BLOCK_BITS) - 1))
     return np.concatenate(rows), np.concatenate(bits)
