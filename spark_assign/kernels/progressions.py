@@ -26,7 +26,7 @@ def shared(first: Ints, step: Ints, count: Ints, other_first: Ints, other_step: 
     meeting += np.maximum(0, -(-(begin - meeting) // period)) * period
     end = np.minimum(first + step * (count - 1), other_first + other_step * (other_count - 1))
     number = np.where(meeting <= end, (end - meeting) // period + 1, 0)
-    return np.where((gap % divisor == 0) & (count > 0) & (other_count > 0), number, 0)
+    return np.where(gap % divisor == 0, number, 0)  # an empty progression ends before it begins
 
 
 def _inverse(value: Ints, modulus: Ints) -> Ints:

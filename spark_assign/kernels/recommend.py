@@ -111,8 +111,8 @@ def _best(able: list[Figures], configured: str | None) -> Figures:
     for cost, slack in _COSTS:
         least = min(cost(each) for each in left)
         left = [each for each in left if cost(each) <= least + slack(each, least)]
-    known = [*([configured] if configured else []), *PREFERRED]
-    return min(left, key=lambda each: (known.index(each.assignor) if each.assignor in known else 99, each.assignor))
+    known = [configured, *PREFERRED]
+    return min(left, key=lambda each: ((*known, each.assignor).index(each.assignor), each.assignor))
 
 
 _Cost = Callable[[Figures], float]
@@ -127,7 +127,7 @@ def _cross(each: Figures) -> float:
     return each.cross_rack_share or 0.0
 
 
-def _same_moves(each: Figures, least: float) -> float:
+def _same_moves(each: Figures) -> float:
     return MOVES * each.partitions
 
 
@@ -139,7 +139,7 @@ _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
     (lambda each: each.unassigned, lambda each, least: 0),
     (_balance, lambda each, least: BALANCE * least),
     (_cross, lambda each, least: RACKS),
-    (lambda each: each.moved, _same_moves),
+    (lambda each: each.moved, lambda each, least: _same_moves(each)),
     (lambda each: each.paused, _same_pause),
 )
 
@@ -207,7 +207,7 @@ def _held_against(one: Figures, other: Figures) -> tuple[list[str], list[str], l
     worse: list[str] = []
 
     def compare(mine: float, theirs: float, slack: float, differs: str, alike: str | None) -> None:
-        if abs(mine - theirs) <= slack:
+        if max(mine, theirs) <= min(mine, theirs) + slack:  # as `_best` asks, to the last bit
             same.extend([alike] if alike else [])
         else:
             (better if mine < theirs else worse).append(differs)
@@ -224,7 +224,7 @@ def _held_against(one: Figures, other: Figures) -> tuple[list[str], list[str], l
         compare(_cross(one), _cross(other), RACKS, differs, None)
     mine, theirs = _share(one), _share(other)
     differs = f"{percent(mine)} of partitions move instead of {percent(theirs)}"
-    compare(one.moved, other.moved, _same_moves(one, 0), differs, f"{percent(mine)} of partitions move with both")
+    compare(one.moved, other.moved, _same_moves(one), differs, f"{percent(mine)} of partitions move with both")
     slack = _same_pause(one, min(one.paused, other.paused))
     differs = f"{one.paused:,.1f} instead of {other.paused:,.1f} partition-seconds paused"
     compare(one.paused, other.paused, slack, differs, None)
@@ -237,7 +237,7 @@ def _share(each: Figures) -> float:
 
 def percent(share: float) -> str:
     """A share as people say it: whole percents, but never 0 % for something or 100 % for less than all."""
-    if 0 < share < 0.005:
+    if 0 < share <= 0.005:  # half a percent would be rounded to the even number, 0
         return "under 1 %"
     if 0.995 <= share < 1:
         return "over 99 %"

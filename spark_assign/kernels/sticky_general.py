@@ -62,7 +62,7 @@ def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Deci
         owner[found] = rows.member[order][at[found]]
     could_stay = np.isin(key, balance.kept_keys)
     reason = np.where(could_stay, BALANCING, np.where(np.isin(key, balance.far_keys), RACK_MISMATCH, STAYS))
-    reason = np.where((owner >= 0) & (owner != member), reason, STAYS)
+    reason = np.where(owner != member, reason, STAYS)  # what nobody owned could not stay
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
         withheld = _transferring(raw, member, key, balance.final_walk)

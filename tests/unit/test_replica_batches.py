@@ -62,3 +62,50 @@ def test_batches_by_bytes() -> None:
     rows = [_row(1, 60), _row(2, 50), _row(3, 40), _row(4, 300, moved=2), _row(5, 900, moved=0), _row(6, 10)]
     found = [each for each in _files(*rows, limit=100) if each["kind"] == "reassign"]
     assert [(each["partitions"], each["bytes"]) for each in found] == [(1, 60), (2, 90), (2, 600), (1, 10)]
+
+
+def test_a_batch_may_be_as_heavy_as_its_limit() -> None:
+    """Just so much is allowed, one byte more is another batch; so with the number of partitions."""
+    for size, batches in ((40, [(2, 100)]), (41, [(1, 60), (1, 41)])):
+        found = [each for each in _files(_row(1, 60), _row(2, size), limit=100) if each["kind"] == "reassign"]
+        assert [(each["partitions"], each["bytes"]) for each in found] == batches
+    full = [each["partitions"] for each in _files(*(_row(at, 1) for at in range(1, 5)), partitions=4)]
+    assert full == [4, 4]
+
+
+def test_a_batch_that_is_too_heavy_alone() -> None:
+    """It stands alone, first or not, and no empty batch is before it; what moves nothing goes with it."""
+    rows = [_row(1, 101), _row(2, 0), _row(3, None), _row(4, 500, moved=0), _row(5, 1), _row(6, 99)]
+    found = [each for each in _files(*rows, limit=100) if each["kind"] == "rollback"]
+    assert [(each["batch"], each["name"], each["partitions"], each["bytes"]) for each in found] == [
+        (1, "rollback-001.json", 4, 101),
+        (2, "rollback-002.json", 2, 100),
+    ]
+
+
+def test_unknown_sizes_are_no_size() -> None:
+    """Bytes are null as long as none is known; without limits everything is one batch."""
+    unknown, _ = _files(_row(1, None), _row(2, None), limit=1)
+    assert (unknown["partitions"], unknown["bytes"]) == (2, None)
+    some, _ = _files(_row(1, None), _row(2, 7, moved=2), _row(3, 10**12))
+    assert (some["partitions"], some["bytes"], some["kind"]) == (3, 10**12 + 14, "reassign")
+    assert _files() == []
+
+
+def test_no_leaders_no_file() -> None:
+    """Leaders are elected once for a cluster, and only where one has changed."""
+    assert {each["kind"] for each in _files(_row(1, None))} == {"reassign", "rollback"}
+    kinds = [(each["cluster"], each["kind"], each["partitions"], each["bytes"]) for each in _files(
+        _row(0, 5), _row(1, 5), _row(0, 5, cluster="d"), partitions=1)]  # fmt: skip
+    assert [each for each in kinds if each[1] == "preferred-leaders"] == [
+        ("c", "preferred-leaders", 1, None),
+        ("d", "preferred-leaders", 1, None),
+    ]
+
+
+def test_the_bytes_of_a_file() -> None:
+    """A partition a line, so that a file can be read and compared."""
+    assert _files(_row(1, None))[0]["content"] == (
+        '{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n'
+    )
+    assert _files(_row(0, None))[2]["content"] == '{"partitions":[\n{"topic": "t\\"", "partition": 0}\n]}\n'

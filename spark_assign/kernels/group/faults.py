@@ -176,7 +176,8 @@ def _of_blocks(told: Told) -> Iterator[_Fault]:
     for faulty, code in ((null, "null-key"), (~null & (block < 0), "bad-partition")):
         for at in np.flatnonzero(faulty).tolist():
             known = told.column("block", rows[[at]])[0].is_valid
-            least = (int(block[at]) << BLOCK_BITS) + int(unpack(bits[[at]])[1].min(initial=0)) if known else None
+            low = unpack(bits[[at]])[1]
+            least = (int(block[at]) << BLOCK_BITS) + (int(low[0]) if len(low) else 0) if known else None
             names = {name: told.column(name, rows[[at]])[0].as_py() for name in ("member_id", "topic")}
             text = _row("owned", **names, partition=least)
             yield _Fault(int(told.group[rows[at]]), code, text, int(count[at]))

@@ -48,17 +48,17 @@ def files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Ite
 
 
 def _batches(rows: list[Row], partitions: int | None, limit: int | None) -> Iterator[_Batch]:
+    """At least one row is given."""
     batch = _Batch()
     for row in rows:
         moving = None if row["bytes"] is None else row["bytes"] * row["moved"]
         full = partitions is not None and len(batch.rows) >= partitions
-        heavy = limit is not None and bool(moving) and (batch.bytes or 0) + (moving or 0) > limit
+        heavy = limit is not None and moving is not None and moving > 0 and (batch.bytes or 0) + moving > limit
         if batch.rows and (full or heavy):
             yield batch
             batch = _Batch()
         batch.add(row, moving)
-    if batch.rows:
-        yield batch
+    yield batch
 
 
 def _entry(row: Row) -> Row:

@@ -19,7 +19,7 @@ class JavaRandom:
     """One generator, as `new Random(seed)` begins."""
 
     def __init__(self, seed: int) -> None:
-        self._state = (seed ^ _MULTIPLIER) & _MASK
+        self._state = seed ^ _MULTIPLIER  # whose lower 48 bits count
 
     def next_int(self, bound: int) -> int:
         """`nextInt(bound)`: a number from 0 to bound - 1."""
@@ -42,7 +42,7 @@ class JavaRandom:
 
 def draw_pairs(seeds: Ints, bounds: Ints) -> tuple[Ints, Ints]:
     """Of each seed the first two `nextInt` of a new generator, both with the same bound (1 or more)."""
-    states = (seeds.astype(np.uint64) ^ np.uint64(_MULTIPLIER)) & np.uint64(_MASK)
+    states = seeds.astype(np.uint64) ^ np.uint64(_MULTIPLIER)
     return _draw(states, bounds), _draw(states, bounds)
 
 
@@ -59,5 +59,5 @@ def _draw(states: NDArray[np.uint64], bounds: Ints) -> Ints:
         kept = drawn % bound
         power_of_two = (bound & (bound - 1)) == 0
         result[waiting] = np.where(power_of_two, (bound * drawn) >> 31, kept)
-        waiting = waiting[~power_of_two & (drawn - kept + bound - 1 > _INT_MAX)]
+        waiting = waiting[drawn - kept + bound - 1 > _INT_MAX]  # never so for a power of two
     return result

@@ -42,10 +42,10 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     """Check requests as Kafka does and draw what is left to chance.
 
     Args:
-        requests: cluster, topic, partitions, replication_factor, start_index, start_partition, seed (where a number
+        requests: cluster, topic, partitions?, replication_factor?, start_index?, start_partition?, seed (where a number
             is drawn from it), brokers, racked, unfenced (of the cluster: how many of those), overlaps (whether another
-            request asks for a partition of this one), many_racks (of the cluster, in the order of its brokers; null
-            where they are so few that they cannot crowd a bucket).
+            request asks for a partition of this one), many_racks? (of the cluster, in the order of its brokers; null
+            where they are so few that they cannot crowd a bucket); null only where there is a question mark.
         algorithm: `adminutils` or `striped`.
 
     Returns:
@@ -63,7 +63,7 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     result["first"] = first.tolist()
     if algorithm == ADMINUTILS:
         start, shift = given.copy(), given.copy()
-        seeds = np.array([row["seed"] or 0 for row in rows], np.int64)
+        seeds = np.array([row["seed"] for row in rows], np.int64)
         bounds = np.array([row["brokers"] for row in rows], np.int64)
         start[drawing], shift[drawing] = draw_pairs(seeds[drawing], bounds[drawing])
         base = [
@@ -96,10 +96,10 @@ def _refuse(row: dict[str, Any], algorithm: str) -> Refusal | None:
         return Refusal(NULL_VALUE, f"requests.{column} is null or beyond int. Fill it in")
     if row["overlaps"]:
         return Refusal(DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them")
-    brokers, racked, unfenced = row["brokers"] or 0, row["racked"] or 0, row["unfenced"] or 0
     if algorithm == STRIPED:
-        return striped.refuse(replication_factor, brokers, unfenced) or striped.refuse_order(row["many_racks"] or [])
-    return admin_utils.refuse(partitions, replication_factor, brokers, racked)
+        refused = striped.refuse(replication_factor, row["brokers"], row["unfenced"])
+        return refused or striped.refuse_order(row.get("many_racks") or [])
+    return admin_utils.refuse(partitions, replication_factor, row["brokers"], row["racked"])
 
 
 def _beyond_int(row: dict[str, int], start: int, shift: int) -> Refusal | None:

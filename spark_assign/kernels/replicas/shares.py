@@ -7,7 +7,6 @@ sought, at which racks hold (brokers x level), each kept between the least and t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,4 +93,4 @@ def _level(sizes: Floats, low: Floats, high: Floats, total: float) -> float:
             below = level
         else:
             above = level
-    return above if math.isfinite(above) else 0.0
+    return above

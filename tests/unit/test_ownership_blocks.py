@@ -1,0 +1,129 @@
+"""Faults of what is owned, from the blocks in which Spark gathers it; and arithmetic on stretches of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.kernels.group.blocks import WORDS
+from spark_assign.kernels.group.facts import BLOCK, FACTS, MEMBER
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.names import number_rows
+from spark_assign.kernels.group.told import Told, owned, read
+from spark_assign.kernels.ring import first_in_line
+from spark_assign.kernels.runs import compress_owners, compress_sorted
+from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks, stretches
+
+GROUP = {"cluster": "c", "group_id": "g"}
+
+
+def block(number: int | None, bits: list[int], rows: int | None = None, **key: str | None) -> dict[str, Any]:
+    """A block of which these bits are set, each of one row."""
+    words = [sum(1 << (bit & 63) for bit in bits if bit >> 6 == word) for word in range(WORDS)]
+    signed = [word - (1 << 64) if word >> 63 else word for word in words]
+    about = {"kind": BLOCK, "member_id": "m", "topic": "t", "block": number, "bits": signed, "twice": signed}
+    return GROUP | about | {"count": rows or len(bits)} | key
+
+
+def told(*blocks: dict[str, Any]) -> Told:
+    """The facts of one group of one member."""
+    member = GROUP | {"kind": MEMBER, "member_id": "m", "listed": 1}
+    return read(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACTS)))
+
+
+def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
+    """topic, first, step, count of what is owned."""
+    facts = told(*blocks)
+    found = owned(facts, np.ones(1, bool))
+    columns = (facts.topic[found.row], found.first, found.step, found.count)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def fault(*blocks: dict[str, Any]) -> tuple[str, str] | None:
+    """The fault of the group, if it has any."""
+    return find_faults(told(*blocks)).get(0)
+
+
+def test_blocks_are_joined() -> None:
+    """A run goes over the seam of two blocks, whose order does not matter; the first and the last bit count."""
+    assert runs(block(1, [0, 1]), block(0, [510, 511])) == [(0, 510, 1, 4)]
+    assert runs(block(2, [0, 511])) == [(0, 1024, 511, 2)]
+    assert runs(block(4194303, [511])) == [(0, 2**31 - 1, 1, 1)]
+    apart = runs(block(0, [3, 63, 64]), block(0, [3], topic="u"))
+    assert apart == [(0, 3, 60, 2), (0, 64, 1, 1), (1, 3, 1, 1)]
+
+
+def test_rows_that_stand_twice() -> None:
+    """Which partition it is where the rows' bits tell, else only that there is one; each once."""
+    remedy = "Keep one row per member and partition"
+    twice = block(1, [1, 2], rows=3, topic="u") | {"twice": [1 << 2] + [0] * (WORDS - 1)}
+    assert fault(twice) == ("duplicate-owned", f"owned: member_id=m, topic=u, partition=513. {remedy}")
+    thrice = block(0, [1, 2], rows=4)
+    assert fault(thrice) == ("duplicate-owned", f"owned: member_id=m, topic=t. {remedy}")
+    assert fault(twice, thrice) == ("duplicate-owned", f"owned: member_id=m, topic=t and 1 more. {remedy}")
+    assert fault(block(0, [1, 2])) is None
+
+
+def test_keys_that_are_null() -> None:
+    """A null in a key is a fault, told with its least partition; a null partition has none."""
+    remedy = "Fill the key in or leave the row out"
+    found = fault(block(1, [7, 70], topic=None))
+    assert found == ("null-key", f"owned: member_id=m, topic=null, partition=519 and 1 more. {remedy}")
+    found = fault(block(None, [], rows=4))
+    assert found == ("null-key", f"owned: member_id=m, topic=t, partition=null and 3 more. {remedy}")
+    assert fault(block(0, [1], member_id=None)) == ("null-key", f"owned: member_id=null. {remedy}")
+
+
+def test_partitions_below_zero() -> None:
+    """-1 is the last bit of block -1; sound blocks beside it are no fault."""
+    remedy = "Partitions count from 0, a run's step from 1"
+    found = fault(block(-1, [511, 500]), block(0, [0]))
+    assert found == ("bad-partition", f"owned: member_id=m, topic=t, partition=-12 and 1 more. {remedy}")
+    assert fault(block(-1, [511], topic=None))[0] == "null-key"  # type: ignore[index]
+    assert fault() is None
+
+
+def test_owners_that_nobody_knows() -> None:
+    """A member that owns something, and is not listed."""
+    remedy = "Add the member to members, or take its rows out (Fleet.with_members_left does so)"
+    assert fault(block(0, [1], member_id="x")) == ("unknown-member", f"owned: member_id=x. {remedy}")
+
+
+def test_keys_are_numbered() -> None:
+    """Alike where all are, null as any other value; each number has a row that has it."""
+    names = ["cluster", "member_id", "topic"]
+    rows = [("c", member, topic) for topic in "tu" for member in ("m", "n", None)]
+    rows = [*rows, *rows[::-1], ("d", "m", "t")]
+    table = pa.table([pa.array(column, pa.string()) for column in zip(*rows, strict=True)], names)
+    number, example = number_rows(table, names)
+    assert len(set(number.tolist())) == len(example) == len(set(rows)) == 7
+    assert [rows[example[each]] for each in number] == rows
+
+
+def test_stretches() -> None:
+    """Rows of equal neighbours: where they begin, their ranks, begins and ends; none of none."""
+    keys = np.array([4, 4, 7, 9, 9, 9])
+    assert first_of_each(keys).tolist() == [True, False, True, True, False, False]
+    assert ranks(keys).tolist() == [0, 1, 0, 0, 1, 2]
+    assert stretches(keys) == [(0, 2), (2, 3), (3, 6)]
+    assert (stretches(keys[:0]), ranks(keys[:0]).tolist(), first_of_each(keys[:0]).tolist()) == ([], [], [])
+    assert counted(np.array([2, 0, 3])).tolist() == [0, 1, 0, 1, 2]
+    row, number = expand_runs(np.array([5, 1]), np.array([3, 2]), np.array([2, 3]))
+    assert (row.tolist(), number.tolist()) == ([0, 0, 1, 1, 1], [5, 8, 1, 3, 5])
+
+
+def test_compressed_runs() -> None:
+    """A gap that changes ends a run; one partition alone has step 1; nobody's are left out."""
+    columns = compress_sorted(np.array([0, 0, 0, 0, 0, 1]), np.array([0, 2, 4, 5, 9, 3]))
+    assert [column.tolist() for column in columns] == [[0, 0, 1], [0, 5, 3], [2, 4, 1], [3, 2, 1]]
+    assert [column.tolist() for column in compress_sorted(np.empty(0, int), np.empty(0, int))] == [[], [], [], []]
+    owners = compress_owners(np.array([1, -1, 0, 1, -7, 0]))
+    assert [column.tolist() for column in owners] == [[0, 1], [2, 0], [3, 3], [2, 2]]
+
+
+def test_the_pointer_goes_on() -> None:
+    """Behind whoever got the last partition; a topic without partitions leaves it where it is."""
+    assert first_in_line([([0, 1, 2], 4), ([0, 2], 1), ([0, 1, 2], 0), ([0, 1], 1)]) == [0, 1, 0, 0]
+    assert first_in_line([([1, 3], 2), ([0, 3, 4], 1)]) == [0, 2]

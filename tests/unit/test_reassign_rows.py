@@ -1,0 +1,300 @@
+"""What a reassignment is told by, and what it tells: reasons, figures, sizes, new partitions, each by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.replicas import facts as kinds
+from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED
+from tests.unit.test_replica_facts import decided, fact, partition
+
+
+def broker(number: int, rack: str | None = None, fenced: int = 0) -> dict[str, Any]:
+    """A broker."""
+    return fact(kinds.BROKER, broker_id=number, rack_id=rack, amount=fenced)
+
+
+def size(number: int, amount: int | None, topic: str = "t") -> dict[str, Any]:
+    """The bytes of a partition."""
+    return fact(kinds.SIZE, topic=topic, partition=number, amount=amount)
+
+
+def moved(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[tuple[int | None, int, str]]]:
+    """Of each partition what moves: from, to, why."""
+    return {
+        (row["topic"], row["partition"]): list(zip(row["moved_from"], row["moved_to"], row["reasons"], strict=True))
+        for row in rows
+        if row["kind"] == PLANNED and row["moved_to"]
+    }
+
+
+def figures(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """The figures of the one cluster."""
+    [found] = [row["figures"] for row in rows if row["kind"] == FIGURES]
+    return dict(zip(FIGURE_NAMES, found, strict=True))
+
+
+def test_each_reason() -> None:
+    """A replica moves for one: its broker goes or is fenced, racks, balance, or there is to be one more."""
+    three = [broker(1), broker(2), broker(3)]
+    removed = decided([*three, partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
+    assert moved(removed) == {("t", 0): [(2, 3, "removed-broker")]}
+    fenced = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2])])
+    assert moved(fenced) == {("t", 0): [(2, 3, "fenced-broker")]}
+    both = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
+    assert moved(both) == {("t", 0): [(2, 3, "removed-broker")]}
+    more = decided([*three, partition(0, [1, 2]), fact(kinds.FACTOR, topic="t", amount=3)])
+    assert moved(more) == {("t", 0): [(None, 3, "replication-factor")]}
+    racks = decided([broker(1, "a"), broker(2, "a"), broker(3, "b"), partition(0, [1, 2])])
+    assert moved(racks) == {("t", 0): [(2, 3, "rack")]}
+    even = decided([*three, *(partition(at, [1 + at % 2]) for at in range(12))], voluntary=True)
+    assert {reason for moves in moved(even).values() for _, _, reason in moves} == {"balance"}
+    assert moved(decided([*three, *(partition(at, [1 + at % 2]) for at in range(12))])) == {}
+
+
+def test_reasons_together() -> None:
+    """Of a partition's replicas those on brokers that go are told first; new ones of a higher factor last."""
+    rows = [
+        *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"), (6, "c"))),
+        partition(0, [1, 2, 3]),
+        fact(kinds.REMOVED, broker_id=3),
+        fact(kinds.FACTOR, topic="t", amount=4),
+    ]
+    assert sorted(reason for _, _, reason in moved(decided(rows))["t", 0]) == ["removed-broker", "replication-factor"]
+    assert moved(decided(rows))["t", 0][0][0] == 3
+    rows = [
+        *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"))),
+        partition(0, [1, 2, 3]),
+        fact(kinds.REMOVED, broker_id=3),
+    ]
+    assert moved(decided(rows))["t", 0] == [(3, 4, "removed-broker"), (2, 5, "rack")] or moved(decided(rows))[
+        "t", 0
+    ] == [(3, 5, "removed-broker"), (2, 4, "rack")]
+
+
+def test_fewer_replicas_move_nothing() -> None:
+    """A lower factor only takes away; the row of a partition that stays as it is says nothing."""
+    rows = decided([broker(1), broker(2), broker(3), partition(0, [3, 2]), partition(1, [1, 2]), partition(0, [1], "u"),
+                    fact(kinds.FACTOR, topic="t", amount=1)])  # fmt: skip
+    assert moved(rows) == {}
+    told = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
+    assert told["t", 0]["replicas"] in ([3], [2])
+    assert (told["u", 0]["previous"], told["u", 0]["replicas"], told["u", 0]["reasons"]) == ([1], [1], [])
+    assert {row["bytes"] for row in told.values()} == {None}
+
+
+def test_all_figures() -> None:
+    """Two of three brokers are left, t-0 gives broker 3 up, t-2 is new, t-1 only changes its order or nothing."""
+    rows = decided(
+        [
+            *(broker(1), broker(2), broker(3)),
+            *(partition(0, [3, 1]), partition(1, [1, 2])),
+            *(size(0, 100), size(1, 40)),
+            fact(kinds.REMOVED, broker_id=3),
+            fact(kinds.COUNT, topic="t", amount=3),
+        ]
+    )
+    assert moved(rows) == {("t", 0): [(3, 2, "removed-broker")]}
+    found = figures(rows)
+    led = [row["replicas"][0] for row in rows if row["kind"] == PLANNED]
+    assert found == {
+        "brokers": 2,
+        "partitions": 3,
+        "replicas": 6,
+        "new_partitions": 1,
+        "moved": 1,
+        "forced": 1,
+        "lower_bound": 1,
+        "moved_bytes": 100,
+        "lower_bound_bytes": 100,
+        "leaders_changed": 1 + (led[1] != 1),
+        "leaders_reordered": int(led[1] != 1),
+        "min_replicas": 3,
+        "max_replicas": 3,
+        "brokers_outside": 0,
+        "min_leaders": 1,
+        "max_leaders": 2,
+        "leaders_outside": 0,
+    }
+    [new] = [row for row in rows if row["partition"] == 2]
+    assert (new["previous"], sorted(new["replicas"]), new["moved_to"], new["reasons"]) == (None, [1, 2], [], [])
+    assert [row["bytes"] for row in rows if row["kind"] == PLANNED] == [100, 40, 70]
+
+
+def test_leaders_that_change_without_a_move() -> None:
+    """The order alone: counted as changed and as reordered."""
+    found = figures(decided([broker(1), broker(2), *(partition(at, [1, 2]) for at in range(10))]))
+    assert (found["moved"], found["leaders_changed"], found["leaders_reordered"]) == (0, 4, 4)
+    assert (found["min_leaders"], found["max_leaders"], found["leaders_outside"]) == (4, 6, 0)
+    assert (found["moved_bytes"], found["lower_bound_bytes"]) == (-1, -1)
+    stuck = figures(decided([broker(1), broker(2), *(partition(at, [1]) for at in range(10))]))
+    assert (stuck["brokers_outside"], stuck["leaders_outside"]) == (2, 2)
+    assert (stuck["min_replicas"], stuck["max_replicas"], stuck["min_leaders"], stuck["max_leaders"]) == (0, 10, 0, 10)
+
+
+def test_unknown_sizes_are_the_mean() -> None:
+    """Rounded down, at least a byte; where none is known at all, a byte each."""
+    some = [broker(1), *(partition(at, [1]) for at in range(4))]
+    for sizes, expected in (
+        ([size(0, 5), size(1, 8), size(2, None)], [5, 8, 6, 6]),
+        ([size(0, 0), size(3, 1)], [1, 1, 1, 1]),
+        ([size(0, None)], [1, 1, 1, 1]),
+        ([size(0, 7), size(0, 100, "u")], [7, 53, 53, 53]),
+    ):
+        rows = decided([*some, *sizes])
+        assert [row["bytes"] for row in rows if row["kind"] == PLANNED] == expected
+
+
+def test_new_partitions_and_factors() -> None:
+    """A topic that grows has the factor of its first partition; a factor that is given is that of all."""
+    base = [broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [1]), partition(0, [3], "a")]
+    rows = decided([*base, fact(kinds.COUNT, topic="t", amount=4)])
+    told = [
+        (r["topic"], r["partition"], len(r["replicas"]), r["previous"] is None) for r in rows if r["kind"] == PLANNED
+    ]
+    assert told == [
+        *(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)),
+        *(("t", 2, 2, True), ("t", 3, 2, True)),
+    ]
+    rows = decided([*base, fact(kinds.COUNT, topic="t", amount=3), fact(kinds.FACTOR, topic="t", amount=3)])
+    assert [len(row["replicas"]) for row in rows if row["kind"] == PLANNED] == [1, 3, 3, 3]
+    same = decided([*base, fact(kinds.COUNT, topic="t", amount=2)])
+    assert len([row for row in same if row["kind"] == PLANNED]) == 3
+
+
+def test_racks_that_change() -> None:
+    """The rack after the change counts, of a broker that is new as of one that is there; without one is one rack."""
+    two = [broker(1, "a"), broker(2, "a"), broker(3), broker(4), partition(0, [1, 2])]
+    assert moved(decided(two))["t", 0][0][2] == "rack"
+    assert moved(decided([*two, fact(kinds.RACK, broker_id=2, rack_id=None)])) == {}
+    three = [broker(1, "a"), broker(2, "a"), partition(0, [1, 2]), fact(kinds.ADDED, broker_id=7, rack_id="b")]
+    assert moved(decided(three)) == {("t", 0): [(2, 7, "rack")]}
+    assert moved(decided([*three, fact(kinds.RACK, broker_id=7, rack_id="a")])) == {}
+
+
+def test_a_broker_that_comes_may_take_what_stays() -> None:
+    """Replicas move for balance where brokers are added, unless it is said otherwise."""
+    rows = [broker(1), *(partition(at, [1]) for at in range(10)), fact(kinds.ADDED, broker_id=2)]
+    assert len(moved(decided(rows))) == 4
+    assert len(moved(decided(rows, voluntary=False))) == 0
+    assert figures(decided(rows))["lower_bound"] == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "detail"),
+    [
+        (
+            [fact(kinds.COUNT, topic="t", amount=1_000_001)],
+            "too-many-partitions",
+            "partitions: t is to have 1,000,001 partitions, expected at most 1,000,000",
+        ),
+        (
+            [fact(kinds.COUNT, topic="t", amount=1)],
+            "fewer-partitions",
+            "partitions: t has 2 partitions, 1 were asked. Kafka removes none",
+        ),
+        (
+            [fact(kinds.COUNT, topic="u", amount=1)],
+            "unknown-topic",
+            "partitions: replicas has no topic u. Place it as a new one",
+        ),
+        (
+            [fact(kinds.COUNT, topic="t", amount=3), fact(kinds.COUNT, topic="t", amount=4)],
+            "unknown-topic",
+            "partitions: topic t is listed twice. Keep one row",
+        ),
+        (
+            [fact(kinds.FACTOR, topic="t", amount=1), fact(kinds.FACTOR, topic="t", amount=2)],
+            "unknown-topic",
+            "replication_factors: topic t is listed twice. Keep one row",
+        ),
+        (
+            [fact(kinds.FACTOR, topic="u", amount=1)],
+            "unknown-topic",
+            "replication_factors: replicas has no topic u. Check its name",
+        ),
+        (
+            [fact(kinds.FACTOR, topic="t", amount=4)],
+            "invalid-replication-factor",
+            "topic t needs 4 replicas, 3 broker(s) may have some. Add brokers",
+        ),
+        (
+            [fact(kinds.REMOVED, broker_id=9)],
+            "unknown-broker",
+            "removed: brokers has no broker 9. Check its id",
+        ),
+        (
+            [fact(kinds.RACK, broker_id=9)],
+            "unknown-broker",
+            "racks: brokers has no broker 9. Check its id",
+        ),
+        (
+            [partition(2, [1, 9])],
+            "unknown-broker",
+            "replicas names broker 9, which brokers does not have. Add it to brokers, or remove it by the change to "
+            "move its replicas away",
+        ),
+        (
+            [fact(kinds.ADDED, broker_id=2)],
+            "known-broker",
+            "added: broker 2 is in brokers already. Leave it out",
+        ),
+        ([broker(2)], "duplicate-broker", "brokers: broker 2 is listed twice. Keep one row"),
+        (
+            [fact(kinds.REMOVED, broker_id=2), fact(kinds.REMOVED, broker_id=2)],
+            "duplicate-broker",
+            "removed: broker 2 is listed twice. Keep one row",
+        ),
+        (
+            [fact(kinds.ADDED, broker_id=8), fact(kinds.ADDED, broker_id=8)],
+            "duplicate-broker",
+            "added: broker 8 is listed twice. Keep one row",
+        ),
+        (
+            [fact(kinds.RACK, broker_id=2), fact(kinds.RACK, broker_id=2)],
+            "duplicate-broker",
+            "racks: broker 2 is listed twice. Keep one row",
+        ),
+        (
+            [fact(kinds.REMOVED, broker_id=each) for each in (1, 2, 3)],
+            "no-brokers",
+            "No broker is left that is neither removed nor fenced. Add one",
+        ),
+        (
+            [partition(1, [1])],
+            "duplicate-partition",
+            "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
+        ),
+        (
+            [partition(2, [1, 1])],
+            "bad-replicas",
+            "replicas: a broker twice: topic=t, partition=2. List every broker once",
+        ),
+        (
+            [partition(2, [])],
+            "bad-replicas",
+            "replicas: empty, null or no partition, e.g. topic=t, partition=2. List the broker ids",
+        ),
+        (
+            [partition(-3, [1])],
+            "bad-replicas",
+            "replicas: empty, null or no partition, e.g. topic=t, partition=-3. List the broker ids",
+        ),
+    ],
+)
+def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str) -> None:
+    """The whole sentence of each rejection."""
+    rows = decided([broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [2, 3]), *more])
+    assert [(row["kind"], row["code"], row["detail"]) for row in rows] == [(REJECTED, code, detail)]
+
+
+def test_what_may_be_said_twice_or_of_nothing() -> None:
+    """The same number of partitions twice, a million of them, a broker to remove that only replicas name."""
+    base = [broker(1), broker(2), partition(0, [1])]
+    twice = [fact(kinds.COUNT, topic="t", amount=2)] * 2
+    assert len(decided([*base, *twice])) == 3
+    gone = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
+    assert moved(gone) == {("t", 1): [(9, 2, "removed-broker")]}
+    assert kinds.MOST_PARTITIONS == 1_000_000

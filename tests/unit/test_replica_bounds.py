@@ -1,0 +1,120 @@
+"""Lower bounds of a reassignment: known ones, and never above what an exact solver finds, in moves and in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.reassign import Bound, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.shares import Shares
+from tests.unit.random_clusters import random_cluster
+from tests.unit.test_reassign import fewest_moves, moves
+
+
+def cluster_of(rack: list[int], current: list[list[int]], weight: list[int] | None = None, factor: int = 0) -> Cluster:
+    """Brokers of these racks, all usable; each partition keeps its number of replicas, new ones get `factor`."""
+    width = max(max(map(len, current)), 1)
+    rows = np.array([row + [NO_BROKER] * (width - len(row)) for row in current])
+    factors = np.array([len(row) or factor for row in current])
+    weights = np.array(weight or [1] * len(current))
+    return Cluster(np.array(rack), np.ones(len(rack), bool), rows, factors, weights, weight is not None)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "forced", "bound"),
+    [
+        # Three brokers with three replicas each, a fourth comes: a share is 2.25, at least two arrive.
+        (cluster_of([0] * 4, [[at % 3] for at in range(9)]), (0, 0), (2, 2)),
+        # Eight on one broker, none on the other: four are above its share; exactly four arrive.
+        (cluster_of([0, 0], [[0]] * 8), (0, 0), (4, 4)),
+        # In bytes: 90 of 100 on one broker; 40 are too many, in pieces of 30 at most: two moves.
+        (cluster_of([0, 0], [[0], [0], [0], [1]], [30, 30, 30, 10]), (0, 0), (2, 40)),
+        # A rack comes that every partition needs: each sends a replica there, whatever the shares.
+        (cluster_of([0, 0, 1], [[0, 1], [1, 0], [0, 1]], None), (3, 3), (3, 3)),
+        # The same, weighed: the racks force it, and balance asks for no more.
+        (cluster_of([0, 0, 1], [[0, 1], [1, 0]], [7, 5]), (2, 12), (2, 12)),
+        # A broker comes, and new partitions fill it up: nothing has to move.
+        (cluster_of([0, 0, 0], [[0], [0], [1], [1], [], []], None, 1), (0, 0), (0, 0)),
+        # One new partition only: of the two that the new broker is short of, one has to move.
+        (cluster_of([0, 0, 0], [[0], [0], [0], [1], [1], []], None, 1), (0, 0), (1, 1)),
+        # Two new brokers in a rack of their own, one new partition may bring one replica: three of four move.
+        (
+            cluster_of([0, 0, 1, 1], [*[[0], [1], [0], [1], [0], [1], [0]], []], None, 1),
+            (0, 0),
+            (3, 3),
+        ),
+        # Three new brokers of five are short of one each; a new partition of two replicas brings two.
+        (cluster_of([0] * 5, [[0], [0], [1], [1], []], None, 2), (0, 0), (1, 1)),
+        # Everything is as it should be.
+        (cluster_of([0, 1], [[0, 1], [1, 0]]), (0, 0), (0, 0)),
+    ],
+)
+def test_known_bounds(cluster: Cluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
+    """At no tolerance: the bound of the hard constraints, and that of balance besides."""
+    planned = reassign(cluster, 0.0, voluntary=True)
+    assert (planned.forced, planned.bound) == (Bound(*forced), Bound(*bound))
+    if outside(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
+        assert moves(cluster, planned) == planned.bound.moves
+    assert reassign(cluster, 0.0, voluntary=False).bound == planned.forced
+
+
+def test_a_rack_that_comes_and_a_broker_besides() -> None:
+    """Each of four partitions sends a replica to the new rack, though half of these would do for balance; and another
+    rack has a new broker, which needs one."""
+    cluster = cluster_of([0, 0, 1, 1, 2], [[0, 1, 2]] * 4)
+    planned = reassign(cluster, 0.5, voluntary=True)
+    assert (planned.forced, planned.bound) == (Bound(4, 4), Bound(5, 5))
+    assert fewest_moves(cluster, (planned.shares.least, planned.shares.most)) == moves(cluster, planned) == 5
+
+
+def test_bounds_are_bounds_and_close() -> None:
+    """Never above the fewest moves that an exact solver finds, and in most clusters just as many."""
+    solved = tight = 0
+    for seed in range(30):
+        cluster = random_cluster(seed + 1_000)
+        planned = reassign(cluster, 0.0, voluntary=True)
+        fewest = fewest_moves(cluster, (planned.shares.least, planned.shares.most))
+        if fewest is None:
+            continue
+        solved += 1
+        assert planned.forced.moves <= planned.bound.moves <= fewest, seed
+        assert planned.forced.weight <= planned.bound.weight
+        tight += planned.bound.moves == fewest
+    assert solved == 30
+    assert tight >= 28
+
+
+def test_bytes_that_move_are_at_least_the_bound() -> None:
+    """Random clusters, weighed: what the plan moves is no less, whatever it is that moves."""
+    same = 0
+    for seed in range(60):
+        cluster = random_cluster(seed)
+        weight = np.random.default_rng(seed).integers(1, 9, len(cluster.current))
+        for voluntary in (False, True):
+            heavy = replace(cluster, weight=weight, weighed=True)
+            planned = reassign(heavy, 0.1, voluntary=voluntary)
+            pairs = zip(planned.replicas, heavy.current.tolist(), weight.tolist(), strict=True)
+            moved = [(len(set(new) - set(old)), size) for new, old, size in pairs if old[0] != NO_BROKER]
+            within = outside(broker_loads(heavy, planned.replicas)[1], planned.shares, heavy.usable) == 0
+            if not voluntary:
+                assert sum(number for number, _ in moved) == planned.forced.moves == planned.bound.moves
+                assert sum(number * size for number, size in moved) == planned.forced.weight
+            elif within:
+                assert sum(number for number, _ in moved) >= planned.bound.moves, seed
+                assert sum(number * size for number, size in moved) >= planned.bound.weight, seed
+                same += sum(number for number, _ in moved) == planned.bound.moves
+    assert same >= 15
+
+
+def test_the_loads_of_brokers() -> None:
+    """Replicas, bytes and leaders of each; and who is outside its bounds, unusable brokers aside."""
+    cluster = cluster_of([0, 0, 0, 0], [[0, 1], [2]], [5, 3])
+    replicas, weight, leaders = broker_loads(cluster, [[1, 0], [1]])
+    assert (replicas.tolist(), weight.tolist(), leaders.tolist()) == ([1, 2, 0, 0], [5, 8, 0, 0], [0, 2, 0, 0])
+    shares = Shares(np.full(4, 4.0), np.full(4, 3.0), np.full(4, 5.0))
+    usable = np.array([True, True, True, False])
+    for load, number in (([3, 5, 4, 9], 0), ([2, 5, 4, 4], 1), ([3, 6, 2, 0], 2), ([3 - 1e-7, 5 + 1e-7, 4, 0], 0)):
+        assert outside(np.array(load), shares, usable) == number

@@ -1,0 +1,313 @@
+"""Requests for placement: Java's draws, admission, tiles, and topics larger than a tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.replicas import admin_utils, striped
+from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
+from spark_assign.kernels.replicas.layout import Layout, java_order, layout
+from spark_assign.kernels.replicas.requests import ADMITTED, admit
+from spark_assign.kernels.replicas.tiles import PLACED, TILE, place_tiles
+
+INT_MAX = 2**31 - 1
+
+
+class OldRandom:
+    """`java.util.Random` as its documentation has it, with the overflow of an int spelt out."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = (seed ^ 0x5DEECE66D) % 2**48
+        self.redrawn = 0
+
+    def next_int(self, bound: int) -> int:
+        """`nextInt(bound)`."""
+        while True:
+            self.seed = (self.seed * 0x5DEECE66D + 0xB) % 2**48
+            bits = self.seed // 2**17
+            if bound in {2**power for power in range(31)}:
+                return bound * bits // 2**31
+            value = bits % bound
+            total = bits - value + (bound - 1)
+            if total - 2**32 * (total >= 2**31) >= 0:
+                return value
+            self.redrawn += 1
+
+
+BOUNDS = [1, 2, 3, 7, 64, 1000, 2**30 - 1, 2**30, 2**30 + 1, 2**30 + 2**29, 2**31 - 2, 2**31 - 1, (2**31 + 1) // 3]
+"""Three rounds of the last one are one number more than there are."""
+
+
+def test_draws_are_javas() -> None:
+    """Redrawn where the last round of numbers would be cut short, whatever the bound."""
+    redrawn = 0
+    for seed in [*range(40), -1, -(2**63), 2**63 - 1, 2**48, 2**48 + 5]:
+        for bound in BOUNDS:
+            old, new = OldRandom(seed), JavaRandom(seed)
+            expected = [old.next_int(bound), old.next_int(bound)]
+            assert [new.next_int(bound), new.next_int(bound)] == expected
+            pair = draw_pairs(np.array([seed]), np.array([bound]))
+            assert [int(each[0]) for each in pair] == expected
+            redrawn += old.redrawn
+    assert redrawn > 100
+
+
+class At:
+    """Draws the last number of each bound, and writes the bounds down."""
+
+    def __init__(self) -> None:
+        self.bounds: list[int] = []
+
+    def next_int(self, bound: int) -> int:
+        """Bound - 1."""
+        self.bounds.append(bound)
+        return bound - 1
+
+    def shuffle(self, items: list[Any]) -> None:
+        """Nothing."""
+
+
+def test_shuffle_is_of_collections() -> None:
+    """For i = size..2: swap i - 1 with nextInt(i)."""
+    for size in range(7):
+        expected, old = list("abcdef"[:size]), OldRandom(3)
+        for end in range(size, 1, -1):
+            other = old.next_int(end)
+            expected[end - 1], expected[other] = expected[other], expected[end - 1]
+        items = list("abcdef"[:size])
+        JavaRandom(3).shuffle(items)
+        assert items == expected
+
+
+def test_layout_counts() -> None:
+    """Racked and unfenced brokers; none at all."""
+    three = layout([(4, None, True), (2, "b", False), (9, "", True)])
+    assert (three.ids, three.racks, three.fenced) == ((4, 2, 9), (None, "b", ""), (True, False, True))
+    assert (three.racked, three.unfenced) == (2, 1)
+    assert layout([]) == Layout((), (), ())
+    assert sorted(["b", None, "", "\U0001f600", "\uffee"], key=java_order) == [None, "", "b", "\U0001f600", "\uffee"]
+
+
+def _tiles(algorithm: str, brokers: list[tuple[int, str | None, bool]], *tiles: dict[str, Any]) -> list[dict[str, Any]]:
+    line = [{"broker_id": each, "rack_id": rack, "fenced": fenced} for each, rack, fenced in brokers]
+    whole = {"start_index": None, "base": None, "seed": None, "first": 0}
+    told = [{"cluster": "c", "line": line, "tiles": [whole | tile for tile in tiles]}]
+    found = list(place_tiles([pa.RecordBatch.from_pylist(told)], algorithm))
+    assert all(batch.schema == PLACED for batch in found)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+BROKERS: list[tuple[int, str | None, bool]] = [
+    *((1, "a", False), (2, "a", False), (3, "b", False), (4, "b", True)),
+    *((5, "c", False), (6, None, False)),
+]
+
+
+@pytest.mark.parametrize("partitions", [1, TILE - 1, TILE, TILE + 1, 2 * TILE + 5])
+def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
+    """Rows of at most 8,192 partitions, one behind the other; the walk over racks goes on from row to row."""
+    rows = _tiles("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
+    assert TILE == 8192
+    assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
+    assert [row["count"] for row in rows] == [min(8192, partitions - row["first"]) for row in rows]
+    told = {(row["cluster"], row["topic"], row["brokers"], row["seed"], row["replication_factor"]) for row in rows}
+    assert told == {("c", "t", 6, 7, 3)}
+    assert {(row["start_index"], row["base"]) for row in rows} == {(None, None)}
+    walk = striped.place(layout(BROKERS), 3, JavaRandom(7))
+    assert [each for row in rows for each in row["placed"]] == [each for _ in range(partitions) for each in next(walk)]
+
+
+def test_tiles_of_admin_utils_are_parts_of_the_whole() -> None:
+    """Each is placed by itself, and together they are what one call gives."""
+    racked = [(each, rack or "d", fenced) for each, rack, fenced in BROKERS]
+    whole = admin_utils.place(layout(racked), 3, 4, 2, 0, 50)
+    parts = [(0, 20), (20, 1), (21, 29)]
+    tiles = [
+        {"topic": f"t{first}", "first": first, "count": count, "replication_factor": 3, "start_index": 4, "base": 2}
+        for first, count in parts
+    ]
+    rows = _tiles("adminutils", racked, *tiles)
+    assert [(row["topic"], row["first"], row["count"]) for row in rows] == [(f"t{a}", a, b) for a, b in parts]
+    assert {(row["start_index"], row["base"], row["brokers"]) for row in rows} == {(4, 2, 6)}
+    assert [each for row in rows for each in row["placed"]] == whole.ravel().tolist()
+
+
+@pytest.mark.parametrize(("racks", "brokers", "factor"), [(1, 1, 1), (1, 2, 2), (3, 7, 3), (2, 5, 5), (4, 4, 2)])
+def test_the_table_of_placements_is_the_rule(racks: int, brokers: int, factor: int) -> None:
+    """Many partitions are looked up, few are reckoned: the same."""
+    some = layout([(each, f"r{each % racks}", False) for each in range(brokers)])
+    for start in (0, brokers - 1, 11):
+        many = admin_utils.place(some, factor, start, 3, 5, 200)
+        alone = [admin_utils.place(some, factor, start, 3, at, 1)[0].tolist() for at in range(5, 205)]
+        assert many.tolist() == alone
+
+
+REQUEST = {
+    "cluster": "c",
+    "topic": "t",
+    "partitions": 5,
+    "replication_factor": 2,
+    "start_index": None,
+    "start_partition": None,
+    "seed": 42,
+    "brokers": 3,
+    "racked": 0,
+    "unfenced": 3,
+    "overlaps": False,
+}
+
+
+def _admitted(algorithm: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds = [pa.string(), pa.string(), *[pa.int64()] * 8, pa.bool_()]
+    schema = pa.schema(list(zip(REQUEST, kinds, strict=True)))
+    table = admit(pa.Table.from_pylist([REQUEST | change for change in changes], schema), algorithm)
+    assert table.schema == ADMITTED
+    return table.to_pylist()
+
+
+def test_where_requests_start() -> None:
+    """What is given is start index and shift; what is not is drawn; the seed is kept where it decided."""
+    given, low, zero, drawn, added = _admitted(
+        "adminutils",
+        {"start_index": 4},
+        {"start_index": -1},
+        {"start_index": 0},
+        {},
+        {"start_index": 1, "start_partition": 7},
+    )
+    draws = JavaRandom(42)
+    start, shift = draws.next_int(3), draws.next_int(3)
+    assert (given["start_index"], given["base"], given["seed"], given["first"]) == (4, 4, None, 0)
+    assert (zero["start_index"], zero["base"], zero["seed"]) == (0, 0, None)
+    assert (low["start_index"], low["base"], low["seed"]) == (start, shift, 42)
+    assert (drawn["start_index"], drawn["base"], drawn["seed"]) == (start, shift, 42)
+    # Partition 7 is the second of the third round over three brokers: the shift has not grown in this call yet.
+    assert (added["first"], added["start_index"], added["base"] + 7 // 3) == (7, 1, 1)
+    assert {row["code"] for row in (given, low, zero, drawn, added)} == {None}
+
+
+def test_the_shift_grows_at_every_multiple_of_the_brokers() -> None:
+    """Kafka's own loop, at every first partition; above 0 also at the very first of the call."""
+    for brokers in (1, 2, 3, 5):
+        for first in range(12):
+            shift = 6
+            for partition in range(first, first + 12):
+                if partition > 0 and partition % brokers == 0:
+                    shift += 1
+                assert admin_utils.shift_base(6, first, brokers) + partition // brokers == shift
+
+
+def test_a_striped_request_has_no_start() -> None:
+    """The class counts from 0 whatever the start partition is."""
+    [row] = _admitted("striped", {"start_partition": 7, "start_index": 2})
+    assert (row["first"], row["start_index"], row["base"], row["seed"]) == (0, None, None, 42)
+    assert (row["partitions"], row["replication_factor"], row["brokers"], row["racked"]) == (5, 2, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "change", "code", "detail"),
+    [
+        ("adminutils", {"partitions": None}, "null-value", "requests.partitions is null or beyond int. Fill it in"),
+        (
+            "striped",
+            {"replication_factor": None},
+            "null-value",
+            "requests.replication_factor is null or beyond int. Fill it in",
+        ),
+        (
+            "adminutils",
+            {"overlaps": True, "partitions": 0},
+            "duplicate-request",
+            "Another row of requests asks for partitions of this one. Keep one of them",
+        ),
+        (
+            "adminutils",
+            {"partitions": 0, "replication_factor": 0},
+            "invalid-partitions",
+            "Number of partitions must be larger than 0.",
+        ),
+        (
+            "adminutils",
+            {"replication_factor": 0, "brokers": 0},
+            "invalid-replication-factor",
+            "Replication factor must be larger than 0.",
+        ),
+        (
+            "adminutils",
+            {"replication_factor": 4, "racked": 1},
+            "invalid-replication-factor",
+            "Replication factor: 4 larger than available brokers: 3.",
+        ),
+        (
+            "adminutils",
+            {"brokers": 0},
+            "invalid-replication-factor",
+            "Replication factor: 2 larger than available brokers: 0.",
+        ),
+        (
+            "adminutils",
+            {"racked": 2},
+            "admin-operation",
+            "Not all brokers have rack information for replica rack aware assignment.",
+        ),
+        (
+            "striped",
+            {"replication_factor": 0, "unfenced": 0},
+            "invalid-replication-factor",
+            "Invalid replication factor 0: the replication factor must be positive.",
+        ),
+        (
+            "striped",
+            {"replication_factor": 9, "unfenced": 0},
+            "invalid-replication-factor",
+            "All brokers are currently fenced.",
+        ),
+        (
+            "striped",
+            {"replication_factor": 4, "racked": 1},
+            "invalid-replication-factor",
+            "The target replication factor of 4 cannot be reached because only 3 broker(s) are registered.",
+        ),
+    ],
+)
+def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str) -> None:
+    """In the order in which Kafka checks, in its words; a refused request starts nowhere."""
+    row, fine = _admitted(algorithm, change, {})
+    assert (row["code"], row["detail"]) == (code, detail)
+    assert (row["start_index"], row["base"], row["seed"]) == (None, None, None if algorithm == "adminutils" else 42)
+    assert (fine["code"], fine["detail"]) == (None, None)
+
+
+@pytest.mark.parametrize("change", [{"racked": 0}, {"racked": 3}, {"replication_factor": 3}, {"partitions": 1}])
+def test_what_kafka_accepts(change: dict[str, Any]) -> None:
+    """No rack or all, as many replicas as brokers, one partition."""
+    for algorithm in ("adminutils", "striped"):
+        [row] = _admitted(algorithm, change)
+        assert row["code"] is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "last", "start"),
+    [
+        # Partition 1,000 and the start index together; the shift, a round for every three partitions, is far below.
+        ({"partitions": 1_001}, 1_000, INT_MAX - 1_000),
+        ({"partitions": 501, "start_partition": 500}, 1_000, INT_MAX - 1_000),
+        # Two rounds, counted by shift, times racks; and a candidate stands up to two rounds behind it.
+        ({"racked": 3}, 4, (INT_MAX - 6) // 3 - 2),
+        ({"racked": 3, "partitions": 1}, 0, (INT_MAX - 6) // 3 - 1),
+        ({"racked": 3, "partitions": 4}, 3, (INT_MAX - 6) // 3 - 2),
+        ({}, 4, INT_MAX - 8),
+    ],
+)
+def test_what_kafka_cannot_count(asked: dict[str, Any], last: int, start: int) -> None:
+    """An index or a shift beyond int is refused; the last that fits is not."""
+    fits, beyond = _admitted("adminutils", asked | {"start_index": start}, asked | {"start_index": start + 1})
+    assert (fits["code"], fits["start_index"]) == (None, start)
+    assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("beyond-int", None, None)
+    assert beyond["detail"] == (
+        f"Partition {last} from start index {start + 1} is more than Kafka can count. Give a smaller start_index"
+    )
