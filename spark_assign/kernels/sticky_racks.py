@@ -57,11 +57,12 @@ class Racks:
 
     def near(self) -> Flags:
         """near[set, member]: whether the member has no rack, or one of the set; the last row is the empty set."""
-        near = np.zeros((len(self.sets) + 1, len(self.of_member)), bool)
+        most = max(self.of_member.max(initial=0), *(max(racks, default=0) for racks in self.sets))
+        holds = np.zeros((len(self.sets) + 1, int(most) + 2), bool)  # the last column is that of members without a rack
         for number, racks in enumerate(self.sets):
-            near[number] = np.isin(self.of_member, list(racks))
-        near[:, self.of_member < 0] = True
-        return near
+            holds[number, list(racks)] = True
+        holds[:, -1] = True
+        return holds[:, self.of_member]
 
 
 def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
