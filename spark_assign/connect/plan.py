@@ -6,7 +6,6 @@ task; it answers with one row per cluster, from which the tables of the plan are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -19,6 +18,7 @@ from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
 from spark_assign.errors import Fault, FleetError
+from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
@@ -104,7 +104,7 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
         FleetError: the fleet is empty.
     """
     facts = gather_facts(fleet).repartition(tasks_for(fleet), "connect_cluster")
-    return ConnectPlan(fleet, cached(facts.mapInArrow(_decide, DECIDED)))
+    return ConnectPlan(fleet, cached(facts.mapInArrow(in_arrow(_decide, 1_000), DECIDED)))
 
 
 def tasks_for(fleet: ConnectFleet) -> int:
@@ -121,13 +121,9 @@ def tasks_for(fleet: ConnectFleet) -> int:
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
-def _decide(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def _decide(facts: pa.Table) -> list[pa.Table]:
     """The work of one task."""
-    received = list(batches)
-    if received:
-        facts = pa.Table.from_batches(received)
-        received.clear()
-        yield from plan_facts(facts).to_batches(max_chunksize=1_000)
+    return [plan_facts(facts)]
 
 
 # --- the facts; their columns are described in kernels.connect.sheet --------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,6 +15,7 @@ from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.plan import fact, gather_facts, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.faults import PROTOCOLS
 from spark_assign.kernels.connect.plays import play_facts
@@ -111,20 +113,13 @@ def simulate_connect(
     tasks = tasks_for(fleet) + min(shaped.count() // EVENTS_PER_TASK, MOST_TASKS)
     facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition(tasks, "connect_cluster")
     timing = Timing(start_ms, stop_ms, rebalance_ms)
-    return ConnectSimulation(cached(facts.mapInArrow(_player(tuple(protocols or ()), timing), PLAYED)))
+    work = partial(_play, protocols=tuple(protocols or ()), timing=timing)
+    return ConnectSimulation(cached(facts.mapInArrow(in_arrow(work, 100), PLAYED)))
 
 
-def _player(
-    protocols: tuple[str, ...], timing: Timing
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """The work of one task; a closure of plain values, as it is sent to the executors."""
-
-    def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        received = list(batches)
-        if received:
-            yield from play_facts(pa.Table.from_batches(received), protocols or None, timing).to_batches(100)
-
-    return play
+def _play(facts: pa.Table, protocols: tuple[str, ...], timing: Timing) -> list[pa.Table]:
+    """The work of one task."""
+    return [play_facts(facts, protocols or None, timing)]
 
 
 def _facts_of_events(events: DataFrame) -> DataFrame:

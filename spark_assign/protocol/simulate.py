@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -15,6 +14,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
+from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.sheet import PROTOCOLS
@@ -112,8 +112,8 @@ class Simulation:
         return table if len(self.protocols) > 1 else table.drop("protocol")
 
     def _play(self, write: str, schema: StructType) -> DataFrame:
-        player = _player(self.protocols, self.timing, self.until_ms, write, to_arrow_schema(schema))
-        return self.facts.mapInArrow(player, schema)
+        told = {"defaults": self.timing, "until": self.until_ms, "write": write, "schema": to_arrow_schema(schema)}
+        return self.facts.mapInArrow(in_arrow(partial(play_facts, protocols=self.protocols, **told), 10_000), schema)
 
 
 def simulate(
@@ -187,22 +187,6 @@ def _tasks(fleet: Fleet, events: DataFrame, protocols: Sequence[str]) -> int:
     if not rolling:
         work += fleet.sizes.members // EVENTS_PER_TASK
     return min(1 + work * len(protocols), MOST_TASKS)
-
-
-def _player(
-    protocols: tuple[str, ...], timing: Timing, until_ms: int | None, write: str, schema: pa.Schema
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """The work of one task; a closure of plain values, as it is sent to the executors."""
-
-    def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        received = list(batches)
-        if received:
-            facts = pa.Table.from_batches(received)
-            received.clear()
-            for table in play_facts(facts, protocols, timing, until_ms, write, schema):
-                yield from table.to_batches(max_chunksize=10_000)
-
-    return play
 
 
 _PLAYED = StructType(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     against_kafka,
+    cold,
     compare,
     connect,
     memory,
@@ -30,6 +31,7 @@ from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
+    "cold": cold.cold,
     "floor": plans.floor,
     "runs": plans.runs,
     "giant": plans.giant,

@@ -1,0 +1,63 @@
+"""What a first plan costs: whole processes, by processor time of the process and its children."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+from tests.benchmarks.bench import Bench, Result
+
+ROOT = Path(__file__).parents[2]
+
+
+def cold(bench: Bench) -> None:
+    """Jobs on the sample against a bare Spark job that reads the same files and writes as many tables, in turns."""
+    stored = str(bench.folder / "cold")
+    works = {
+        "floor": ["tests/benchmarks/floor_job.py", str(bench.folder / "floor")],
+        "plan": ["plan", "--output", stored, "--run-id", "cold"],
+    }
+    if not bench.quick:
+        works["compare"] = ["compare", "--change", "leave:*:1"]
+        works["report"] = ["report", "--plan", stored, "--output", str(bench.folder / "report.html")]
+        works["replicas reassign"] = [
+            "replicas",
+            "reassign",
+            "--remove",
+            "3",
+            "--output",
+            str(bench.folder / "replicas"),
+        ]
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    for _ in range(bench.repeats):
+        for name, words in works.items():
+            spent[name].append(process_seconds(["./spark-submit.sh", *words]))
+    processor = {name: statistics.median(each[0] for each in of) for name, of in spent.items()}
+    wall = {name: statistics.median(each[1] for each in of) for name, of in spent.items()}
+    goals = {"plan": "<= 1.5"}
+    for name in works:
+        if name != "floor":
+            ratio = processor[name] / processor["floor"]
+            detail = (
+                f"processor {processor[name]:.1f} s, wall {wall[name]:.1f} s; "
+                f"floor {processor['floor']:.1f} s, {wall['floor']:.1f} s"
+            )
+            goal = bench.goal(goals.get(name, "<= 2"))
+            bench.report(Result(f"{name}, cold", "sample", ratio, "x floor", goal, detail))
+
+
+def process_seconds(command: list[str]) -> tuple[float, float]:
+    """Processor and wall seconds of a command and all that it has started.
+
+    Raises:
+        RuntimeError: it has failed; with what it said.
+    """
+    before, since = os.times(), os.times().elapsed
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    after = os.times()
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    children = after.children_user + after.children_system - before.children_user - before.children_system
+    return children, after.elapsed - since
