@@ -216,10 +216,10 @@ def test_what_cannot_be_removed_is_logged(
     """A file system that only Spark knows: the plan is switched all the same."""
     write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
 
-    def unreachable(place: str) -> str:
+    def unreachable(*_: object, **__: object) -> None:
         raise OSError("no such file system")
 
-    monkeypatch.setattr("spark_assign.sinks.folder.local_path", unreachable)
+    monkeypatch.setattr("pyarrow.fs.FileSelector", unreachable)
     with caplog.at_level(logging.WARNING):
         write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
     assert "stay (they are in no plan): no such file system" in caplog.text
