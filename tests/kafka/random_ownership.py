@@ -51,7 +51,8 @@ def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghos
     counts = {topic: _count_before(rng, count, grown, ghosts) for topic, count in row["topics"].items()}
     if rng.random() < 0.15:
         counts |= {f"vanished.{n}": rng.randint(1, 6) for n in range(rng.randint(1, 3))}
-        counts |= {topic: rng.randint(1, 6) for member in asked.values() for topic in member - row["topics"].keys()}
+        unknown = (topic for member in asked.values() for topic in sorted(member - row["topics"].keys()))
+        counts |= {topic: rng.randint(1, 6) for topic in unknown}
     for topic in rng.sample(sorted(counts), len(counts)):
         owners = [m for m in everybody if topic in asked.get(m, {topic}) or rng.random() < change_of_mind]
         owners = owners if topic in row["topics"] else everybody
