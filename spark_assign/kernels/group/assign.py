@@ -72,8 +72,17 @@ def assign(sheet: Sheet, assignor: str, chosen: Flags, custom: Mapping[str, Grou
         return _sticky(sheet, assignor, chosen)
     runs = sheet.planned(assignor)
     runs = runs.where(chosen[sheet.members.group[runs.member]])
+    _check_whole(sheet, assignor, chosen, runs)
     kernel = lay_by_rack if assignor == "range" else deal_mixed_groups
     return _stays(kernel(sheet, chosen, runs))
+
+
+def _check_whole(sheet: Sheet, assignor: str, chosen: Flags, runs: Runs) -> None:
+    """Windows lay out all partitions of a group. Where they have not, nothing of the plan is to be believed."""
+    known = sheet.topics.known
+    laid = np.bincount(runs.topic, runs.count, len(sheet.topics))[known]
+    if (laid != np.where(chosen[sheet.topics.group[known]], sheet.topics.partitions[known], 0)).any():
+        raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
 
 
 def _stays(runs: Runs, refused: dict[int, tuple[str, str]] | None = None) -> Planned:

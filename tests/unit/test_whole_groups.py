@@ -1,0 +1,283 @@
+"""The pass over whole groups without Spark: what windows laid out, assignors of one's own, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.compare import AS_GIVEN, Comparison, compare
+from spark_assign.kernels.group.custom import Group as AskedGroup
+from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.facts import FACTS, GROUP, MEMBER, PLANNED
+from spark_assign.kernels.group.rounds import converge
+from spark_assign.kernels.protocol.settings import Timing
+from tests.golden import sticky_kernel, vectors
+from tests.golden.vectors import Row, Sets
+from tests.kafka import random_groups
+from tests.oracle import range_assignor, roundrobin_assignor
+from tests.oracle.group import Group
+
+NAMES = ("cooperative-sticky", "range", "roundrobin", "sticky")
+FIGURES = ("members", "partitions", "moved", "revoked", "unassigned", "max_over_mean", "rack_matched")
+ORACLE = {"range": range_assignor, "roundrobin": roundrobin_assignor}
+
+
+def windows(row: Row, assignor: str) -> Iterator[dict[str, Any]]:
+    """What Spark's windows lay out: every topic for itself, whatever racks and differing subscriptions change."""
+    group = Group.from_row(row)
+    begin = 0
+    for topic in group.subscribed_topics():
+        line = sorted((member for member in group.members if topic in member.topics), key=lambda each: each.order)
+        alone = Group({topic: group.partitions[topic]}, [replace(each, topics=[topic], rack_id=None) for each in line])
+        given: Mapping[str, list[tuple[str, int]]]
+        if assignor == "range":
+            given = range_assignor.assign(alone)
+        else:
+            turns = range(group.partitions[topic])
+            given = {
+                member.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at]
+                for at, member in enumerate(line)
+            }
+            begin += group.partitions[topic]
+        for member, partitions in given.items():
+            for _, partition in partitions:
+                run = {"topic": topic, "first": partition, "step": 1, "count": 1}
+                yield (
+                    {"cluster": row["case"], "group_id": "group", "kind": PLANNED, "member_id": member}
+                    | run
+                    | {"assignor": assignor}
+                )
+
+
+def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> pa.Table:
+    """The facts of these rows, with what windows lay out for some assignors."""
+    laid = [each for row in rows for name in assignors if name in ORACLE for each in windows(row, name)]
+    extra = pa.Table.from_pylist([*laid, *more], schema=pa.schema(FACTS))
+    return pa.concat_tables([sticky_kernel.facts(rows), extra])
+
+
+def answers(told: pa.Table, question: Question) -> list[dict[str, Any]]:
+    """All rows of the answer."""
+    return [row for table in decide(told, question) for row in table.to_pylist()]
+
+
+def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
+    """The assignment, as sets."""
+    sets: Sets = {}
+    for run in rows:
+        if run["kind"] == "assigned":
+            partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+            got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())
+            got |= {(run["topic"], partition) for partition in partitions}
+    return sets
+
+
+@pytest.mark.parametrize("assignor", sorted(ORACLE))
+def test_what_windows_cannot_say(assignor: str) -> None:
+    """Racks, and subscriptions that differ: as Kafka's loops have it; all else stays as it was laid out."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
+    question = Question((("*", assignor),), NAMES, racks_known=True)
+    expected = {
+        row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
+        for row in rows
+    }
+    found = answers(facts(rows, [assignor]), question)
+    assert vectors.differences(expected, assigned(found)) == []
+    matched = {row["cluster"]: row["rack_matched"] for row in found if row["kind"] == "metrics"}
+    for row in rows:
+        assert matched[row["case"]] == near(row, expected[row["case"]])
+
+
+def near(row: Row, sets: Mapping[str, set[tuple[str, int]]]) -> int | None:
+    """Partitions of members with a replica in their own rack."""
+    racks = {member["id"]: member["rack"] for member in row["members"] if member["rack"]}
+    known = row.get("replica_racks") or {}
+    if not racks:
+        return None
+    return sum(
+        racks[member] in known[topic][partition]
+        for member, partitions in sets.items()
+        for topic, partition in partitions
+        if member in racks and topic in known and partition < len(known[topic])
+    )
+
+
+def test_windows_that_have_left_something_out() -> None:
+    """Then nothing of the plan is to be believed."""
+    row = plain("a", "b")
+    lacking = [each for each in windows(row, "range") if each["first"]]
+    told = pa.concat_tables([sticky_kernel.facts([row]), pa.Table.from_pylist(lacking, schema=pa.schema(FACTS))])
+    with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
+        answers(told, Question((("*", "range"),), NAMES))
+
+
+def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, int]]] | None = None) -> Row:
+    """Members that read t, of four partitions."""
+    about = {"instance": None, "rack": None, "generation": 1, "topics": ["t"]}
+    rows = [{"id": member, "owned": (owned or {}).get(member, [])} | about for member in members]
+    return {"case": case, "topics": {"t": 4}, "members": rows}
+
+
+class Odd(GroupAssignor):
+    """Goes wrong in one way or another, as the cluster's name asks."""
+
+    def assign_group(self, group: AskedGroup) -> Mapping[str, Iterable[tuple[str, int]]]:
+        assert group.partitions == {"t": 4}
+        first, second = (member.member_id for member in group.members)
+        assert [member.owned for member in group.members] == [[("t", 3)], []]
+        return {
+            "fine": {second: [("t", 0), ("t", 2), ("t", 3)]},
+            "twice": {first: [("t", 0)], second: [("t", 0)]},
+            "beyond": {first: [("t", 4)]},
+            "stranger": {"x": [("t", 0)]},
+        }[group.cluster]
+
+
+def test_an_assignor_of_ones_own() -> None:
+    """Each group for itself; what goes wrong in one is told and stays there."""
+    cases = ("fine", "twice", "beyond", "stranger", "missing")
+    rows = [plain("a", "b", case=case, owned={"a": [("t", 3)]}) for case in cases]
+    found = answers(facts(rows, []), Question((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
+    assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
+    [metrics] = [row for row in found if row["kind"] == "metrics"]
+    assert (metrics["assignor"], metrics["unassigned"], metrics["moved"], metrics["revoked"]) == ("odd", 1, 1, 1)
+    rejected = {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"}
+    assert rejected == {
+        "twice": ("assignor-failed", "Odd: ValueError: it assigns t-0 to 'a' and to 'b'"),
+        "beyond": ("assignor-failed", "Odd: ValueError: it assigns t-4, which does not exist or nobody subscribes to"),
+        "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which is no member of the group"),
+        "missing": ("assignor-failed", "Odd: KeyError: 'missing'"),
+    }
+
+
+def configured(case: str, assignor: str | None, kind: str | None = None) -> dict[str, Any]:
+    """What a group is configured with."""
+    about = {"cluster": case, "group_id": "group", "kind": GROUP, "listed": 1}
+    return about | {"assignor": assignor, "group_type": kind}
+
+
+def test_every_group_is_asked_for_its_own() -> None:
+    """By the first pattern that fits; else it is rejected with what to do. Idle groups are not forgotten."""
+    rows = [plain("a", case=case) for case in ("set", "unset", "unknown", "server", "absent")]
+    more = [
+        configured("set", "sticky"),
+        configured("unset", None),
+        configured("unknown", "mystery"),
+        configured("server", "range", "consumer"),
+        configured("idle", None),
+        configured("empty", "uniform", "consumer"),
+        configured("connect", None, "connect"),
+    ]
+    told = facts(rows, [], *more)
+    found = answers(told, Question((("nothing", "range"), ("*", "configured")), NAMES))
+    planned = {row["cluster"]: (row["assignor"], row["members"]) for row in found if row["kind"] == "metrics"}
+    assert planned == {"set": ("sticky", 1), "idle": ("none", 0), "empty": ("uniform", 0)}
+    known = "cooperative-sticky, range, roundrobin, sticky"
+    unset = ("no-assignor", "groups.assignor does not say what it is configured with. Name an assignor")
+    rejected = {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"}
+    assert rejected == {
+        "unset": unset,
+        "absent": unset,
+        "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
+        "server": ("unknown-assignor", f"It is configured with server-range. Name one of {known}, or register it"),
+    }
+    nobody = answers(told, Question((("g", "sticky"),), NAMES, wanted=frozenset({"rejected"})))
+    assert {row["code"] for row in nobody} == {"no-pattern"}
+    assert {row["kind"] for row in nobody} == {"rejected"}
+
+
+def test_the_one_round_of_the_eager_protocol() -> None:
+    """All that is owned is revoked, then all is assigned; a cooperative group beside it takes its rounds."""
+    rows = [
+        plain("a", "b", case=case, owned={"a": [("t", each) for each in range(4)]}) for case in ("eager", "cooperative")
+    ]
+    more = [configured("eager", "sticky"), configured("cooperative", "cooperative-sticky")]
+    tables = converge(facts(rows, [], *more), Question((("*", "configured"),), NAMES), 5)
+    found = sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
+    assert found == [
+        ("cooperative", "group", 1, "cooperative-sticky", 2, 2, 2, 2, False),
+        ("cooperative", "group", 2, "cooperative-sticky", 4, 0, 0, 0, True),
+        ("eager", "group", 1, "sticky", 4, 4, 2, 4, True),
+    ]
+
+
+def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Rows of a comparison by group, change and assignor."""
+    kinds = {"members": pa.int64(), "partitions": pa.int64(), "moved": pa.int64(), "revoked": pa.int64()}
+    kinds |= {"unassigned": pa.int64(), "rounds": pa.int32(), "stable": pa.bool_(), "rack_matched": pa.int64()}
+    kinds |= dict.fromkeys(("max_over_mean", "stddev_per_member"), pa.float64())
+    kinds |= dict.fromkeys(("partition_seconds_paused", "cross_rack_share"), pa.float64())
+    kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
+    names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
+    schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))
+    question = Comparison(**({"timing": Timing()} | asked))
+    rows = [row for table in compare(told, question, schema) for row in table.to_pylist()]
+    found = {(row["cluster"], row["change"], row["assignor"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_a_comparison_counts_as_plans_do() -> None:
+    """The figures of every assignor are those of its plan; all that is withheld has arrived."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
+    told = facts(rows, NAMES)
+    change = told.append_column("change", pa.repeat(pa.scalar("as-is"), len(told)))
+    found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
+    for name in ("range", "roundrobin", "sticky"):
+        alone = answers(told, Question((("*", name),), NAMES, racks_known=True))
+        metrics = {row["cluster"]: row for row in alone if row["kind"] == "metrics"}
+        refused = {row["cluster"]: row["code"] for row in alone if row["kind"] == "rejected"}
+        for row in rows:
+            mine = found[row["case"], "as-is", name]
+            assert mine["rejected"] == refused.get(row["case"])
+            if row["case"] in metrics:
+                one = metrics[row["case"]]
+                for figure in (
+                    "members",
+                    "partitions",
+                    "moved",
+                    "revoked",
+                    "unassigned",
+                    "max_over_mean",
+                    "rack_matched",
+                ):
+                    assert mine[figure] == one[figure], figure
+                assert (mine["rounds"], mine["stable"]) == (1, True)
+    rounds = sticky_kernel.counted_rounds(rows, 12)
+    counted = {row["case"]: found[row["case"], "as-is", "cooperative-sticky"] for row in rows}
+    assert {case: row["rounds"] for case, row in counted.items() if row["rejected"] is None} == rounds
+    recommended = {key[0] for key, row in found.items() if row["recommended"]}
+    assert recommended == {key[0] for key, row in found.items() if row["rejected"] is None}
+
+
+def test_changes_side_by_side() -> None:
+    """A group that nobody is left in, one with a fault from before, one that came, one that is only known of."""
+    before = [plain("a", "b", case="stays"), plain("a", case="leaves"), plain("a", case="broken")]
+    after = [plain("a", case="stays"), plain("x", case="comes"), plain("a", case="broken")]
+    twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a", "listed": 2, "asks": True}
+    known = configured("known", "sticky")
+    parts = [(AS_GIVEN, facts(before, [], twice, known)), ("change", facts(after, []))]
+    told = pa.concat_tables(
+        [table.append_column("change", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
+    )
+    found = compared(told, assignors=("sticky",), changes=("change",), as_is=None)
+    assert {key[0] for key in found} == {"stays", "leaves", "broken", "comes", "known"}
+    sizes = {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()}
+    assert sizes == {
+        "stays": (1, 4, None),
+        "leaves": (0, 0, None),
+        "broken": (None, None, "duplicate-member"),
+        "comes": (1, 4, None),
+        "known": (0, 0, None),
+    }
+    assert found["known", "change", "sticky"]["configured"] is True
+    assert found["stays", "change", "sticky"]["configured"] is None
