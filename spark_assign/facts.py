@@ -129,7 +129,8 @@ def asked(fleet: Fleet, user_data: bool = False) -> DataFrame:
     asking = asks.select(*MEMBER_KEY, *(each[1].alias(name) for name, each in about.items()))
     together = listed.unionByName(asking).groupBy(*MEMBER_KEY)
     rows = together.agg(*(each[2](name).alias(name) for name, each in about.items()))
-    return rows.withColumnRenamed("group_instance_id", "instances").withColumn("listed", F.col("listed").cast("int"))
+    rows = rows.withColumnRenamed("group_instance_id", "instances").withColumn("listed", F.col("listed").cast("int"))
+    return _for_all_readers(rows)
 
 
 def lines(fleet: Fleet) -> DataFrame:
@@ -148,7 +149,12 @@ def configured(fleet: Fleet) -> DataFrame:
     assert fleet.groups is not None
     rows = fleet.groups.groupBy(*GROUP_KEY)
     own = (F.min(name).alias(name) for name in ("assignor", "group_type"))
-    return rows.agg(F.count(F.lit(1)).cast("int").alias("listed"), *own)
+    return _for_all_readers(rows.agg(F.count(F.lit(1)).cast("int").alias("listed"), *own))
+
+
+def _for_all_readers(rows: DataFrame) -> DataFrame:
+    """The same, unfolded from one struct: no reader's query leaves a column out, so that all share one shuffle."""
+    return rows.select(F.inline(F.array(F.struct(*rows.columns))))
 
 
 def as_blocks(owned: DataFrame) -> DataFrame:

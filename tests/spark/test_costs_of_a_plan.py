@@ -80,6 +80,7 @@ def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
         text = physical_plan(query)
         print(len(text), scans(text))
         assert len(text) <= 40_000
+        assert set(scans(text).values()) == {1}
 
 
 def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
