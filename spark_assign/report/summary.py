@@ -57,7 +57,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
             lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {detail}")
         if refused > _REJECTED_SHOWN:
             lines.append(f"  … and {refused - _REJECTED_SHOWN:,} more, in the table rejected")
-    tables = ", ".join(f"{name} {count:,}" for name, count in stored.manifest.rows.items())
+    tables = ", ".join(f"{name} {count:,}" for name, count in sorted(stored.manifest.rows.items()))
     lines += ["", f"Rows: {tables}", f"Written to {place} in {stored.manifest.duration_s:.1f} s"]
     return "\n".join(lines)
 

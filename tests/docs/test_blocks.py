@@ -174,8 +174,14 @@ def test_tables_of_a_fleet() -> None:
 
 def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
-    assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == set(schemas.PLAN_TABLES)
+    assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == {*schemas.PLAN_TABLES, "decided"}
     assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(schemas.DRIFT_TABLES)
+
+
+def test_the_way_of_the_rows() -> None:
+    """docs/house.md: each step of the picture but its two ends has a row, in order."""
+    (way,) = [line for line in (ROOT / "docs/house.md").read_text().splitlines() if line.startswith("tables ─ check")]
+    assert [row[0] for row in table("docs/house.md", "| step |")] == way.split(" ─ ")[1:-1]
 
 
 def test_tables_of_connect() -> None:

@@ -24,6 +24,7 @@ OF_OTHERS = (
     "--wheel-dir",
     "--spark",
     "--repeats",
+    *("--sample", "--seed", "--budget", "--page"),  # of tests/mutants
 )
 
 PAGE = """

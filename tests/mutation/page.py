@@ -23,7 +23,7 @@ tests/mutants --sample 100 --seed 1 kernels/protocol    # of a folder or a file
 tests/mutants --all kernels/ring.py                     # every mutant; of all kernels that is a night
 ```
 
-By hand or at night, not in CI; `./spark-submit.sh --set-up spark,kafka,report,test,mutants` sets it up. The tests are
+By hand or at night, not in CI; it needs the extra `mutants` of `pyproject.toml` in `.venv`. The tests are
 those of `tests/unit` and `tests/golden` that need no Spark, and none can start it. First it is measured which test
 executes which line; a mutant then meets the tests of its line only, the cheapest first, and the first failure is the
 last test. A test that takes 4 times its time and 5 seconds more is stopped and has failed.
