@@ -13,7 +13,7 @@ from spark_assign.kernels.group.compare import AS_GIVEN, Comparison, compare
 from spark_assign.kernels.group.custom import Group as AskedGroup
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.decide import Question, decide
-from spark_assign.kernels.group.facts import FACTS, GROUP, MEMBER, PLANNED
+from spark_assign.kernels.group.facts import FACTS, GROUP, MEMBER, OWNED, PLANNED
 from spark_assign.kernels.group.rounds import converge
 from spark_assign.kernels.protocol.settings import Timing
 from tests.golden import sticky_kernel, vectors
@@ -281,3 +281,92 @@ def test_changes_side_by_side() -> None:
     }
     assert found["known", "change", "sticky"]["configured"] is True
     assert found["stays", "change", "sticky"]["configured"] is None
+
+
+def test_several_assignors_in_one_pass() -> None:
+    """Each plans its own groups as if the others were not there."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
+    chosen = {row["case"]: NAMES[at % len(NAMES)] for at, row in enumerate(rows)}
+    more = [configured(case, name) for case, name in chosen.items()]
+    found = answers(facts(rows, NAMES, *more), Question((("*", "configured"),), NAMES, racks_known=True))
+    expected: Sets = {}
+    for name in NAMES:
+        mine = [row for row in rows if chosen[row["case"]] == name]
+        expected |= assigned(answers(facts(mine, [name]), Question((("*", name),), NAMES, racks_known=True)))
+    assert vectors.differences(expected, assigned(found)) == []
+    assert {row["cluster"]: row["assignor"] for row in found if row["kind"] == "metrics"}.items() <= chosen.items()
+
+
+def member(member_id: str | None, listed: int | None = 1, **more: Any) -> dict[str, Any]:
+    """A member of group c as a fact."""
+    about = {"cluster": "c", "group_id": "group", "kind": MEMBER, "member_id": member_id, "listed": listed}
+    return about | {"asks": listed is None} | more
+
+
+FAULTS = {
+    "a member twice": ([member("a", 2)], "duplicate-member", "members: member_id=a. Keep one row per member"),
+    "two members twice": (
+        [member("b", 2), member("a", 3)],
+        "duplicate-member",
+        "members: member_id=a and 1 more. Keep one row per member",
+    ),
+    "an instance twice": (
+        [member("a", instances=["i"]), member("b", instances=["i"]), member("d", instances=["j"])],
+        "duplicate-instance",
+        "members: group_instance_id=i. Kafka fences all but one member of an instance id; leave the others out",
+    ),
+    "a group twice": (
+        [member("a"), configured("c", "range") | {"listed": 2}],
+        "duplicate-group",
+        "groups: group_id=group. Keep one row per group",
+    ),
+    "a subscriber unknown": (
+        [member("a"), member("x", None)],
+        "unknown-member",
+        "subscriptions: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
+    ),
+    "a member without a name": (
+        [member("a"), member(None)],
+        "null-key",
+        "members: member_id=null. Fill the key in or leave the row out",
+    ),
+    "a topic without a name": (
+        [member("a", nameless=True)],
+        "null-key",
+        "subscriptions: topic=null. Fill the key in or leave the row out",
+    ),
+    "several": (
+        [member("a", 2, nameless=True)],
+        "null-key",
+        "subscriptions: topic=null. Fill the key in or leave the row out; "
+        "members: member_id=a. Keep one row per member",
+    ),
+    "runs of nobody": (
+        [member("a"), member("x", None, kind=OWNED, topic="t", first=0, step=1, count=2)],
+        "unknown-member",
+        "owned_runs: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
+    ),
+    "a run without an end": (
+        [member("a"), member("a", None, kind=OWNED, topic="t", first=0, step=1)],
+        "null-key",
+        "owned_runs: member_id=a, topic=t, first=0, step=1, count=null. Fill the key in or leave the row out",
+    ),
+    "a run without a step": (
+        [member("a"), member("a", None, kind=OWNED, topic="t", first=0, step=0, count=2)],
+        "bad-partition",
+        "owned_runs: member_id=a, topic=t, first=0, step=0, count=2. Partitions count from 0, a run's step from 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "code", "detail"), FAULTS.values(), ids=FAULTS)
+def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
+    """It is rejected with what is wrong and what to do; the group beside it is planned."""
+    told = facts([plain("a", case="fine")], [], *given)
+    found = answers(told, Question((("*", "sticky"),), NAMES))
+    assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
+        ("c", code, detail)
+    ]
+    assert [row["cluster"] for row in found if row["kind"] == "metrics"] == ["fine"]

@@ -136,10 +136,6 @@ class Sheet:
         """Of each group its id."""
         return self.told.group_id.take(pa.array(self.of_told))
 
-    def subscribes(self, member: Ints, topic: Ints) -> Flags:
-        """Whether each member subscribes to the topic beside it."""
-        return Places(self.subscriptions).of(member * max(len(self.topics), 1) + topic) >= 0
-
     def planned(self, assignor: str) -> Runs:
         """The runs that were laid out already for an assignor; their topics are known ones."""
         rows = self.told.rows[PLANNED]
