@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -156,6 +157,9 @@ def _check_figures(
     assert figures["partitions"] == total
     assert figures["max_per_member"] == max(given[member["id"]] for member in row["members"])
     assert figures["min_per_member"] == min(given[member["id"]] for member in row["members"])
+    each = [given[member["id"]] for member in row["members"]]
+    assert figures["stddev_per_member"] == pytest.approx(statistics.pstdev(each))
+    assert figures["max_over_mean"] == (pytest.approx(max(each) * len(each) / total) if total else None)
     assert figures["moved"] == there - kept - back
     assert figures["revoked"] == len(living) - kept
     assert figures["unassigned"] == sum(counts[topic] or 0 for topic in asked) - total

@@ -370,3 +370,13 @@ def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) 
         ("c", code, detail)
     ]
     assert [row["cluster"] for row in found if row["kind"] == "metrics"] == ["fine"]
+
+
+def test_one_topic_alone() -> None:
+    """Its subscribers are known as such; b, which does not subscribe to it any more, is told apart."""
+    row = plain("a", "b", "d", owned={"a": [("t", 3)], "b": [("t", 0)]})
+    row["members"][1]["topics"] = []
+    found = answers(facts([row], ["range"]), Question((("*", "range"),), NAMES))
+    moves = {(run["first"], run["count"], run["member_id"]): run["reason"] for run in found if run["kind"] == "move"}
+    new = {(1, 1, None): "new", (2, 1, None): "new"}
+    assert moves == {(3, 1, "a"): "rebalanced", (0, 1, "b"): "unsubscribed", **new}
