@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 ORDER = (
     *("ruff", "format", "mypy", "unit"),
-    *("spark", "connect", "kafka", "e2e", "benchmarks", "airflow", "browser"),
+    *("docs", "spark", "connect", "kafka", "e2e", "benchmarks", "airflow", "browser"),
 )
 """All parts, as they are taken: what is quick first, then the longest, so that no lane is left alone with one."""
 
@@ -67,7 +67,8 @@ def parts(spark: str, *, whole: bool) -> dict[str, Part]:
         Part("format", (python, "-m", "ruff", "format", "--check", ".")),
         Part("mypy", (python, "-m", "mypy")),
         _tests("unit", python, "unit"),
-        _tests("spark", python, "spark", "docs", "golden"),
+        _tests("spark", python, "spark", "golden"),
+        _tests("docs", python, "docs"),
         _tests("connect", python, "spark", "golden", again=True, SPARK_ASSIGN_TEST_REMOTE="local[2]"),
         _tests("kafka", python, "kafka"),
         _tests("e2e", python, "e2e"),
