@@ -15,12 +15,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.java_tree import Bucket, Entry, Tree
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from spark_assign.kernels.arrays import Ints
 
 
 def shared(first: Ints, step: Ints, count: Ints, other_first: Ints, other_step: Ints, other_count: Ints) -> Ints:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from spark_assign.kernels.arrays import Ints
 
 
 def first_of_each(sorted_keys: NDArray[Any]) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from spark_assign.kernels.group.assign import sticky_batch
 from spark_assign.kernels.group.decide import ASSIGNED, WITHHELD, Question, decide
 from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.sticky import plan_batch
+from spark_assign.kernels.sticky.batch import plan_batch
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape

@@ -27,8 +27,8 @@ from spark_assign.kernels.java_hash import (
     string_hashes,
     text_walk,
 )
-from spark_assign.kernels.sticky_groups import Groups
-from spark_assign.kernels.sticky_walks import walk_after_balancing, walk_while_balanced, walks
+from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced, walks
 
 Row = dict[str, Any]
 

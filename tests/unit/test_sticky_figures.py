@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels import sticky_balance
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.decide import Question
 from spark_assign.kernels.group.facts import LEFT
 from spark_assign.kernels.group.rounds import converge
 from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.sticky_balance import Balance, _level, _unevenness
-from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
+from spark_assign.kernels.sticky import balance as sticky_balance
+from spark_assign.kernels.sticky.balance import Balance, _level, _unevenness
+from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect.items import TASK_BITS
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Result, Round
 from spark_assign.kernels.connect.sheet import Sheet, Slots
-
-Ints = NDArray[np.int64]
 
 ITEM = pa.struct([("kind", pa.string()), ("connector", pa.string()), ("task", pa.int32())])
 SHARE = pa.struct([("worker_id", pa.string()), *ITEM])

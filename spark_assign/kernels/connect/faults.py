@@ -13,12 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect import sheet as facts
 from spark_assign.kernels.connect.sheet import PROTOCOL_2_6, Sheet
-
-Ints = NDArray[np.int64]
 
 PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
 _LONGEST_DELAY = 2**31 - 1

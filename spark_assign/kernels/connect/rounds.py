@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
 from spark_assign.kernels.connect import sheet as facts
 from spark_assign.kernels.connect.answers import Answers
@@ -20,8 +20,6 @@ from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Listed, Result, Round
 from spark_assign.kernels.connect.sheet import Sheet, Slots
 from spark_assign.kernels.connect.wire import over_the_wire
-
-Ints = NDArray[np.int64]
 
 ASSIGNORS: dict[str, Callable[[Round], Result]] = {
     "eager": eager.rebalance,

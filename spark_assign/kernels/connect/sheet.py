@@ -31,13 +31,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.connect.items import TASK_BITS, Names
 from spark_assign.kernels.java_hash import table_orders
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.custom import GroupAssignor, ask_group
 from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.sticky import Batch, plan_batch, take_groups
-from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import STAYS
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
+from spark_assign.kernels.sticky.groups import STAYS
 
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """Assignors of the sticky kernels, and their classes in Kafka."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.runs import compress_sorted
-
-Ints = NDArray[np.int64]
 
 WORDS = 8
 BLOCK_BITS = 9

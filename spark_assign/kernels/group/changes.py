@@ -26,16 +26,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.progressions import shared
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
 from spark_assign.kernels.segments import counted, first_of_each
-from spark_assign.kernels.sticky_claims import KEY_BITS, Runs, crossing_topics
-from spark_assign.kernels.sticky_groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.claims import crossing_topics
+from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
 
 NOBODY = -1
 

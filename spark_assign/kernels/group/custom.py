@@ -10,8 +10,7 @@ import numpy as np
 
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import compress_sorted
-from spark_assign.kernels.sticky_claims import Runs
+from spark_assign.kernels.runs import Runs, compress_sorted
 
 TopicPartition = tuple[str, int]
 

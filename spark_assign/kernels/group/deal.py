@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.rack_range import RackTopic, lay_topics
 from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.runs import compress_owners
-from spark_assign.kernels.sticky import EVERYONE
-from spark_assign.kernels.sticky_claims import Runs
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.runs import Runs, compress_owners
+from spark_assign.kernels.sticky.batch import EVERYONE
 
 
 def lay_by_rack(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -30,10 +30,7 @@ from spark_assign.kernels.group.figures import held, measure
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.sticky_claims import Runs
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.runs import Runs
 
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""

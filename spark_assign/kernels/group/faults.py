@@ -12,15 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
 from spark_assign.kernels.group.facts import BLOCK, GROUP, MEMBER, OWNED, column
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.segments import expand_runs, first_of_each
-
-Ints = NDArray[np.int64]
 
 REMEDIES = {
     "null-key": "Fill the key in or leave the row out",

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
 from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.segments import expand_runs
-from spark_assign.kernels.sticky_claims import Runs
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def held(sheet: Sheet, given: Runs, withheld: Runs, planned: Flags) -> Held:

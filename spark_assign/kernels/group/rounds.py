@@ -1,4 +1,4 @@
-"""In how many rounds groups come to rest (`kernels.sticky_rounds`), as rows of `schemas.ROUNDS`."""
+"""In how many rounds groups come to rest (`kernels.sticky.rounds`), as rows of `schemas.ROUNDS`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.assign import Planned, sticky_batch
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
@@ -16,12 +17,9 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, subscribed_partitions
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.sticky import take_groups
-from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_rounds import Round, rounds
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky.batch import take_groups
+from spark_assign.kernels.sticky.rounds import Round, rounds
 
 COOPERATIVE = "cooperative-sticky"
 

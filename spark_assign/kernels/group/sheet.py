@@ -8,20 +8,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import GROUP, LAYOUT, LEFT, MEMBER, PLANNED
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.told import Owned, Told, owned
 from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.segments import first_of_each
-from spark_assign.kernels.sticky import EVERYONE, Batch
-from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import Crowded, Groups
-from spark_assign.kernels.sticky_walks import walks
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.batch import EVERYONE, Batch
+from spark_assign.kernels.sticky.groups import Crowded, Groups
+from spark_assign.kernels.sticky.walks import walks
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Members:
         served: its place in the order in which range and roundrobin serve the members of its group: static ones by
             instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
         walk: its place in the walk of its group's hash map; distinct over all members.
-        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky_walks`).
+        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky.walks`).
         generation: of its subscription; -1 for none.
         in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
         rack: the number of its rack; -1 for none.

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import runs_of_blocks, words
 from spark_assign.kernels.group.facts import BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, PLANNED, column
 from spark_assign.kernels.group.names import Names, Places, numbers
-
-Ints = NDArray[np.int64]
 
 KINDS = (MEMBER, GROUP, OWNED, BLOCK, LEFT, PLANNED, LAYOUT)
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.java_hash import java_key, string_hashes
-
-Ints = NDArray[np.int64]
 
 CODE_BITS = 32
 """A partition's number fits in so many bits."""

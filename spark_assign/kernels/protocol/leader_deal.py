@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import (
     CODE_BITS,
     Answer,
@@ -30,9 +30,7 @@ from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
 from spark_assign.kernels.rack_range import RackTopic, lay_topics
 from spark_assign.kernels.ring import first_in_line
 from spark_assign.kernels.segments import counted, stretches
-from spark_assign.kernels.sticky import EVERYONE
-
-Ints = NDArray[np.int64]
+from spark_assign.kernels.sticky.batch import EVERYONE
 
 
 def assign_range(asks: Sequence[Ask]) -> list[Answer]:

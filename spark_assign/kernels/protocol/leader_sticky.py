@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
 from spark_assign.kernels.rack_range import racks_matter
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.runs import Runs, compress_sorted
 from spark_assign.kernels.segments import first_of_each
-from spark_assign.kernels.sticky import Batch, plan_batch
-from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import Groups
-from spark_assign.kernels.sticky_walks import walks
-
-Ints = NDArray[np.int64]
+from spark_assign.kernels.sticky.batch import Batch, plan_batch
+from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.kernels.sticky.walks import walks
 
 _MASK = (1 << CODE_BITS) - 1
 

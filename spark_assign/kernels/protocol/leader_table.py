@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined
-from spark_assign.kernels.sticky import EVERYONE
-
-Ints = NDArray[np.int64]
+from spark_assign.kernels.sticky.batch import EVERYONE
 
 
 @dataclass(frozen=True, slots=True)

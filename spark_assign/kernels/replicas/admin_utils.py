@@ -17,8 +17,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.replicas.layout import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
@@ -27,8 +27,6 @@ from spark_assign.kernels.replicas.layout import (
     Refusal,
     java_order,
 )
-
-Ints = NDArray[np.int64]
 
 _LARGEST_TABLE = 1_000_000
 """Replicas in a table of all placements that is worth keeping: 100 brokers and 3 replicas need 29,700."""

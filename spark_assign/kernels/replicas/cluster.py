@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from spark_assign.kernels.arrays import Flags, Ints
 
 NO_BROKER = -1
 
@@ -28,7 +26,7 @@ class Cluster:
     """
 
     rack: Ints
-    usable: Bools
+    usable: Flags
     current: Ints
     replication_factor: Ints
     weight: Ints
@@ -44,13 +42,13 @@ class Cluster:
         return np.minimum(self.replication_factor, self.usable_racks)
 
 
-def usable_replicas(cluster: Cluster) -> Bools:
+def usable_replicas(cluster: Cluster) -> Flags:
     """Which entries of `current` are on usable brokers."""
-    usable: Bools = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
+    usable: Flags = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
     return usable
 
 
-def count_distinct(values: Ints, counted: Bools) -> Ints:
+def count_distinct(values: Ints, counted: Flags) -> Ints:
     """Of each row how many different values its counted entries have."""
     if not values.shape[1]:
         return np.zeros(len(values), np.int64)

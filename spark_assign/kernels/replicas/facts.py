@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, Ints
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
 

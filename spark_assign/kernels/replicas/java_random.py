@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from spark_assign.kernels.arrays import Ints
 
 _MULTIPLIER = 0x5DEECE66D
 _INCREMENT = 0xB

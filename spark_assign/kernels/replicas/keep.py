@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas.cluster import Bools, Cluster, Ints, count_distinct, usable_replicas
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.replicas.cluster import Cluster, count_distinct, usable_replicas
 from spark_assign.kernels.replicas.shares import Shares
 
 
@@ -24,7 +25,7 @@ def most_kept(cluster: Cluster) -> Ints:
     return kept
 
 
-def choose_kept(cluster: Cluster, kept: Ints, shares: Shares) -> Bools:
+def choose_kept(cluster: Cluster, kept: Ints, shares: Shares) -> Flags:
     """Which entries of `current` stay, `kept` in each row; the most loaded brokers give up theirs first."""
     staying = usable_replicas(cluster)
     choosing = np.flatnonzero(staying.sum(axis=1) > kept)
@@ -48,7 +49,7 @@ def choose_kept(cluster: Cluster, kept: Ints, shares: Shares) -> Bools:
     return staying
 
 
-def loads(cluster: Cluster, counted: Bools) -> Ints:
+def loads(cluster: Cluster, counted: Flags) -> Ints:
     """Of each broker the weight of the counted entries of `current`."""
     weights = np.broadcast_to(cluster.weight[:, None], cluster.current.shape)[counted]
     brokers = cluster.current[counted]

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Bools, Cluster, Ints, usable_replicas
+from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
 from spark_assign.kernels.replicas.even_out import even_out
 from spark_assign.kernels.replicas.fill import fill
 from spark_assign.kernels.replicas.keep import choose_kept, loads, most_kept
 from spark_assign.kernels.replicas.leaders import choose_leaders
-from spark_assign.kernels.replicas.shares import Floats, Shares, fair_shares, leader_shares
+from spark_assign.kernels.replicas.shares import Shares, fair_shares, leader_shares
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def reassign(cluster: Cluster, tolerance: float, *, voluntary: bool) -> Reassign
     return Reassigned(replicas, forced, bound, shares, leading)
 
 
-def _existing(cluster: Cluster) -> Bools:
+def _existing(cluster: Cluster) -> Flags:
     """Partitions that are there already: the replicas of new ones are placed, not moved."""
-    existing: Bools = (cluster.current != NO_BROKER).any(axis=1)
+    existing: Flags = (cluster.current != NO_BROKER).any(axis=1)
     return existing
 
 
@@ -132,7 +133,7 @@ def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[Ints, Int
     return np.bincount(flat, minlength=brokers), weight, np.bincount(first, minlength=brokers)
 
 
-def outside(load: Ints | Floats, shares: Shares, usable: Bools) -> int:
+def outside(load: Ints | Floats, shares: Shares, usable: Flags) -> int:
     """How many usable brokers are not within their bounds."""
     slack = 1e-6 * (1 + shares.share)
     wrong = (load > shares.most + slack) | (load < shares.least - slack)

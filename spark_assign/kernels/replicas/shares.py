@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Floats
 from spark_assign.kernels.replicas.cluster import Cluster
-
-Floats = NDArray[np.float64]
 
 _HALVINGS = 100
 _EXACT = 1e-9

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.replicas import admin_utils, striped
 from spark_assign.kernels.replicas.java_random import JavaRandom
 from spark_assign.kernels.replicas.layout import Layout, layout
 from spark_assign.kernels.replicas.requests import STRIPED
-
-Ints = NDArray[np.int64]
 
 TILE = 8192
 """Partitions in a tile at most."""

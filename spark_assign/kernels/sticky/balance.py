@@ -22,17 +22,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import counted, expand_runs, stretches
-from spark_assign.kernels.sticky_claims import KEY_BITS, Runs
-from spark_assign.kernels.sticky_groups import Groups
-from spark_assign.kernels.sticky_movements import Movements
-from spark_assign.kernels.sticky_racks import Racks
-from spark_assign.kernels.sticky_walks import walk_after_balancing, walk_while_balanced
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.kernels.sticky.movements import Movements
+from spark_assign.kernels.sticky.racks import Racks
+from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced
 
 NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
 ENDLESS = "It never ends: the balancing moves partitions round and round."

@@ -20,15 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
 from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks
-from spark_assign.kernels.sticky_claims import KEY_BITS, Claims, Runs
-from spark_assign.kernels.sticky_groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.sticky.groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
 
 
 def plan_constrained(groups: Groups, claims: Claims) -> Decided:

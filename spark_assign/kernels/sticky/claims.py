@@ -10,61 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_assign.kernels.segments import expand_runs, first_of_each
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-KEY_BITS = 32
-"""A partition's number fits in so many bits, so that topic << KEY_BITS | partition sorts by topic and partition."""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Runs of partitions, as columns: member, topic, first, step, count. No run is empty."""
-
-    member: Ints
-    topic: Ints
-    first: Ints
-    step: Ints
-    count: Ints
-
-    def __len__(self) -> int:
-        return len(self.member)
-
-    @property
-    def last(self) -> Ints:
-        """The last partition of each run."""
-        return self.first + self.step * (self.count - 1)
-
-    def where(self, chosen: Flags | Ints) -> Runs:
-        """Some of the runs."""
-        return Runs(self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen])
-
-    def joined(self, other: Runs) -> Runs:
-        """These runs and others."""
-        pairs = zip(self.columns, other.columns, strict=True)
-        return Runs(*(np.concatenate(pair) for pair in pairs))
-
-    @property
-    def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """The five columns."""
-        return self.member, self.topic, self.first, self.step, self.count
-
-    def rows(self) -> Runs:
-        """The same, a run for each partition."""
-        if (self.count == 1).all():
-            return self
-        row, partition = expand_runs(self.first, self.step, self.count)
-        one = np.ones(len(row), np.int64)
-        return Runs(self.member[row], self.topic[row], partition, one, one)
-
-    @property
-    def keys(self) -> Ints:
-        """Topic and first partition as one sortable number."""
-        return (self.topic << KEY_BITS) | self.first
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.segments import first_of_each
 
 
 @dataclass(frozen=True)

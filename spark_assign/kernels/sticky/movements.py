@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.java_hash import HashTable, partition_hash
-
-Ints = NDArray[np.int64]
 
 
 class Movements:

@@ -1,7 +1,7 @@
 """The sticky assignors' choice between their two algorithms, for many groups at once.
 
-Where all members subscribe to the same topics the constrained one plans (`sticky_constrained`, with racks
-`sticky_racks`), elsewhere the general one (`sticky_general`). Whether subscriptions are the same is asked in the walk
+Where all members subscribe to the same topics the constrained one plans (`constrained`, with racks
+`racks`), elsewhere the general one (`general`). Whether subscriptions are the same is asked in the walk
 of the hash map, against the first that is not empty: members without subscription that come before it are overlooked,
 and are given partitions as if they had asked for them (`AbstractStickyAssignor.allSubscriptionsEqual`).
 """
@@ -12,17 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_assign.kernels.sticky_balance import Subscribers
-from spark_assign.kernels.sticky_claims import Claims, Runs, settle
-from spark_assign.kernels.sticky_constrained import plan_constrained
-from spark_assign.kernels.sticky_general import earlier_claims, plan_general
-from spark_assign.kernels.sticky_groups import Decided, Groups
-from spark_assign.kernels.sticky_racks import Racks, plan_with_racks
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky.balance import Subscribers
+from spark_assign.kernels.sticky.claims import Claims, settle
+from spark_assign.kernels.sticky.constrained import plan_constrained
+from spark_assign.kernels.sticky.general import earlier_claims, plan_general
+from spark_assign.kernels.sticky.groups import Decided, Groups
+from spark_assign.kernels.sticky.racks import Racks, plan_with_racks
 
 EVERYONE = -1
 """The class of subscribers that are all members of their group."""

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spark_assign.kernels.sticky_claims import Runs
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import Runs
 
 STAYS, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
 """Why a partition is taken from the member that could have kept it."""

@@ -13,13 +13,10 @@ emptied and walked as Java does it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.java_hash import HashTable, table_orders
-from spark_assign.kernels.sticky_groups import Crowded, Groups
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.groups import Crowded, Groups
 
 
 def walks(hashes: Ints, ids: Ints, group: Ints, listed: Ints) -> tuple[Ints, Crowded | None]:

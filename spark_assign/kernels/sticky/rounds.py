@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
-from spark_assign.kernels.sticky import Batch, plan_batch, take_groups
-from spark_assign.kernels.sticky_claims import Runs
-from spark_assign.kernels.sticky_groups import Groups
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
+from spark_assign.kernels.sticky.groups import Groups
 
 
 @dataclass(frozen=True)

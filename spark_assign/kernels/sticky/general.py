@@ -1,22 +1,20 @@
 """Sticky where members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`), one group at a time.
 
-What is owned is kept, the rest is dealt out and evened out in the books (`sticky_balance`); here is what surrounds
+What is owned is kept, the rest is dealt out and evened out in the books (`balance`); here is what surrounds
 them: claims of older generations, why something moved, and what is withheld.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_assign.kernels.sticky_balance import Balance, KafkaFails, Subscribers
-from spark_assign.kernels.sticky_claims import KEY_BITS, Claims, Runs
-from spark_assign.kernels.sticky_constrained import as_runs
-from spark_assign.kernels.sticky_groups import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
-from spark_assign.kernels.sticky_racks import Racks
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.sticky.balance import Balance, KafkaFails, Subscribers
+from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
+from spark_assign.kernels.sticky.racks import Racks
 
 
 def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]:

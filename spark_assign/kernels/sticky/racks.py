@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import expand_runs
-from spark_assign.kernels.sticky_claims import KEY_BITS, Claims, Runs
-from spark_assign.kernels.sticky_constrained import as_runs, deal, keep_first, quotas, without_contested
-from spark_assign.kernels.sticky_groups import OVER_QUOTA, RACK_MISMATCH, STAYS, Decided, Groups
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.sticky.constrained import as_runs, deal, keep_first, quotas, without_contested
+from spark_assign.kernels.sticky.groups import OVER_QUOTA, RACK_MISMATCH, STAYS, Decided, Groups
 
 
 @dataclass(frozen=True)

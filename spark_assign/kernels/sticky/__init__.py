@@ -1,0 +1,1 @@
+"""`StickyAssignor` and `CooperativeStickyAssignor` of many groups at once; `batch` is the way in."""
