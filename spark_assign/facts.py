@@ -225,8 +225,14 @@ def _fact(rows: DataFrame, kind: int, *columns: str) -> DataFrame:
 
 
 def _padded(facts: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
-    """The same with all these columns, null where this kind has none."""
+    """The same with all these columns; where this kind has none, null or an empty list."""
     present = (
-        (F.col(name) if name in facts.columns else F.lit(None)).cast(kind).alias(name) for name, kind in types.items()
+        (F.col(name) if name in facts.columns else _nothing(kind)).cast(kind).alias(name)
+        for name, kind in types.items()
     )
     return facts.select(*GROUP_KEY, "kind", *present)
+
+
+def _nothing(kind: DataType) -> Column:
+    """On its way into Arrow a list that is null makes Spark walk back over all null lists before it; an empty one not."""
+    return F.array() if isinstance(kind, ArrayType) else F.lit(None)

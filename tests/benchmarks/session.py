@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ def start(driver_memory: str) -> SparkSession:
     settings |= {"spark.master": f"local[{CORES}]", "spark.driver.memory": driver_memory}
     settings |= {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     arguments = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*arguments, "pyspark-shell"])
     return SparkSession.builder.appName("spark_assign benchmarks").getOrCreate()
 
