@@ -21,12 +21,12 @@ from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.recommend import figures, judge
 from spark_assign.kernels.group.rounds import COOPERATIVE, follow
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.recommend import figures, judge
 
 MAX_ROUNDS = 12
 """So many rounds a group that does not come to rest is followed."""
