@@ -126,7 +126,7 @@ def _figures(sheet: Sheet, assignor: str, asked: Comparison) -> list[Figures]:
     target = planned.runs
     counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
     later = _later(sheet, assignor, fine, asked)
-    owned = spread(sheet, target)
+    owned = spread(sheet.members.group, sheet.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
