@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def for_types(path: Path) -> Iterator[str]:
+    """Those that only a type checker sees."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for inner in node.body:
+                if isinstance(inner, ast.ImportFrom):
+                    yield from (f"{inner.module}.{alias.name}" for alias in inner.names)
 
 
 def importing(paths: list[Path], *prefixes: str) -> list[str]:
@@ -76,6 +86,17 @@ def test_nothing_that_spark_connect_lacks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
     ]
     assert found == []
+
+
+def test_imports_run_in_one_direction() -> None:
+    """No file imports, by way of others, itself; not inside of a function either. Names for types alone do not count."""
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources("spark_assign")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    known = {}
+    for name, path in files.items():
+        needed = set(imports(path)) - set(for_types(path))
+        known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
+    TopologicalSorter(known).prepare()
 
 
 def test_no_star_imports() -> None:
