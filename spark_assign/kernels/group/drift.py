@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.answers import tagged
@@ -30,6 +30,9 @@ from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.sticky.claims import crossing_topics
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
+
+CHANGES = ("moved", "newly-owned", "no-longer-owned")
+"""Of an owner."""
 
 _TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
 DRIFTED = pa.schema(
@@ -60,12 +63,53 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Both:
+    """Two states of the same groups (`kernels.group.states`)."""
+
+    told: Told
+    before: State
+    after: State
+
+    @cached_property
+    def trusted(self) -> Flags:
+        """Of each group whether neither state rejects it."""
+        return _flags(pc.and_(pc.is_null(self.before.refused), pc.is_null(self.after.refused)))
+
+    @cached_property
+    def members(self) -> Ints:
+        """Keys of all members."""
+        return np.union1d(self.before.members, self.after.members)
+
+    @cached_property
+    def topics(self) -> Ints:
+        """Keys of all topics that somebody owns something of."""
+        return np.union1d(self.before.runs.topic, self.after.runs.topic)
+
+    def group(self, keys: Ints) -> Ints:
+        """Groups of members."""
+        return keys // max(len(self.told.member_id), 1)
+
+    def topic_group(self, keys: Ints) -> Ints:
+        """Groups of topics."""
+        return keys // max(len(self.told.topics), 1)
+
+    def named_groups(self, groups: Ints) -> dict[str, pa.Array]:
+        """cluster and group_id of groups."""
+        at = pa.array(groups, pa.int64())
+        return {"cluster": self.told.cluster.take(at), "group_id": self.told.group_id.take(at)}
+
+    def member_id(self, keys: Ints) -> pa.Array:
+        """Names of members; null for `NOBODY`."""
+        return named(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
+
+
+@dataclass(frozen=True)
 class MemberChanges:
-    """Members that changed, as keys (`states.member_keys`).
+    """Members that changed, as keys.
 
     Attributes:
         new, gone: in one state only; of static members that restarted the present and the former one.
-        previous: of each new one who it was before; -1: it came.
+        previous: of each new one who it was before; `NOBODY`: it came.
         back: of each that is gone whether it restarted.
     """
 
@@ -81,74 +125,47 @@ def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))
     told = read(facts)
-    before = read_state(told, after=False, checked=asked.checked[0])
-    after = read_state(told, after=True, checked=asked.checked[1])
-    trusted = _flags(pc.and_(pc.is_null(before.refused), pc.is_null(after.refused)))
-    members = _changed_members(told, before, after, trusted)
+    before, after = asked.checked
+    both = Both(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
+    members = _changed_members(both)
     if MEMBER in asked.wanted:
-        yield _member_rows(told, before, after, members)
+        yield _member_rows(both, members)
     if not asked.wanted & {GROUP, OWNERSHIP}:
         return
-    counts = {change: np.zeros(told.number, np.int64) for change in _CHANGES}
-    names = np.union1d(before.members, after.members)
-    for moves, topics in _changed_owners(told, before, after, members, trusted):
-        change = _change_of_owner(moves)
-        for name, number in counts.items():
-            of_it = change == name
-            number += np.bincount(
-                _group(topics[moves.topic[of_it]], told.topics), moves.count[of_it], told.number
-            ).astype(np.int64)
+    counts = np.zeros((told.number, len(CHANGES)), np.int64)
+    for moves in _changed_owners(both, members):
+        change = np.select([moves.giver == NOBODY, moves.taker == NOBODY], [1, 2], 0)
+        place = both.topic_group(both.topics[moves.topic]) * len(CHANGES) + change
+        counts += np.bincount(place, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
         if OWNERSHIP in asked.wanted:
-            yield _ownership_rows(told, moves, topics, names, change)
+            yield _ownership_rows(both, moves, change)
     if GROUP in asked.wanted:
-        yield _group_rows(told, before, after, members, counts)
-
-
-_CHANGES = ("moved", "newly-owned", "no-longer-owned")
+        yield _group_rows(both, members, counts)
 
 
 def _flags(column: pa.Array) -> Flags:
     return np.asarray(column.to_numpy(zero_copy_only=False), bool)
 
 
-def _group(keys: Ints, names: pa.Array) -> Ints:
-    """The groups of keys of members or topics."""
-    return keys // max(len(names), 1)
-
-
-def _name(keys: Ints, names: pa.Array) -> pa.Array:
-    """The names of keys of members or topics; null for -1."""
-    return named(names, np.where(keys < 0, -1, keys % max(len(names), 1)))
-
-
-def _named_groups(told: Told, groups: Ints) -> dict[str, pa.Array]:
-    at = pa.array(groups, pa.int64())
-    return {"cluster": told.cluster.take(at), "group_id": told.group_id.take(at)}
-
-
 # --- members ------------------------------------------------------------------------------------------------------
 
 
-def _changed_members(told: Told, before: State, after: State, trusted: Flags) -> MemberChanges:
-    gone, new = (
-        keys[trusted[_group(keys, told.member_id)]]
-        for keys in (np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members))
-    )
-    instances = Names(told.facts["group_instance_id"])
-    of_gone, of_new = (_instance_keys(told, state, keys, instances) for state, keys in ((before, gone), (after, new)))
-    # Dynamic members meet by chance only.
-    _, at_gone, at_new = np.intersect1d(of_gone, of_new, return_indices=True)
-    static = of_gone[at_gone] >= 0
-    previous, back = np.full(len(new), -1), np.zeros(len(gone), bool)
-    previous[at_new[static]] = gone[at_gone[static]]
-    back[at_gone[static]] = True
+def _changed_members(both: Both) -> MemberChanges:
+    before, after = both.before, both.after
+    gone, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
+    gone, new = (keys[both.trusted[both.group(keys)]] for keys in (gone, new))
+    instances = Names(both.told.facts["group_instance_id"])
+    places, numbers = [], []
+    for state, keys in ((before, gone), (after, new)):
+        number = np.append(instances.columns[0], -1)[_row(state, keys)]
+        static = np.flatnonzero(number >= 0)
+        places.append(static)
+        numbers.append(both.group(keys[static]) * len(instances) + number[static])
+    _, at_gone, at_new = np.intersect1d(*numbers, return_indices=True)
+    previous, back = np.full(len(new), NOBODY), np.zeros(len(gone), bool)
+    previous[places[1][at_new]] = gone[places[0][at_gone]]
+    back[places[0][at_gone]] = True
     return MemberChanges(new, gone, previous, back)
-
-
-def _instance_keys(told: Told, state: State, keys: Ints, instances: Names) -> Ints:
-    """Group and instance id of members as one number; of dynamic members a negative one."""
-    number = np.append(instances.columns[0], -1)[_row(state, keys)]
-    return np.where(number < 0, -1 - np.arange(len(keys)), _group(keys, told.member_id) * len(instances) + number)
 
 
 def _row(state: State, keys: Ints) -> Ints:
@@ -156,18 +173,18 @@ def _row(state: State, keys: Ints) -> Ints:
     return state.row[np.searchsorted(state.members, keys)]
 
 
-def _member_rows(told: Told, before: State, after: State, changed: MemberChanges) -> pa.Table:
+def _member_rows(both: Both, changed: MemberChanges) -> pa.Table:
     went = changed.gone[~changed.back]
     keys = np.append(changed.new, went)
-    row = np.append(_row(after, changed.new), _row(before, went))
-    came = np.where(changed.previous < 0, "came", "restarted").astype(object)
+    row = np.append(_row(both.after, changed.new), _row(both.before, went))
+    change = np.append(np.where(changed.previous == NOBODY, 0, 1), np.full(len(went), 2))
     about = ("group_instance_id", "client_id", "client_host")
     columns = {
-        **_named_groups(told, _group(keys, told.member_id)),
-        "member_id": _name(keys, told.member_id),
-        "change": pa.array(np.append(came, np.full(len(went), "went", object)), _TEXT),
-        "previous_member_id": _name(np.append(changed.previous, np.full(len(went), -1)), told.member_id),
-        **{name: named(told.facts[name].combine_chunks(), row) for name in about},
+        **both.named_groups(both.group(keys)),
+        "member_id": both.member_id(keys),
+        "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
+        "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NOBODY))),
+        **{name: named(both.told.facts[name].combine_chunks(), row) for name in about},
     }
     return tagged(MEMBER, columns, len(keys), DRIFTED)
 
@@ -175,34 +192,32 @@ def _member_rows(told: Told, before: State, after: State, changed: MemberChanges
 # --- owners -------------------------------------------------------------------------------------------------------
 
 
-def _changed_owners(
-    told: Told, before: State, after: State, members: MemberChanges, trusted: Flags
-) -> Iterator[tuple[Moves, Ints]]:
-    """Changes of owner and the topics that they number; members are numbers of all that are in either state."""
-    everybody = np.union1d(before.members, after.members)
-    topics = np.union1d(before.runs.topic, after.runs.topic)
-    now = everybody.copy()
-    restarted = members.previous >= 0
-    now[np.searchsorted(everybody, members.previous[restarted])] = members.new[restarted]
+def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
+    """Changes of owner; members and topics are places in `Both.members` and `Both.topics`."""
+    now = both.members.copy()
+    restarted = members.previous != NOBODY
+    now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
     owned = []
-    for runs, name in ((before.runs, now), (after.runs, everybody)):
-        runs = runs.where(trusted[_group(runs.topic, told.topics)])
-        member = np.searchsorted(everybody, name[np.searchsorted(everybody, runs.member)])
-        owned.append(replace(runs, member=member, topic=np.searchsorted(topics, runs.topic)))
+    for runs, names in ((both.before.runs, now), (both.after.runs, both.members)):
+        runs = runs.where(both.trusted[both.topic_group(runs.topic)])
+        member = np.searchsorted(both.members, names[np.searchsorted(both.members, runs.member)])
+        owned.append(replace(runs, member=member, topic=np.searchsorted(both.topics, runs.topic)))
     lost, won = _apart(*owned)
     nothing = lost.where(np.zeros(len(lost), bool))
+    topics = len(both.topics)
     held = Held(
-        groups=told.number,
-        topic_group=_group(topics, told.topics),
-        partitions=np.zeros(len(topics), np.int64),
+        groups=both.told.number,
+        topic_group=both.topic_group(both.topics),
+        partitions=np.zeros(topics, np.int64),
         claims=lost,
         left=nothing,
         given=won,
         withheld=nothing,
     )
-    nobody_asks = Subscribed(np.empty(0, np.int64), max(len(topics), 1), len(everybody))
+    # Reasons, which partitions and subscriptions are for, are not asked for.
+    nobody_asks = Subscribed(np.empty(0, np.int64), max(topics, 1), len(both.members))
     for moves, _ in list_changes(held, np.zeros(len(won), np.int64), nobody_asks):
-        yield moves, topics
+        yield moves
 
 
 def _apart(before: Runs, after: Runs) -> tuple[Runs, Runs]:
@@ -217,29 +232,21 @@ def _apart(before: Runs, after: Runs) -> tuple[Runs, Runs]:
 
 
 def _without_same(one: Runs, other: Runs) -> tuple[Runs, Runs]:
-    both = same_runs(one, other)
-    apart = []
-    for runs, same in zip((one, other), both, strict=True):
-        left = np.ones(len(runs), bool)
-        left[same] = False
-        apart.append(runs.where(left))
-    return apart[0], apart[1]
+    in_one, in_other = same_runs(one, other)
+    left, left_of_other = np.ones(len(one), bool), np.ones(len(other), bool)
+    left[in_one] = left_of_other[in_other] = False
+    return one.where(left), other.where(left_of_other)
 
 
-def _change_of_owner(moves: Moves) -> NDArray[np.object_]:
-    words = np.where(moves.giver == NOBODY, "newly-owned", np.where(moves.taker == NOBODY, "no-longer-owned", "moved"))
-    return words.astype(object)
-
-
-def _ownership_rows(told: Told, moves: Moves, topics: Ints, members: Ints, change: NDArray[np.object_]) -> pa.Table:
-    known = np.append(members, NOBODY)
+def _ownership_rows(both: Both, moves: Moves, change: Ints) -> pa.Table:
+    members, topics = np.append(both.members, NOBODY), both.topics[moves.topic]
     columns = {
-        **_named_groups(told, _group(topics[moves.topic], told.topics)),
-        "topic": _name(topics[moves.topic], told.topics),
+        **both.named_groups(both.topic_group(topics)),
+        "topic": named(both.told.topics, topics % max(len(both.told.topics), 1)),
         **{name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")},
-        "from_member_id": _name(known[moves.giver], told.member_id),
-        "to_member_id": _name(known[moves.taker], told.member_id),
-        "change": pa.array(change, _TEXT),
+        "from_member_id": both.member_id(members[moves.giver]),
+        "to_member_id": both.member_id(members[moves.taker]),
+        "change": pa.array(CHANGES).take(pa.array(change)),
     }
     return tagged(OWNERSHIP, columns, len(moves), DRIFTED)
 
@@ -247,29 +254,27 @@ def _ownership_rows(told: Told, moves: Moves, topics: Ints, members: Ints, chang
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _group_rows(told: Told, before: State, after: State, members: MemberChanges, owners: dict[str, Ints]) -> pa.Table:
-    restarted = members.previous >= 0
+def _group_rows(both: Both, members: MemberChanges, owners: Ints) -> pa.Table:
+    before, after, number = both.before, both.after, both.told.number
+    restarted = members.previous != NOBODY
     of_members = {
         "came": members.new[~restarted],
         "went": members.gone[~members.back],
         "restarted": members.new[restarted],
     }
-    counts = {
-        name: np.bincount(_group(keys, told.member_id), minlength=told.number) for name, keys in of_members.items()
-    }
-    counts |= {name.replace("-", "_"): number for name, number in owners.items()}
+    counts = {name: np.bincount(both.group(keys), minlength=number) for name, keys in of_members.items()}
+    counts |= {name.replace("-", "_"): owners[:, place] for place, name in enumerate(CHANGES)}
     unlike = _flags(pc.fill_null(pc.not_equal(before.assignor, after.assignor), False))
     unlike |= _flags(pc.fill_null(pc.not_equal(before.figures["members"], after.figures["members"]), False))
     unlike |= _flags(pc.not_equal(before.refused.fill_null(""), after.refused.fill_null("")))
-    unlike |= np.any([number > 0 for number in counts.values()], axis=0)
-    change = np.select([~before.there, ~after.there, unlike], ["came", "went", "changed"], "same").astype(object)
+    unlike |= np.any([each > 0 for each in counts.values()], axis=0)
+    change = np.select([~before.there, ~after.there, unlike], [0, 1, 2], 3)
     columns = {
-        **_named_groups(told, np.arange(told.number)),
-        "change": pa.array(change, _TEXT),
-        **{name: pa.array(number) for name, number in counts.items()},
+        **both.named_groups(np.arange(number)),
+        "change": pa.array(("came", "went", "changed", "same")).take(pa.array(change)),
+        **{name: pa.array(each) for name, each in counts.items()},
     }
     for when, state in (("before", before), ("after", after)):
         columns |= {f"assignor_{when}": state.assignor, f"rejected_{when}": state.refused}
         columns |= {f"{name}_{when}": values for name, values in state.figures.items()}
-    rows = tagged(GROUP, columns, told.number, DRIFTED)
-    return rows.filter(pa.array(before.there | after.there))
+    return tagged(GROUP, columns, number, DRIFTED).filter(pa.array(before.there | after.there))
