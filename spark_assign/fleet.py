@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign import changes
 from spark_assign.check import Sizes, check
+from spark_assign.compare import changed_fleet
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
@@ -121,12 +121,12 @@ class Fleet:
             FleetError: a column is missing, or it is not said who leaves.
         """
         by_pattern = member_id is not None or number is not None
-        changes.either("leavers", leavers, by_pattern)
+        changed_fleet.either("leavers", leavers, by_pattern)
         if leavers is None:
-            leavers = changes.leavers(
+            leavers = changed_fleet.leavers(
                 self, cluster=cluster, group_id=group_id, member_id=member_id or "*", number=number
             )
-        return changes.without_members(self, leavers)
+        return changed_fleet.without_members(self, leavers)
 
     def with_members_joined(
         self,
@@ -152,11 +152,13 @@ class Fleet:
         Raises:
             FleetError: a column is missing, or it is not said who joins.
         """
-        changes.either("joiners", joiners, number is not None)
+        changed_fleet.either("joiners", joiners, number is not None)
         if joiners is None:
             assert number is not None
-            joiners = changes.joiners(self, cluster=cluster, group_id=group_id, number=number, member_id=member_id)
-        return changes.with_joiners(self, joiners, topics)
+            joiners = changed_fleet.joiners(
+                self, cluster=cluster, group_id=group_id, number=number, member_id=member_id
+            )
+        return changed_fleet.with_joiners(self, joiners, topics)
 
     def with_partitions(
         self,
@@ -180,11 +182,11 @@ class Fleet:
         Raises:
             FleetError: a column is missing, or it is not said what changes.
         """
-        changes.either("partitions", partitions, topic is not None)
+        changed_fleet.either("partitions", partitions, topic is not None)
         if partitions is None:
             assert topic is not None
-            partitions = changes.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
-        return changes.with_counts(self, partitions)
+            partitions = changed_fleet.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
+        return changed_fleet.with_counts(self, partitions)
 
     def after(self, plan: Plan) -> Fleet:
         """The same fleet once every member has what a plan of it assigns, and has given up the rest.

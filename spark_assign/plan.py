@@ -69,7 +69,7 @@ class Plan:
 
     def decided(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
         """All that these tables are projections of, as one table (`schemas.DECIDED`)."""
-        return self._rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
+        return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 
     def with_decided(self, decided: DataFrame) -> Plan:
         """The same plan reading its rows from where `decided` was written, in place of computing them."""
@@ -105,25 +105,25 @@ class Plan:
         A row per partition and owner that loses it, one row where nobody owned it: cluster, group_id, topic, partition,
         from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), reason.
         """
-        rows = expand(self._rows(MOVE).select(*GROUP_KEY, "member_id", "next_member_id", "topic", *_RUN, "reason"))
+        rows = expand(self.rows(MOVE).select(*GROUP_KEY, "member_id", "next_member_id", "topic", *_RUN, "reason"))
         rows = rows.withColumnsRenamed({"member_id": "from_member_id", "next_member_id": "to_member_id"})
         return rows.select(*PLAN_TABLES["moves"].names)
 
     @cached_property
     def revocations(self) -> DataFrame:
         """What living members own and do not keep: cluster, group_id, member_id, topic, partition, next_member_id."""
-        rows = expand(self._rows(REVOCATION).select(*MEMBER_KEY, "next_member_id", "topic", *_RUN))
+        rows = expand(self.rows(REVOCATION).select(*MEMBER_KEY, "next_member_id", "topic", *_RUN))
         return rows.select(*PLAN_TABLES["revocations"].names)
 
     @cached_property
     def metrics(self) -> DataFrame:
         """A row per planned group: balance, churn, oddities (`schemas.METRICS`)."""
-        return self._rows(METRICS).select(*PLAN_TABLES["metrics"].names)
+        return self.rows(METRICS).select(*PLAN_TABLES["metrics"].names)
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups that could not be planned: cluster, group_id, code, detail (what to do)."""
-        return self._rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
+        return self.rows(REJECTED).select(*PLAN_TABLES["rejected"].names)
 
     @property
     def groups(self) -> DataFrame:
@@ -142,12 +142,13 @@ class Plan:
         """What Jupyter and Databricks show of a plan at the end of a cell."""
         return self.to_html()
 
-    def _rows(self, *kinds: str) -> DataFrame:
+    def rows(self, *kinds: str) -> DataFrame:
+        """The rows of these kinds (`kernels.group.decide`), in one pass."""
         decided = self.pass_over(frozenset(kinds)) if self.stored is None else self.stored
         return decided.where(F.col("kind").isin(*kinds))
 
     def _runs(self, *kinds: str) -> DataFrame:
-        return self._rows(*kinds).select(*PLAN_TABLES["runs"].names)
+        return self.rows(*kinds).select(*PLAN_TABLES["runs"].names)
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -25,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.errors import Fault
+from spark_assign.kernels.group import decide, drift
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
@@ -215,13 +217,7 @@ COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STR
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
-DECIDED = StructType(
-    [
-        *_nullable(cluster=_STRING, group_id=_STRING, kind=_STRING, member_id=_STRING, next_member_id=_STRING),
-        *_nullable(topic=_STRING, first=_INT, step=_INT, count=_INT, reason=_STRING, code=_STRING, detail=_STRING),
-        *(StructField(field.name, field.dataType) for field in METRICS.fields if field not in _GROUP),
-    ]
-)
+DECIDED = from_arrow_schema(decide.DECIDED)
 """Everything that a plan holds, a row per run, group or refusal; `kind` says which columns a row uses
 (`kernels.group.decide`). The tables of a plan are projections of it."""
 
@@ -287,6 +283,10 @@ DRIFT_TOPICS = StructType(
     ]
 )
 """A row per topic that was `created`, `deleted`, has `grown` or `shrunk`."""
+
+DRIFTED = from_arrow_schema(drift.DRIFTED)
+"""All of it but the topics, a row per group, member or run; `kind` says which columns a row uses
+(`kernels.group.drift`). The tables of a drift are projections of it."""
 
 DRIFT_TABLES: dict[str, StructType] = {
     "groups": DRIFT_GROUPS,

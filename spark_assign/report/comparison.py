@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.recommend import KAFKA_DEFAULT
+from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.report.columns import aligned
 from spark_assign.schemas import GROUP_KEY
 

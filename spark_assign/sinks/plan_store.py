@@ -37,7 +37,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.places import is_path, local_path
-from spark_assign.schemas import DECIDED, MANIFEST, PLAN_TABLES
+from spark_assign.schemas import MANIFEST, PLAN_TABLES
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
 
@@ -144,7 +144,7 @@ def write_plan(
     spark = (getattr(plan, names[0]) if decided is None else decided).sparkSession
     run_id = safe_run_id(run_id)
     attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
-    target = _target(spark, output, schemas if decided is None else {**schemas, _DECIDED: DECIDED})
+    target = _target(spark, output, schemas if decided is None else {**schemas, _DECIDED: decided.schema})
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
     started = time.monotonic()

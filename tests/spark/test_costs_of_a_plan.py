@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import compare, plan
+from spark_assign import compare, drift, plan
 from spark_assign.report.summary import summarize
+from spark_assign.schemas import DRIFT_TABLES
 from spark_assign.sinks.plan_store import stored_plan, write_plan
 from spark_assign.sources.tables import read_fleet
 from spark_assign.what_if import read_change
@@ -92,3 +93,31 @@ def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable
     print(done)
     assert done.jobs <= 30
     assert done.executions == 1
+
+
+def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], None]], Work], tmp_path: Path) -> None:
+    """Two fleets checked and held against each other, one table: 10 jobs; all four tables written: 15."""
+    before = read_fleet(spark, str(SAMPLE))
+    after = before.with_members_left(number=1)
+    found = drift(before, after)
+    for query in (found.decided(), found.groups, found.members, found.ownership):
+        text = physical_plan(query)
+        print(len(text), scans(text))
+        assert len(text) <= 40_000
+
+    def look() -> None:
+        for fleet in (before, after):
+            fleet.release()
+        drift(before, after).groups.collect()
+
+    def write() -> None:
+        write_plan(drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
+
+    done = counted(look)
+    print(done)
+    assert done.jobs <= 10
+    assert done.executions == 3
+    done = counted(write)
+    print(done)
+    assert done.jobs <= 15
+    assert done.executions <= 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.recommend import Figures, figures, judge, percent
+from spark_assign.kernels.group.recommend import Figures, figures, judge, percent
 
 
 def of(assignor: str, **more: Any) -> Figures:

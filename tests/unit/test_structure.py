@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,14 @@ def sources(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Dotted names that a file imports, `from a import b` as a.b."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+def imports(path: Path, *, for_types: bool = True) -> Iterator[str]:
+    """Dotted names that a file imports, `from a import b` as a.b; with or without those that only type checkers see."""
+    parts: list[ast.AST] = [ast.parse(path.read_text(), str(path))]
+    while parts:
+        node = parts.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
+            continue
+        parts += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,6 +82,17 @@ def test_nothing_that_spark_connect_lacks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
     ]
     assert found == []
+
+
+def test_imports_run_in_one_direction() -> None:
+    """No file imports, by way of others, itself; not inside of a function either."""
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources("spark_assign")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    known = {}
+    for name, path in files.items():
+        needed = imports(path, for_types=False)
+        known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
+    TopologicalSorter(known).prepare()
 
 
 def test_no_star_imports() -> None:

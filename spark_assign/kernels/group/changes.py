@@ -254,17 +254,23 @@ def _stays(claims: Runs, target: Runs, late: Flags) -> tuple[Flags, Flags]:
     """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
     # Where claims are in conflict Kafka may give one partition to two members.
     meeting = np.union1d(crossing_topics(claims), crossing_topics(target))
-    both = [np.append(one, other) for one, other in zip(claims.columns, target.columns, strict=True)]
-    order = np.lexsort(both[::-1])
+    claim, run = same_runs(claims, target)
+    fine = ~np.isin(claims.topic[claim], meeting) & ~late[run]
+    stays_claim, stays_target = np.zeros(len(claims), bool), np.zeros(len(target), bool)
+    stays_claim[claim[fine]] = stays_target[run[fine]] = True
+    return stays_claim, stays_target
+
+
+def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+    """The runs that are in both, as places in each; neither has a run twice."""
+    both = one.joined(other)
+    order = np.lexsort(both.columns[::-1])
     same = np.ones(max(len(order) - 1, 0), bool)
-    for column in both:
+    for column in both.columns:
         same &= column[order][1:] == column[order][:-1]
     first, second = order[:-1][same], order[1:][same]
-    fine = (first < len(claims)) & (second >= len(claims)) & ~np.isin(both[1][first], meeting)
-    fine &= ~np.append(late, False)[np.maximum(second - len(claims), 0)]
-    stays = np.zeros(len(order), bool)
-    stays[first[fine]] = stays[second[fine]] = True
-    return stays[: len(claims)], stays[len(claims) :]
+    fine = (first < len(one)) & (second >= len(one))
+    return first[fine], second[fine] - len(one)
 
 
 def _portions(claims: Runs, target: Runs) -> Iterator[tuple[Flags, Flags]]:

@@ -21,12 +21,12 @@ from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.recommend import figures, judge
 from spark_assign.kernels.group.rounds import COOPERATIVE, follow
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.recommend import figures, judge
 
 MAX_ROUNDS = 12
 """So many rounds a group that does not come to rest is followed."""
@@ -126,7 +126,7 @@ def _figures(sheet: Sheet, assignor: str, asked: Comparison) -> list[Figures]:
     target = planned.runs
     counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
     later = _later(sheet, assignor, fine, asked)
-    owned = spread(sheet, target)
+    owned = spread(sheet.members.group, sheet.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }

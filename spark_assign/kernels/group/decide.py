@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group import assign as by
+from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, column
@@ -162,14 +163,7 @@ def configured_of(told: Told) -> dict[tuple[str, str], str]:
 
 
 def _rows(kind: str, table: pa.Table) -> pa.Table:
-    """A table with the columns of `DECIDED`."""
-    size = len(table)
-    columns = {name: table[name] for name in table.column_names} | {"kind": pa.repeat(pa.scalar(kind, _TEXT), size)}
-    return pa.table([_cast(columns.get(each.name), each, size) for each in DECIDED], schema=DECIDED)
-
-
-def _cast(values: pa.Array | None, wanted: pa.Field, size: int) -> pa.Array:
-    return pa.nulls(size, wanted.type) if values is None else values.cast(wanted.type)
+    return tagged(kind, {name: table[name] for name in table.column_names}, len(table), DECIDED)
 
 
 def named_groups(sheet: Sheet, groups: Ints) -> dict[str, pa.Array]:

@@ -26,11 +26,17 @@ def held(sheet: Sheet, given: Runs, withheld: Runs, planned: Flags) -> Held:
     )
 
 
-def spread(sheet: Sheet, given: Runs) -> dict[str, pa.Array]:
-    """Of each group how evenly these runs are spread over its members."""
-    begins = np.searchsorted(sheet.members.group, np.arange(sheet.number))
-    each = np.bincount(given.member, given.count, len(sheet.members)).astype(np.int64)
-    members = np.diff(np.append(begins, len(sheet.members)))
+def spread(group: Ints, number: int, given: Runs) -> dict[str, pa.Array]:
+    """Of each group how evenly these runs are spread over its members.
+
+    Args:
+        group: of each member its group, ascending; every group has members.
+        number: how many groups.
+        given: who has what; members are places in `group`.
+    """
+    begins = np.searchsorted(group, np.arange(number))
+    each = np.bincount(given.member, given.count, len(group)).astype(np.int64)
+    members = np.diff(np.append(begins, len(group)))
     total = np.add.reduceat(each, begins) if len(begins) else each
     least, most = (function.reduceat(each, begins) if len(begins) else each for function in (np.minimum, np.maximum))
     mean = total / np.maximum(members, 1)
@@ -56,7 +62,7 @@ def measure(sheet: Sheet, compared: Held, *, racks_known: bool) -> dict[str, pa.
     silent = ~sheet.members.subscribes
     unknown = topics.asked & (topics.partitions <= 0)
     return {
-        **spread(sheet, given),
+        **spread(sheet.members.group, sheet.number, given),
         "moved": pa.array(counts.there - counts.kept - counts.back),
         "revoked": pa.array(counts.claimed - counts.kept),
         "unassigned": pa.array(subscribed_partitions(sheet) - total),

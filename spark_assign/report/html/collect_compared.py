@@ -9,7 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.kernels.recommend import KAFKA_DEFAULT
+from spark_assign.compare.what_if import AS_IS
+from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.rows import (
     DRAWN_GROUPS,
@@ -20,7 +21,6 @@ from spark_assign.report.html.rows import (
     Rows,
 )
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.what_if import AS_IS
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "partition_seconds_paused")
 

@@ -18,12 +18,12 @@ from pyspark.sql.types import StructField, StructType
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
 from spark_assign.assignors.windows import BY_WINDOWS, lay_out
+from spark_assign.compare.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import compare as kernel
 from spark_assign.protocol.settings import Settings
 from spark_assign.schemas import COMPARISON, GROUP_KEY
-from spark_assign.what_if import AS_IS, Change
 
 
 def compare(
@@ -44,9 +44,9 @@ def compare(
         a row per group, assignor and change; columns and units: `schemas.COMPARISON`. Every group of the fleet is in
         it, for every assignor and change: one that cannot be planned has its code in `rejected`, one that has no
         members left has 0 `members`. One assignor is `recommended` per group and change, unless none can plan it; the
-        rules are in `kernels.recommend`. `partition_seconds_paused` is what the rebalance is expected to cost, from
-        the moment when it begins until everybody has its partitions: `kernels.pauses` has the formula and what is not
-        in it.
+        rules are in `kernels.group.recommend`. `partition_seconds_paused` is what the rebalance is expected to cost,
+        from the moment when it begins until everybody has its partitions: `kernels.pauses` has the formula and what is
+        not in it.
 
         The table is lazy, but for one look over the fleet's sizes and values, once for each change. All of it is one
         pass over the fleet.

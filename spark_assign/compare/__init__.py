@@ -1,0 +1,5 @@
+"""States of a fleet held against each other.
+
+`compare` asks several assignors, under changes that `what_if` names and `changed_fleet` makes. `drift` says what has
+changed between two states (`states`) that were there or were planned.
+"""
