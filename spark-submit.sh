@@ -185,8 +185,18 @@ extras=spark,kafka
 [[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
 set_up "$extras"
 
-# Reading from Kafka needs no Spark, unless the tables go to a catalog: plain Python, without a JVM.
-without_spark() { [[ "$job" =~ ^(snapshot|ingest)$ && " $* " != *" --table-prefix"* ]]; }
+# Plain Python, without a JVM: reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
+# whole fleet and where Spark writes tables in a format that is named.
+without_spark() {
+  local words=" $* "
+  [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
+  case "$job" in
+    snapshot | ingest) [[ "$words" != *" --table-prefix"* ]] ;;
+    simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;
+    connect) [[ "$words" == *" --scenario"[\ =]* && "$words" != *" --output-"* ]] ;;
+    *) false ;;
+  esac
+}
 
 if without_spark "$@"; then
   command=(env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")

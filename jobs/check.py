@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import SparkAssignError
 from spark_assign.alerts import MAX_GROWTH, alerts
 from spark_assign.caching import cached
-from spark_assign.errors import reason
+from spark_assign.command import run_job
 from spark_assign.places import place_and_run
 from spark_assign.report.alerts import summarize_alerts
 from spark_assign.schemas import DRIFT_TABLES
@@ -20,8 +19,6 @@ from spark_assign.sinks.plan_store import read_plan
 EXIT_CODES = """exit codes: 0 done; 1 there are groups beyond a threshold and --fail-on alerts is given; 2 wrong usage,
 or nothing is stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job
 wrote to; of its runs the last one is taken, or the one that PLACE@RUN names."""
-
-log = logging.getLogger("spark_assign.check")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -39,8 +36,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, print."""
+    spark = SparkSession.builder.appName("spark_assign check").getOrCreate()
     place, run_id = place_and_run(options.plan)
     plan = read_plan(spark, place, run_id)
     limits = {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
@@ -60,17 +58,7 @@ def _drifted(options: argparse.Namespace, spark: SparkSession) -> DataFrame | No
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        return run(options, SparkSession.builder.appName("spark_assign check").getOrCreate())
-    except SparkAssignError as error:
-        log.error("check: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("check failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("check", partial(run, options), verbose=options.verbose)
 
 
 if __name__ == "__main__":

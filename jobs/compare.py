@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import SparkAssignError, compare
 from spark_assign.caching import cached
-from spark_assign.errors import ConfigError, reason
+from spark_assign.command import pairs, run_job
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.schemas import COMPARE_TABLES
@@ -31,8 +31,6 @@ leave or join; leave-members:MEMBERS: a host goes; partitions:TOPICS:COUNT or pa
 and TOPICS are shell patterns. A name of its own comes before it: --change 'host down=leave-members:consumer-10.2.*'."""
 EXIT_CODES = """exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure. Without --fleet the shipped sample fleet is compared."""
-
-log = logging.getLogger("spark_assign.compare")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -57,8 +55,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, write, print."""
+    changes = [read_change(text) for text in options.change or ["as-is"]]  # before Spark takes its time to start
+    if options.output:
+        check_output(options.output)
+    spark = SparkSession.builder.appName("spark_assign compare").getOrCreate()
     fleet = read_fleet(
         spark,
         options.fleet or (None if options.table else str(SAMPLE)),
@@ -66,7 +68,6 @@ def run(options: argparse.Namespace, spark: SparkSession) -> int:
         options=pairs("--option", options.option),
         tables=pairs("--table", options.table),
     )
-    changes = [read_change(text) for text in options.change or ["as-is"]]
     times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
     comparison = compare(fleet, options.assignors.split(","), changes, Settings(**times))
     comparison = _write(options, comparison) if options.output else cached(comparison)
@@ -98,33 +99,10 @@ def _write(options: argparse.Namespace, comparison: DataFrame) -> DataFrame:
     return stored.tables["comparison"]
 
 
-def pairs(flag: str, given: list[str] | None) -> dict[str, str] | None:
-    """NAME=VALUE words as a dict."""
-    for word in given or []:
-        if "=" not in word:
-            raise ConfigError(f"{flag} {word}: expected NAME=VALUE")
-    return None if given is None else {word.partition("=")[0]: word.partition("=")[2] for word in given}
-
-
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        for text in options.change or []:
-            read_change(text)  # a typing error costs a second and not a start of Spark
-        if options.output:
-            check_output(options.output)
-        spark = SparkSession.builder.appName("spark_assign compare").getOrCreate()
-        return run(options, spark)
-    except (SparkAssignError, ValueError) as error:
-        log.error("compare: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("compare failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("compare", partial(run, options), verbose=options.verbose, wrong=(SparkAssignError, ValueError))
 
 
 if __name__ == "__main__":

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_assign import FleetError, UnknownAssignorError
-from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
+from spark_assign import SparkAssignError
+from spark_assign.command import run_job
+from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.scenarios import SCENARIOS
 from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
-from spark_assign.errors import ConfigError, SourceError, reason
+from spark_assign.connect.story import Story, play_story
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
 from spark_assign.sinks.plan_store import check_output, write_plan
+from spark_assign.sinks.rows import write_rows
 from spark_assign.sources.tables import Shape, read_tables
 
 FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)
 EXIT_CODES = """exit codes: 0 done; 1 clusters were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-
-log = logging.getLogger("spark_assign.connect")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -55,32 +57,46 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def play(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
+    """A story here, without Spark; a folder of clusters with it."""
+    return play(options) if options.scenario else plan(options)
+
+
+def play(options: argparse.Namespace) -> int:
     """A scenario: a table and a picture."""
     scenario = SCENARIOS[options.scenario]()
-    fleet, events = scenario.tables(spark)
     times = {name: getattr(options, name) for name in ("start_ms", "stop_ms", "rebalance_ms")}
-    played = simulate_connect(fleet, events, **times, protocols=scenario.protocols)
-    rounds = [row.asDict() for row in played.rounds.collect()]  # the rebalances of one story
-    costs = [row.asDict() for row in played.costs.collect()]  # a row per protocol
-    print(f"Scenario {scenario.name}\n" + compare_protocols(scenario, rounds, costs))
+    played = play_story(scenario, **times)
+    print(f"Scenario {scenario.name}\n" + compare_protocols(scenario, played.rounds, played.costs))
     folder = Path(options.output or ".")
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
-    draw_comparison(scenario, rounds, str(picture))
+    draw_comparison(scenario, played.rounds, str(picture))
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
-        tables = SimpleNamespace(**{name: getattr(played, name) for name in SIMULATION_TABLES})
-        run_id = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        inputs = {"scenario": scenario.name, **times}
-        place, form = str(folder.resolve()), options.output_format  # a path, not a catalog
-        write_plan(tables, place, run_id=run_id, format=form, inputs=inputs, schemas=SIMULATION_TABLES)
-        print(f"Written to {place} as run_id={run_id}", flush=True)
+        _store(options, played, folder.resolve(), {"scenario": scenario.name, **times})
     return 0
 
 
-def plan(options: argparse.Namespace, spark: SparkSession) -> int:
+def _store(options: argparse.Namespace, played: Story, folder: Path, inputs: Mapping[str, Any]) -> None:
+    """The rows as tables; in any other format than Parquet Spark writes them."""
+    tables = {name: getattr(played, name) for name in SIMULATION_TABLES}
+    run_id, form = options.run_id or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), options.output_format
+    if form == "parquet":
+        write_rows(tables, folder, run_id=run_id, inputs=inputs, schemas=SIMULATION_TABLES)
+    else:
+        spark = _session(options)
+        frames = {name: spark.createDataFrame(rows, SIMULATION_TABLES[name]) for name, rows in tables.items()}
+        place = str(folder)  # a path, not a catalog
+        write_plan(
+            SimpleNamespace(**frames), place, run_id=run_id, format=form, inputs=inputs, schemas=SIMULATION_TABLES
+        )
+    print(f"Written to {folder} as run_id={run_id}", flush=True)
+
+
+def plan(options: argparse.Namespace) -> int:
     """One rebalance of every Connect cluster of a folder."""
+    spark = _session(options)
     if options.output:
         check_output(options.output)
     planned = plan_connect(ConnectFleet(**read_tables(spark, FLEET, options.fleet, format=options.format)))
@@ -95,23 +111,17 @@ def plan(options: argparse.Namespace, spark: SparkSession) -> int:
     return 1 if options.fail_on == "rejected" and refused else 0
 
 
+def _session(options: argparse.Namespace) -> SparkSession:
+    spark = SparkSession.builder.appName("spark_assign connect").getOrCreate()
+    if options.verbose and hasattr(spark, "sparkContext"):
+        spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        spark = SparkSession.builder.appName("spark_assign connect").getOrCreate()
-        if options.verbose and hasattr(spark, "sparkContext"):
-            spark.sparkContext.setLogLevel("WARN")
-        return play(options, spark) if options.scenario else plan(options, spark)
-    except (ConfigError, SourceError, FleetError, UnknownAssignorError, ValueError) as error:
-        log.error("connect: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("connect failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("connect", partial(run, options), verbose=options.verbose, wrong=(SparkAssignError, ValueError))
 
 
 if __name__ == "__main__":

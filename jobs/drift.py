@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import Drift, Fleet, SparkAssignError, drift
+from spark_assign import Drift, Fleet, drift
 from spark_assign.caching import cached
-from spark_assign.errors import ConfigError, reason
+from spark_assign.command import run_job
+from spark_assign.errors import ConfigError
 from spark_assign.places import is_path
 from spark_assign.report.drift import summarize_drift
 from spark_assign.schemas import DRIFT_TABLES
@@ -25,8 +26,6 @@ of --to; before the first run there is nothing, so that every group of it came. 
 changed and --fail-on changes is given; 2 wrong usage or tables; 3 failure."""
 
 PREVIOUS = "previous"
-
-log = logging.getLogger("spark_assign.drift")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -48,8 +47,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    spark = SparkSession.builder.appName("spark_assign drift").getOrCreate()
     after = _side(options, spark, options.after)
     if options.plans and options.before == PREVIOUS:
         options.before = _previous(options, spark)
@@ -91,19 +93,7 @@ def _write(options: argparse.Namespace, found: Drift) -> Mapping[str, DataFrame]
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        if options.output:
-            check_output(options.output)
-        return run(options, SparkSession.builder.appName("spark_assign drift").getOrCreate())
-    except SparkAssignError as error:
-        log.error("drift: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("drift failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("drift", partial(run, options), verbose=options.verbose)
 
 
 if __name__ == "__main__":

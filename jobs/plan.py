@@ -6,13 +6,14 @@ import argparse
 import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_assign import FleetError, UnknownAssignorError, config, plan
-from spark_assign.errors import ConfigError, SourceError, reason
+from spark_assign import config, plan
+from spark_assign.command import pairs, run_job
 from spark_assign.report.summary import summarize
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.tables import read_fleet
@@ -75,16 +76,12 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def pairs(flag: str, given: list[str] | None) -> dict[str, str] | None:
-    """NAME=VALUE words as a dict."""
-    for word in given or []:
-        if "=" not in word:
-            raise ConfigError(f"{flag} {word}: expected NAME=VALUE")
-    return None if given is None else {word.partition("=")[0]: word.partition("=")[2] for word in given}
-
-
-def run(settings: config.PlanSettings, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, write, print."""
+    settings = config.load(options.config or (SETTINGS if SETTINGS.exists() else None), flags(options))
+    spark = SparkSession.builder.appName("spark_assign plan").getOrCreate()
+    if options.verbose and hasattr(spark, "sparkContext"):
+        spark.sparkContext.setLogLevel("WARN")
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
@@ -110,22 +107,7 @@ def run(settings: config.PlanSettings, spark: SparkSession) -> int:
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        default = SETTINGS if SETTINGS.exists() else None
-        settings = config.load(options.config or default, flags(options))
-        spark = SparkSession.builder.appName("spark_assign plan").getOrCreate()
-        if options.verbose and hasattr(spark, "sparkContext"):
-            spark.sparkContext.setLogLevel("WARN")
-        return run(settings, spark)
-    except (ConfigError, SourceError, FleetError, UnknownAssignorError) as error:
-        log.error("plan: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("plan failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("plan", partial(run, options), verbose=options.verbose)
 
 
 if __name__ == "__main__":

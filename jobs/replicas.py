@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from spark_assign import FleetError, SparkAssignError
-from spark_assign.errors import ConfigError, Fault, reason
+from spark_assign import FleetError
+from spark_assign.command import pairs, run_job
+from spark_assign.errors import ConfigError, Fault
 from spark_assign.places import is_path, join
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.place import ALGORITHMS
@@ -32,8 +33,6 @@ EXIT_CODES = """exit codes: 0 done; 1 what --fail-on names was found; 2 wrong us
 SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS}
 
 Tables = Mapping[str, DataFrame]
-
-log = logging.getLogger("spark_assign.replicas")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -79,8 +78,9 @@ def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, write, print."""
+    spark = SparkSession.builder.appName(f"spark_assign replicas {options.command}").getOrCreate()
     if options.output:
         check_output(options.output)
     if options.command == "place":
@@ -132,8 +132,8 @@ def _read(
         Shape("This job", {name: SHAPES[name] for name in names}, required),
         location,
         format=options.format,
-        options=_pairs("--option", options.option),
-        tables=_pairs("--table", options.table),
+        options=pairs("--option", options.option),
+        tables=pairs("--table", options.table),
     )
     if tables["brokers"].isEmpty():
         problem = "the fleet is empty: there are no brokers"
@@ -195,7 +195,7 @@ def _broker(flag: str, word: str) -> tuple[int, str | None]:
 
 
 def _numbers(flag: str, given: list[str] | None) -> dict[str, int]:
-    return {name: _number(flag, value) for name, value in _pairs(flag, given).items()}
+    return {name: _number(flag, value) for name, value in (pairs(flag, given) or {}).items()}
 
 
 def _number(flag: str, word: str) -> int:
@@ -205,13 +205,6 @@ def _number(flag: str, word: str) -> int:
         raise ConfigError(f"{flag}: {word!r} is not a whole number") from None
 
 
-def _pairs(flag: str, given: list[str] | None) -> dict[str, str]:
-    for word in given or []:
-        if "=" not in word:
-            raise ConfigError(f"{flag} {word}: expected NAME=VALUE")
-    return {word.partition("=")[0]: word.partition("=")[2] for word in given or []}
-
-
 def _failed(options: argparse.Namespace, found: DataFrame) -> int:
     return int(options.fail_on is not None and not found.isEmpty())
 
@@ -219,18 +212,7 @@ def _failed(options: argparse.Namespace, found: DataFrame) -> int:
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        spark = SparkSession.builder.appName(f"spark_assign replicas {options.command}").getOrCreate()
-        return run(options, spark)
-    except SparkAssignError as error:
-        log.error("replicas: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("replicas failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("replicas", partial(run, options), verbose=options.verbose)
 
 
 if __name__ == "__main__":

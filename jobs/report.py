@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from spark_assign import SparkAssignError
+from spark_assign.command import run_job
 from spark_assign.connect import schemas as connect
-from spark_assign.errors import SourceError, reason
+from spark_assign.errors import SourceError
 from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
@@ -76,8 +76,6 @@ NAMES = {
 }
 """What the sections are called where the page says what they were made from."""
 
-log = logging.getLogger("spark_assign.report")
-
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """The command line."""
@@ -109,8 +107,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def run(options: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace) -> int:
     """Load, call, write, print."""
+    spark = SparkSession.builder.appName("spark_assign report").getOrCreate()
+    if options.verbose and hasattr(spark, "sparkContext"):
+        spark.sparkContext.setLogLevel("WARN")
     started = time.monotonic()
     check_file(options.output)
     plan = read_plan(spark, options.plan, options.run_id, schemas=PLAN_TABLES) if options.plan else None
@@ -190,19 +191,7 @@ def _without_lists(schemas: Mapping[str, StructType]) -> dict[str, StructType]:
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    try:
-        spark = SparkSession.builder.appName("spark_assign report").getOrCreate()
-        if options.verbose and hasattr(spark, "sparkContext"):
-            spark.sparkContext.setLogLevel("WARN")
-        return run(options, spark)
-    except SparkAssignError as error:
-        log.error("report: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("report failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("report", partial(run, options), verbose=options.verbose, progress=False)
 
 
 if __name__ == "__main__":

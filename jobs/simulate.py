@@ -6,7 +6,8 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
-from spark_assign.errors import ConfigError, reason
+from spark_assign.command import run_job
+from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, Simulation, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
-from spark_assign.protocol.scenarios import SCENARIOS
+from spark_assign.protocol.scenarios import SCENARIOS, Scenario
 from spark_assign.protocol.schemas import (
     EVENTS,
     SETTINGS_OF_GROUPS,
@@ -25,9 +27,10 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_PARTITIONS,
 )
 from spark_assign.protocol.simulate import play_fleet
+from spark_assign.protocol.story import play_story
 from spark_assign.report.html.collect_simulated import drawn_ownership
-from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation
-from spark_assign.report.story import draw_group
+from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story
+from spark_assign.report.story import Sight, draw_group, sight_of_simulation, sight_of_story
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
 from spark_assign.sources.tables import Shape, read_fleet, read_tables
@@ -92,25 +95,56 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def run_scenario(options: argparse.Namespace, spark: SparkSession) -> int:
-    """A story: a table, and pictures of its group; of a fleet's groups the one that loses most."""
+def run(options: argparse.Namespace) -> int:
+    """A story here, without Spark; all that has to do with a fleet with it."""
+    if options.scenario and SCENARIOS[options.scenario]().tables is not None:
+        return run_story(options)
+    spark = SparkSession.builder.appName("spark_assign simulate").getOrCreate()
+    if options.verbose and hasattr(spark, "sparkContext"):
+        spark.sparkContext.setLogLevel("WARN")
+    return (run_story_of_fleet if options.scenario else run_fleet)(options, spark)
+
+
+def run_story(options: argparse.Namespace) -> int:
+    """A story of one group: a table, and pictures."""
     scenario = SCENARIOS[options.scenario]()
-    if scenario.tables is None and not SAMPLE.exists():
+    settings, protocols = _of_scenario(options, scenario)
+    log.info("playing %d events with %s", len(scenario.events), ", ".join(protocols))
+    story = play_story(scenario, protocols, settings)
+    text, group = summarize_story(story)
+    print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
+    if group is not None:
+        _draw(options, scenario, group, sight_of_story(story, group))
+    return int(options.fail_on == "rejected" and bool(story.rejected))
+
+
+def run_story_of_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
+    """A story of the sample fleet: a table, and pictures of the group that loses most."""
+    scenario = SCENARIOS[options.scenario]()
+    if not SAMPLE.exists():
         raise ConfigError(f"--scenario {scenario.name} plays the sample fleet, which {SAMPLE} should hold; use a clone")
-    given = read_fleet(spark, str(SAMPLE)) if scenario.tables is None else None
-    fleet, events = scenario.play(spark, given)
-    settings = Settings(**{**scenario.settings, **_times(options)})
-    protocols = options.protocol or scenario.protocols
+    fleet, events = scenario.play(spark, read_fleet(spark, str(SAMPLE)))
+    settings, protocols = _of_scenario(options, scenario)
     played = play_fleet(fleet, events, protocols, settings, None)
     log.info("playing %d events with %s", events.count(), ", ".join(protocols))
     text, worst = summarize_simulation(played.availability, played.rejected, protocols, options.top)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if worst:
-        log.info("drawing group %s", worst[0]["group_id"])
-        place = Path(options.output or ".")
-        files = draw_group(played, worst[0], place, scenario.name, options.picture)
-        print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
+        _draw(options, scenario, worst[0], sight_of_simulation(played, worst[0]))
     return _failed(options, played.rejected)
+
+
+def _of_scenario(options: argparse.Namespace, scenario: Scenario) -> tuple[Settings, Sequence[str]]:
+    """What a story is played with: its own settings and protocols, or those that are given."""
+    protocols = list(dict.fromkeys(options.protocol or scenario.protocols))
+    return Settings(**{**scenario.settings, **_times(options)}), protocols
+
+
+def _draw(options: argparse.Namespace, scenario: Scenario, group: Mapping[str, Any], sight: Sight) -> None:
+    log.info("drawing group %s", group["group_id"])
+    place = Path(options.output or ".")
+    files = draw_group(sight, group, place, scenario.name, options.picture)
+    print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
 
 
 def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
@@ -178,20 +212,7 @@ def _failed(options: argparse.Namespace, rejected: DataFrame) -> int:
 def main(argv: list[str] | None = None) -> int:
     """The exit code; see --help."""
     options = parse(argv)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign").setLevel(logging.INFO)
-    try:
-        spark = SparkSession.builder.appName("spark_assign simulate").getOrCreate()
-        if options.verbose and hasattr(spark, "sparkContext"):
-            spark.sparkContext.setLogLevel("WARN")
-        return (run_scenario if options.scenario else run_fleet)(options, spark)
-    except (SparkAssignError, ValueError) as error:
-        log.error("simulate: %s", error, exc_info=options.verbose)
-        return 2
-    except Exception as error:
-        kind, why = type(error).__name__, reason(error)
-        log.error("simulate failed: %s: %s (more with --verbose)", kind, why, exc_info=options.verbose)
-        return 3
+    return run_job("simulate", partial(run, options), verbose=options.verbose, wrong=(SparkAssignError, ValueError))
 
 
 if __name__ == "__main__":

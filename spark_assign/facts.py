@@ -234,5 +234,5 @@ def _padded(facts: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
 
 
 def _nothing(kind: DataType) -> Column:
-    """On its way into Arrow a list that is null makes Spark walk back over all null lists before it; an empty one not."""
+    """On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does."""
     return F.array() if isinstance(kind, ArrayType) else F.lit(None)

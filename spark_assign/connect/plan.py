@@ -6,13 +6,16 @@ task; it answers with one row per cluster, from which the tables of the plan are
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ByteType, IntegerType, StringType, StructField, StructType
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
@@ -21,6 +24,8 @@ from spark_assign.errors import Fault, FleetError
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
+
+Rows = Sequence[Mapping[str, Any]]
 
 ROWS_PER_TASK = 250_000
 """About so many rows are handed to the kernel at once, which bounds what a worker holds."""
@@ -137,6 +142,10 @@ _COLUMNS = {
     "numbers": StringType(),
 }
 
+CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
+EVENT_NUMBERS = ("at_ms", "tasks")
+"""What the facts of clusters and of events list."""
+
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
     """All that the kernel is told, a row per fact."""
@@ -146,7 +155,7 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
             kinds.CLUSTER,
             name=F.col("leader"),
             names=F.col("protocol"),
-            numbers=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
+            numbers=listed(*CLUSTER_NUMBERS),
         ),
         fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
         fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
@@ -163,6 +172,30 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
     if fleet.state is not None:
         facts += _facts_of_state(fleet.state)
     return reduce(DataFrame.unionByName, facts)
+
+
+def facts_of_rows(clusters: Rows, events: Rows) -> pa.Table:
+    """The same of Connect clusters that the driver holds as rows: empty ones, and what happens to them.
+
+    Args:
+        clusters: rows of `connect.schemas.CLUSTERS`; columns that are left out are null.
+        events: rows of `connect.schemas.EVENTS`.
+    """
+    facts: list[dict[str, Any]] = []
+    for row in clusters:
+        told = {"name": row.get("leader"), "names": row["protocol"], "numbers": _list(row, CLUSTER_NUMBERS)}
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.CLUSTER} | told)
+    for row in events:
+        subject = "name" if row["event"].startswith("worker-") else "connector"
+        told = {subject: row["subject"], "names": row["event"], "numbers": _list(row, EVENT_NUMBERS)}
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.EVENT} | told)
+    columns = [StructField("connect_cluster", StringType()), StructField("kind", ByteType())]
+    columns += [StructField(name, type_) for name, type_ in _COLUMNS.items()]
+    return pa.Table.from_pylist(facts, to_arrow_schema(StructType(columns)))
+
+
+def _list(row: Mapping[str, Any], columns: Sequence[str]) -> str:
+    return ",".join("" if row.get(name) is None else str(row[name]) for name in columns)
 
 
 def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:

@@ -42,11 +42,16 @@ class Scenario:
     max_delay_ms: int = 300_000
     protocols: tuple[str, ...] = ("eager", "sessioned", "compatible-2.6")
 
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """The cluster before anything happens, a row of `connect.schemas.CLUSTERS`: it has nothing yet."""
+        clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
+        return {"connect_cluster": self.name, "max_delay_ms": self.max_delay_ms} | clock
+
     def tables(self, spark: SparkSession) -> tuple[ConnectFleet, DataFrame]:
         """The cluster before anything happens, and the events."""
-        clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in REQUIRED_TABLES}
-        rows["clusters"] = [{"connect_cluster": self.name, "max_delay_ms": self.max_delay_ms} | clock]
+        rows["clusters"] = [self.cluster]
         fleet = ConnectFleet(**{name: _dataframe(spark, lines, INPUT_TABLES[name]) for name, lines in rows.items()})
         return fleet, _dataframe(spark, self.events, EVENTS)
 

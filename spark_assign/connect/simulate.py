@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.plan import fact, gather_facts, listed, tasks_for
+from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.in_arrow import in_arrow
@@ -102,9 +102,7 @@ def simulate_connect(
     """
     if strange := sorted(set(protocols or ()) - set(PROTOCOLS)):
         raise UnknownAssignorError(f"no protocol is called {', '.join(strange)}; there are {', '.join(PROTOCOLS)}")
-    for name, value in (("start_ms", start_ms), ("stop_ms", stop_ms), ("rebalance_ms", rebalance_ms)):
-        if value < 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
+    timing = timing_of(start_ms, stop_ms, rebalance_ms)
     shaped, faults = conform("events", events, EVENTS)
     if faults:
         raise FleetError(faults)
@@ -112,9 +110,20 @@ def simulate_connect(
         raise FleetError([Fault("protocols", "*", "no protocol is given", "Name at least one, or leave it out")])
     tasks = tasks_for(fleet) + min(shaped.count() // EVENTS_PER_TASK, MOST_TASKS)
     facts = gather_facts(fleet).unionByName(_facts_of_events(shaped)).repartition(tasks, "connect_cluster")
-    timing = Timing(start_ms, stop_ms, rebalance_ms)
     work = partial(_play, protocols=tuple(protocols or ()), timing=timing)
     return ConnectSimulation(cached(facts.mapInArrow(in_arrow(work, 100), PLAYED)))
+
+
+def timing_of(start_ms: int, stop_ms: int, rebalance_ms: int) -> Timing:
+    """What starts, stops and rebalances take, in milliseconds.
+
+    Raises:
+        ValueError: a negative time.
+    """
+    for name, value in (("start_ms", start_ms), ("stop_ms", stop_ms), ("rebalance_ms", rebalance_ms)):
+        if value < 0:
+            raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
+    return Timing(start_ms, stop_ms, rebalance_ms)
 
 
 def _play(facts: pa.Table, protocols: tuple[str, ...], timing: Timing) -> list[pa.Table]:
@@ -130,5 +139,5 @@ def _facts_of_events(events: DataFrame) -> DataFrame:
         name=F.when(of_worker, F.col("subject")),
         connector=F.when(~of_worker, F.col("subject")),
         names=F.col("event"),
-        numbers=listed("at_ms", "tasks"),
+        numbers=listed(*EVENT_NUMBERS),
     )

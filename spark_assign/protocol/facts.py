@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_assign.facts import asked, replica_racks, topic_counts
 from spark_assign.fleet import Fleet
@@ -14,6 +19,9 @@ from spark_assign.kernels.protocol import sheet as kinds
 from spark_assign.protocol.settings import Settings
 from spark_assign.rejected import sound
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+
+Rows = Sequence[Mapping[str, Any]]
+Key = tuple[Any, ...]
 
 _COLUMNS: dict[str, DataType] = {
     "event": StringType(),
@@ -29,6 +37,33 @@ _COLUMNS: dict[str, DataType] = {
     "racks": ArrayType(ArrayType(StringType())),
 }
 
+_FIELDS: dict[int, dict[str, str | tuple[str, ...]]] = {
+    kinds.GROUP: {"names": "strategies", "numbers": kinds.SETTINGS},
+    kinds.MEMBER: {
+        "member_id": "member_id",
+        "group_instance_id": "group_instance_id",
+        "rack_id": "rack_id",
+        "names": "topics",
+        "more": "partition_assignment_strategy",
+        "numbers": ("position", "generation_id"),
+    },
+    kinds.OWNED: {"member_id": "member_id", "topic": "topic", "numbers": ("first", "step", "count")},
+    kinds.TOPIC: {"topic": "topic", "numbers": ("partitions",), "at": "at", "racks": "racks"},
+    kinds.TIMES: {"topic": "topic", "numbers": ("partition", "revoke_ms", "restore_ms")},
+    kinds.EVENT: {
+        "event": "event",
+        "member_id": "member_id",
+        "topic": "topic",
+        "group_instance_id": "group_instance_id",
+        "new_member_id": "new_member_id",
+        "names": "topics",
+        "more": "assignors",
+        "numbers": kinds.EVENT_NUMBERS,
+    },
+}
+"""Of each kind of fact: from which column, or from which columns of numbers, each of its columns is. The others are
+null."""
+
 
 def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFrame:
     """The facts of all groups that have no fault.
@@ -42,18 +77,46 @@ def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFra
         cluster, group_id, kind and the columns of a fact.
     """
     topics = _topics(fleet, events)
-    facts = [_groups(fleet, settings), _members(fleet, settings), _events(fleet, events)]
+    facts = [_groups(fleet, settings), _members(fleet, settings), _fact(sound(events, fleet), kinds.EVENT)]
     facts.append(_topic_facts(fleet, topics))
     runs = fleet.runs()
     if runs is not None:
-        run = _numbers("first", "step", "count")
-        owned = sound(runs, fleet)
-        facts.append(_fact(owned, kinds.OWNED, member_id=F.col("member_id"), topic=F.col("topic"), numbers=run))
+        facts.append(_fact(sound(runs, fleet), kinds.OWNED))
     if settings.partitions is not None:
         times = topics.select(*GROUP_KEY, "topic").join(settings.partitions, ["cluster", "topic"])
-        told = _numbers("partition", "revoke_ms", "restore_ms")
-        facts.append(_fact(times, kinds.TIMES, topic=F.col("topic"), numbers=told))
+        facts.append(_fact(times, kinds.TIMES))
     return reduce(DataFrame.unionByName, facts)
+
+
+def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
+    """The same of groups that the driver holds as rows: sound ones, without settings, racks and instances of their own.
+
+    Args:
+        tables: rows of `topics`, `members`, `subscriptions` and `owned_runs`; columns that are left out are null.
+        events: rows of `protocol.schemas.EVENTS`, each of a group.
+    """
+    wanted: dict[Key, list[str]] = defaultdict(list)
+    for row in tables["subscriptions"]:
+        wanted[_key(row, MEMBER_KEY)].append(row["topic"])
+    members = [{**row, "topics": wanted[_key(row, MEMBER_KEY)]} for row in tables["members"]]
+    named = [_key(row, (*GROUP_KEY, "topic")) for row in tables["subscriptions"]]
+    named += [
+        (*_key(row, GROUP_KEY), each) for row in events for each in (row.get("topic"), *(row.get("topics") or ()))
+    ]
+    counts = {_key(row, ("cluster", "topic")): row["partitions"] for row in tables["topics"]}
+    rows: dict[int, Rows] = {
+        kinds.GROUP: [_row(GROUP_KEY, key) for key in dict.fromkeys(_key(row, GROUP_KEY) for row in members)],
+        kinds.MEMBER: members,
+        kinds.EVENT: events,
+        kinds.TOPIC: [
+            _row((*GROUP_KEY, "topic", "partitions"), (cluster, group, topic, counts[cluster, topic]))
+            for cluster, group, topic in dict.fromkeys(named)
+            if counts.get((cluster, topic), 0) > 0
+        ],
+        kinds.OWNED: tables["owned_runs"],
+    }
+    facts = [_fact_of_row(row, kind) for kind, of_kind in rows.items() for row in of_kind]
+    return pa.Table.from_pylist(facts, _SCHEMA)
 
 
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
@@ -67,45 +130,21 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
         own = own.join(settings.groups.select(*GROUP_KEY, *kinds.SETTINGS), GROUP_KEY, "left")
     else:
         own = own.withColumns({name: F.lit(None).cast("long") for name in kinds.SETTINGS})
-    assignor = F.when(F.col("assignor") != "", F.array("assignor"))
-    return _fact(own, kinds.GROUP, names=assignor, numbers=_numbers(*kinds.SETTINGS))
+    own = own.withColumn("strategies", F.when(F.col("assignor") != "", F.array("assignor")))
+    return _fact(own, kinds.GROUP)
 
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
     members = sound(asked(fleet), fleet).withColumn("topics", F.col("topics.topic"))
     members = members.withColumn("group_instance_id", F.get("instances", F.lit(0)))
-    instance = F.col("group_instance_id")
     if settings.members is not None:
         told = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
         members = members.join(told.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")
         instance = F.coalesce("told_instance_id", "group_instance_id")
+        members = members.withColumn("group_instance_id", instance)
     else:
         members = members.withColumn("partition_assignment_strategy", F.lit(None))
-    return _fact(
-        members,
-        kinds.MEMBER,
-        member_id=F.col("member_id"),
-        group_instance_id=instance,
-        rack_id=F.col("rack_id"),
-        names=F.col("topics"),
-        more=F.col("partition_assignment_strategy"),
-        numbers=_numbers("position", "generation_id"),
-    )
-
-
-def _events(fleet: Fleet, events: DataFrame) -> DataFrame:
-    return _fact(
-        sound(events, fleet),
-        kinds.EVENT,
-        event=F.col("event"),
-        member_id=F.col("member_id"),
-        topic=F.col("topic"),
-        group_instance_id=F.col("group_instance_id"),
-        new_member_id=F.col("new_member_id"),
-        names=F.col("topics"),
-        more=F.col("assignors"),
-        numbers=_numbers(*kinds.EVENT_NUMBERS),
-    )
+    return _fact(members, kinds.MEMBER)
 
 
 def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
@@ -118,18 +157,45 @@ def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
 
 
 def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
-    layout: dict[str, Column] = {}
     if fleet.racks_known and fleet.sizes.racked_members:
         topics = topics.join(replica_racks(fleet), ["cluster", "topic"], "left")
-        layout = {"at": F.col("at"), "racks": F.col("racks")}
-    return _fact(topics, kinds.TOPIC, topic=F.col("topic"), numbers=_numbers("partitions"), **layout)
+    else:
+        topics = topics.withColumns({"at": F.lit(None), "racks": F.lit(None)})
+    return _fact(topics, kinds.TOPIC)
 
 
-def _fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
-    """Rows as facts of a kind, with these columns; the others are null."""
-    every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+def _fact(rows: DataFrame, kind: int) -> DataFrame:
+    """Rows as facts of a kind."""
+    told = {name: F.col(of) if isinstance(of, str) else _numbers(of) for name, of in _FIELDS[kind].items()}
+    every = (told.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
     return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *every)
 
 
-def _numbers(*names: str) -> Column:
+def _numbers(names: Sequence[str]) -> Column:
     return F.array(*(F.col(name).cast("long") for name in names))
+
+
+def _fact_of_row(row: Mapping[str, Any], kind: int) -> dict[str, Any]:
+    """A row as a fact of a kind."""
+    fields = _FIELDS[kind].items()
+    told = {name: row.get(of) if isinstance(of, str) else [row.get(each) for each in of] for name, of in fields}
+    return {**_row(GROUP_KEY, _key(row, GROUP_KEY)), "kind": kind, **told}
+
+
+def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:
+    return tuple(row[name] for name in names)
+
+
+def _row(names: Sequence[str], key: Key) -> dict[str, Any]:
+    return dict(zip(names, key, strict=True))
+
+
+_SCHEMA: pa.Schema = to_arrow_schema(
+    StructType(
+        [
+            *(StructField(name, StringType()) for name in GROUP_KEY),
+            StructField("kind", ByteType()),
+            *(StructField(name, type_) for name, type_ in _COLUMNS.items()),
+        ]
+    )
+)

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.protocol.story import Story
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10
@@ -53,7 +54,21 @@ def summarize_simulation(
         rows = [row.asDict() for row in every.where(reduce(or_, of_them)).collect()]  # of these groups
         by_protocol = {name: [row for row in rows if row["protocol"] == name] for name in protocols}
         lines += ["", groups_text(chosen, by_protocol)]
-    return "\n".join([*lines, *rejected_lines(rejected)]), worst
+    return "\n".join([*lines, *_rejected(rejected)]), worst
+
+
+def summarize_story(story: Story) -> tuple[str, Row | None]:
+    """The same of one group that was played without Spark: a line per protocol, and what was rejected.
+
+    Returns:
+        the text, and the group's row of the first protocol, null where some protocol cannot play it.
+    """
+    of_protocol = {row["protocol"]: row for row in story.availability}
+    by_all = len(of_protocol) == len(story.protocols)
+    rows = {name: of_protocol[name] for name in story.protocols} if by_all else {}
+    lines = [protocols_text({name: {**row, "groups": 1, "longest": row} for name, row in rows.items()})]
+    text = "\n".join([*lines, *rejected_lines(story.rejected, len(story.rejected))])
+    return text, rows.get(story.protocols[0])
 
 
 def protocols_text(totals: Mapping[str, Row]) -> str:
@@ -112,7 +127,7 @@ def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _S
         gain = F.col(cost["eager"]) - F.col(cost["cooperative"])
         shown = compared.orderBy(F.desc(gain), "cluster", "group_id").limit(top).collect()
         lines += ["", comparison_text([row.asDict() for row in shown])]
-    return "\n".join([*lines, *rejected_lines(rejected)])
+    return "\n".join([*lines, *_rejected(rejected)])
 
 
 def comparison_text(rows: Rows) -> str:
@@ -130,22 +145,33 @@ def comparison_text(rows: Rows) -> str:
     return "\n".join([head, *_table(lines)])
 
 
-def rejected_lines(rejected: DataFrame) -> list[str]:
-    """What was refused, at most a screenful; nothing where nothing was."""
-    refused = rejected.count()
-    if not refused:
+def rejected_lines(rows: Rows, number: int) -> list[str]:
+    """What was refused, at most a screenful; nothing where nothing was.
+
+    Args:
+        rows: the first ones of `protocol.schemas.REJECTED`.
+        number: how many there are.
+    """
+    if not number:
         return []
     lines = ["", "Rejected:"]
-    for row in rejected.orderBy("cluster", "group_id", "code").limit(_SHOWN).collect():
+    for row in rows[:_SHOWN]:
         lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(row['detail'].split())[:300]}")
-    if refused > _SHOWN:
-        lines.append(f"  … and {refused - _SHOWN:,} more, in the table rejected")
+    if number > _SHOWN:
+        lines.append(f"  … and {number - _SHOWN:,} more, in the table rejected")
     return lines
 
 
 def rows_text(names: Sequence[str], rows: Rows) -> str:
     """Rows of any small table, the named columns, left-aligned."""
     return "\n".join(_table([list(names), *([_cell(row[name]) for name in names] for row in rows)], range(len(names))))
+
+
+def _rejected(rejected: DataFrame) -> list[str]:
+    """The same of a table, of which a screenful is read."""
+    number = rejected.count()
+    first = rejected.orderBy("cluster", "group_id", "code").limit(_SHOWN).collect() if number else []
+    return rejected_lines([row.asDict() for row in first], number)
 
 
 def _cell(value: Any) -> str:

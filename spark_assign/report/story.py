@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.protocol.simulate import Simulation
+from spark_assign.protocol.story import Story
 from spark_assign.report.protocol import with_protocol
 from spark_assign.report.sequence import draw_sequence, sequence_diagram
 from spark_assign.report.timeline import MOST_LINES, draw_timeline
@@ -18,20 +20,76 @@ from spark_assign.schemas import GROUP_KEY
 _MOST_ROWS = 5_000
 """Of a trace, read for its diagram: those among which the first messages of the members shown are looked for."""
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
+ByProtocol = dict[str, list[Row]]
 
 
-def draw_group(
-    simulation: Simulation, group: Mapping[str, Any], folder: Path, name: str, kind: str = "svg"
-) -> list[Path]:
-    """Draw one group of a simulation.
+@dataclass(frozen=True)
+class Sight:
+    """What is drawn of one group, by protocol.
+
+    Attributes:
+        trace: the first rows of it.
+        messages: how many rows the whole trace has.
+        rounds: all of them.
+        ownership: of the partitions that are drawn.
+    """
+
+    trace: ByProtocol
+    messages: dict[str, int]
+    rounds: ByProtocol
+    ownership: ByProtocol
+
+
+def sight_of_simulation(simulation: Simulation, group: Row) -> Sight:
+    """What is drawn of one group of a fleet.
 
     Reads from Spark: the group's generations, some thousand rows of its trace, and the ownership of at most as many
     partitions as are drawn.
 
     Args:
-        simulation: with one protocol or several, which are drawn below each other.
+        simulation: with one protocol or several.
         group: which one: its row of `Simulation.availability`.
+    """
+    this = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
+    protocols = simulation.protocols
+    counted = with_protocol(simulation.trace.where(this), protocols[0]).withColumn(
+        "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
+    )
+    trace = _rows(counted.where(F.col("seq") < _MOST_ROWS), protocols)
+    return Sight(
+        trace,
+        {protocol: rows[0]["rows"] if rows else 0 for protocol, rows in trace.items()},
+        _rows(simulation.rounds.where(this), protocols),
+        _rows(_drawn(simulation.ownership.where(this), group["partitions"]), protocols),
+    )
+
+
+def sight_of_story(story: Story, group: Row) -> Sight:
+    """What is drawn of the group of a story that was played without Spark.
+
+    Args:
+        story: of one group.
+        group: its row of `Story.availability`.
+    """
+    trace = _by_protocol(story.trace, story.protocols)
+    every = sorted({(row["topic"], row["partition"]) for row in story.ownership})
+    drawn = set(every[:: _step(group["partitions"])])
+    ownership = sorted(story.ownership, key=lambda row: (row["topic"], row["partition"]))
+    return Sight(
+        {protocol: [row for row in rows if row["seq"] < _MOST_ROWS] for protocol, rows in trace.items()},
+        {protocol: len(rows) for protocol, rows in trace.items()},
+        _by_protocol(story.rounds, story.protocols),
+        _by_protocol((row for row in ownership if (row["topic"], row["partition"]) in drawn), story.protocols),
+    )
+
+
+def draw_group(sight: Sight, group: Row, folder: Path, name: str, kind: str = "svg") -> list[Path]:
+    """Draw one group of a simulation.
+
+    Args:
+        sight: what was seen of it; several protocols are drawn below each other.
+        group: its row of `protocol.schemas.AVAILABILITY`.
         folder: where to; it is made if it is not there.
         name: how the files' names begin.
         kind: of the pictures: svg, png, pdf.
@@ -43,35 +101,37 @@ def draw_group(
         ConfigError: matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    this = (F.col("cluster") == group["cluster"]) & (F.col("group_id") == group["group_id"])
-    protocols, title = simulation.protocols, group["group_id"]
-    counted = with_protocol(simulation.trace.where(this), protocols[0]).withColumn(
-        "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
-    )
-    trace = _rows(counted.where(F.col("seq") < _MOST_ROWS), protocols)
-    rounds = _rows(simulation.rounds.where(this), protocols)
-    ownership = _rows(_drawn(simulation.ownership.where(this), group["partitions"]), protocols)
+    title = group["group_id"]
     files = []
-    for protocol in protocols:
+    for protocol, rows in sight.trace.items():
         mermaid, picture = (folder / f"{name}.{protocol}.{ending}" for ending in ("mmd", kind))
-        rows = trace[protocol]
-        total = rows[0]["rows"] if rows else 0
+        total = sight.messages[protocol]
         mermaid.write_text(sequence_diagram(rows, total=total), encoding="utf-8")
         draw_sequence(rows, str(picture), f"{title}, {protocol}", total=total)
         files += [mermaid, picture]
     picture = folder / f"{name}.timeline.{kind}"
-    draw_timeline(ownership, rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
+    draw_timeline(sight.ownership, sight.rounds, str(picture), f"{title}: who consumes what when", group["partitions"])
     return [*files, picture]
 
 
 def _drawn(ownership: DataFrame, partitions: int) -> DataFrame:
     """Of a large group every second, third, … partition."""
     place: Column = F.dense_rank().over(Window.partitionBy(*GROUP_KEY).orderBy("topic", "partition"))
-    every = max(1, -(-partitions // MOST_LINES))
-    return ownership.withColumn("place", place - 1).where(F.col("place") % every == 0).drop("place")
+    return ownership.withColumn("place", place - 1).where(F.col("place") % _step(partitions) == 0).drop("place")
 
 
-def _rows(table: DataFrame, protocols: Sequence[str]) -> dict[str, list[Row]]:
+def _step(partitions: int) -> int:
+    """Every which of so many partitions is drawn, so that no more lines are drawn than there may be."""
+    return max(1, -(-partitions // MOST_LINES))
+
+
+def _rows(table: DataFrame, protocols: Sequence[str]) -> ByProtocol:
     """The rows of one group, by protocol; they are few."""
-    rows = [row.asDict() for row in with_protocol(table, protocols[0]).collect()]
-    return {protocol: [row for row in rows if row["protocol"] == protocol] for protocol in protocols}
+    return _by_protocol((row.asDict() for row in with_protocol(table, protocols[0]).collect()), protocols)
+
+
+def _by_protocol(rows: Iterable[Row], protocols: Sequence[str]) -> ByProtocol:
+    found: ByProtocol = {protocol: [] for protocol in protocols}
+    for row in rows:
+        found[row["protocol"]].append(row)
+    return found

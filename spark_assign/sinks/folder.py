@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -68,24 +68,32 @@ class FolderTarget:
 
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
         """Remove this attempt, or all of the run that began before it. Never fails; what stays is logged."""
-        # Only pyarrow can delete without the JVM; imported here as a plan is written without it as well.
-        from pyarrow import fs
-
-        try:
-            local = local_path(self.output)
-            if local is not None:
-                files, base = fs.LocalFileSystem(), local
-            else:
-                uri = self.output.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
-                files, base = fs.FileSystem.from_uri(uri)
-            for table in self.schemas:
-                folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
-                for found in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-                    name = found.base_name.removeprefix("attempt=")
-                    if found.base_name != name and (name < attempt if older else name == attempt):
-                        files.delete_dir(found.path)
-        except Exception as error:
-            log.warning("replaced files under %s stay (they are in no plan): %s", self.output, error)
+        remove_attempts(self.output, self.schemas, run_id, attempt, older=older)
 
     def _path(self, table: str, run_id: str, attempt: str) -> str:
         return join(self.output, table, f"run_id={run_id}", f"attempt={attempt}")
+
+
+def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: str, *, older: bool) -> None:
+    """Remove this attempt of these tables, or all attempts of the run that began before it.
+
+    Never fails; what stays is logged.
+    """
+    # Only pyarrow can delete without the JVM; imported here as a plan is written without it as well.
+    from pyarrow import fs
+
+    try:
+        local = local_path(output)
+        if local is not None:
+            files, base = fs.LocalFileSystem(), local
+        else:
+            uri = output.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+            files, base = fs.FileSystem.from_uri(uri)
+        for table in tables:
+            folder = f"{base.rstrip('/')}/{table}/run_id={run_id}"
+            for found in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+                name = found.base_name.removeprefix("attempt=")
+                if found.base_name != name and (name < attempt if older else name == attempt):
+                    files.delete_dir(found.path)
+    except Exception as error:
+        log.warning("replaced files under %s stay (they are in no plan): %s", output, error)

@@ -9,8 +9,8 @@ manifest, the last thing written, names it. So
   it.
 
 Where the newest two attempts of a run_id race, the one that finishes last is the run. Only Spark writes and
-reads, so any file system and Spark Connect work; removing what was replaced is best effort, and said in the
-log where it fails.
+reads, so any file system and Spark Connect work (but for a few rows that the driver has: `rows`); removing what was
+replaced is best effort, and said in the log where it fails.
 """
 
 from __future__ import annotations
@@ -92,6 +92,11 @@ def safe_run_id(run_id: str) -> str:
     return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
 
 
+def new_attempt() -> str:
+    """The id of an attempt that begins now; those that began later sort behind it."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
+
+
 def check_output(output: str) -> None:
     """Whether a plan can be written there, as far as can be told before anything is computed.
 
@@ -143,7 +148,7 @@ def write_plan(
     decided = plan.decided(names) if hasattr(plan, "with_decided") else None
     spark = (getattr(plan, names[0]) if decided is None else decided).sparkSession
     run_id = safe_run_id(run_id)
-    attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
+    attempt = new_attempt()
     target = _target(spark, output, schemas if decided is None else {**schemas, _DECIDED: decided.schema})
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
@@ -165,13 +170,13 @@ def write_plan(
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
-            finished_at=_after(_finished(target, run_id)),
+            finished_at=after(_finished(target, run_id)),
             duration_s=round(time.monotonic() - started, 3),
             content={
                 "format": format,
                 "inputs": dict(inputs or {}),
                 "tables": {name: {"rows": rows[name]} for name in names},
-                "versions": _versions(spark),
+                "versions": versions() | {"spark": spark.version},
             },
         )
         content = json.dumps(manifest.content, sort_keys=True)
@@ -281,21 +286,21 @@ def _manifest(row: Any) -> Manifest:
     return Manifest(
         run_id=row["run_id"],
         attempt=row["attempt"],
-        finished_at=_EPOCH + timedelta(microseconds=row["micros"]),
+        finished_at=EPOCH + timedelta(microseconds=row["micros"]),
         duration_s=row["duration_s"],
         content=json.loads(row["content"]),
     )
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
     rows = _newest(target, run_id)
-    return _manifest(rows[0]).finished_at if rows else _EPOCH
+    return _manifest(rows[0]).finished_at if rows else EPOCH
 
 
-def _after(previous: datetime) -> datetime:
+def after(previous: datetime) -> datetime:
     """Now, but never before what this run replaces: the clocks of two drivers may differ."""
     return max(datetime.now(UTC), previous + timedelta(microseconds=1))
 
@@ -307,14 +312,10 @@ def _count(tables: Mapping[str, DataFrame]) -> dict[str, int]:
     return dict.fromkeys(tables, 0) | {row["name"]: row["count"] for row in counts}
 
 
-def _versions(spark: SparkSession) -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What a plan is made with, for its manifest."""
     try:
         own = metadata.version("spark_assign")
     except metadata.PackageNotFoundError:
         own = "from source"
-    return {
-        "spark_assign": own,
-        "spark": spark.version,
-        "python": platform.python_version(),
-        "kafka_rules": KAFKA_RULES,
-    }
+    return {"spark_assign": own, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}

@@ -32,6 +32,7 @@ from tests.benchmarks.session import CORES, start
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "cold": cold.cold,
+    "stories": cold.stories,
     "floor": plans.floor,
     "runs": plans.runs,
     "giant": plans.giant,

@@ -48,6 +48,18 @@ def cold(bench: Bench) -> None:
             bench.report(Result(f"{name}, cold", "sample", ratio, "x floor", goal, detail))
 
 
+def stories(bench: Bench) -> None:
+    """The stories of one group or one Connect cluster, which need no Spark: table, pictures and stored rows."""
+    names = {"simulate": ("textbook-join", "rolling-deployment", "crash"), "connect": ("90x10",)}
+    for job, of_job in names.items():
+        for name in of_job:
+            command = ["./spark-submit.sh", job, "--scenario", name, "--output", str(bench.folder / name)]
+            spent = [process_seconds(command) for _ in range(bench.repeats)]
+            processor, wall = (statistics.median(each) for each in zip(*spent, strict=True))
+            detail = f"wall {wall:.1f} s"
+            bench.report(Result(f"{job}, cold", name, processor, "s processor", bench.goal("<= 10"), detail))
+
+
 def process_seconds(command: list[str]) -> tuple[float, float]:
     """Processor and wall seconds of a command and all that it has started.
 

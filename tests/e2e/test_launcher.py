@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,6 +61,46 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
     done = submit(*arguments)
     assert done.returncode == 2, done.stderr
     assert message in said(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needs_spark"),
+    [
+        (["simulate", "--scenario", "crash", "--output", "x"], False),
+        (["simulate", "--scenario=crash"], False),
+        (["simulate", "--scenario", "deploy-fleet"], True),
+        (["simulate", "--fleet", "x"], True),
+        (["connect", "--scenario", "90x10", "--output", "x", "--run-id", "one"], False),
+        (["connect", "--scenario", "90x10", "--output", "x", "--output-format", "csv"], True),
+        (["connect", "--fleet", "x"], True),
+        (["plan", "--run-id", "--scenario"], True),
+        (["snapshot", "--output", "x"], False),
+        (["snapshot", "--table-prefix", "x"], True),
+    ],
+)
+def test_what_is_run_without_spark(submit: Submit, arguments: list[str], needs_spark: bool) -> None:
+    """Reading from Kafka, and stories of one group or one Connect cluster."""
+    done = submit("--dry-run", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert ("bin/spark-submit" in done.stdout) is needs_spark
+
+
+def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path: Path) -> None:
+    """It gets Spark, whatever its arguments are called."""
+    (tmp_path / "simulate.py").write_text("")
+    done = submit("--dry-run", str(tmp_path / "simulate.py"), "--scenario", "crash")
+    assert "bin/spark-submit" in done.stdout
+
+
+def test_a_story_needs_no_java(tmp_path: Path) -> None:
+    """Not even an installed one."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    command = [str(ROOT / "spark-submit.sh"), "simulate", "--scenario", "textbook-join", "--output", str(tmp_path)]
+    without = {**os.environ, "JAVA_HOME": "/nowhere"}
+    done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Scenario textbook-join: " in done.stdout
+    assert (tmp_path / "textbook-join.timeline.svg").exists()
 
 
 def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:

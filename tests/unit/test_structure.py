@@ -68,6 +68,11 @@ def test_the_package_does_not_know_its_jobs() -> None:
     assert importing(sources("spark_assign"), "jobs", "tests") == []
 
 
+def test_only_jobs_are_commands() -> None:
+    """What jobs share stands in the package, where they all find it; nothing of the package needs it."""
+    assert importing(sources("spark_assign"), "spark_assign.command") == []
+
+
 def test_jobs_know_nothing_of_algorithms() -> None:
     """Parse, load, call, write."""
     assert importing(sources("jobs"), "spark_assign.kernels", "spark_assign.assignors") == []

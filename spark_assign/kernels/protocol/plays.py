@@ -6,7 +6,7 @@ asked for are found at once (`leader.assign`), which is what makes small groups 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -42,12 +42,12 @@ class Show:
     ask: Ask | None = None
     fault: tuple[str, str] | None = None
 
-    def begin(self, scene: Scene, defaults: Timing, until: int | None, write: str) -> None:
+    def begin(self, scene: Scene, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
         """On to the first assignment."""
         with _Faults(self):
             stage, events = scene.stage(self.protocol, defaults)
             _check(stage)
-            self.play = Play(stage, events, traced=write == TRACE, owners=write == OWNERSHIP)
+            self.play = Play(stage, events, traced=TRACE in writes, owners=OWNERSHIP in writes)
             self.going = self.play.run(until)
             self.ask = next(self.going, None)
 
@@ -79,13 +79,30 @@ def play_facts(
         rows. A group that cannot be played has one in `played`, with a code and a text, and none elsewhere.
     """
     rows: Rows = []
-    for show in in_step(_shows(scenes(facts), protocols, defaults, until, write)):
+    for show in in_step(_shows(scenes(facts), protocols, defaults, until, (write,))):
         rows += _rows(show, write)
         if len(rows) >= ROWS_PER_TABLE:
             yield pa.Table.from_pylist(rows, schema=schema)
             rows = []
     if rows:
         yield pa.Table.from_pylist(rows, schema=schema)
+
+
+def play_whole(facts: pa.Table, protocols: Sequence[str], defaults: Timing, writes: Collection[str]) -> dict[str, Rows]:
+    """Play a few small groups once and write several things of each play: all rows are held at once.
+
+    Args:
+        facts, protocols, defaults: as `play_facts` has them.
+        writes: of `played`, `trace`, `partitions` and `ownership`.
+
+    Returns:
+        the rows of each, as `play_facts` has them; columns that are left out are null.
+    """
+    found: dict[str, Rows] = {write: [] for write in writes}
+    for show in in_step(_shows(scenes(facts), protocols, defaults, None, writes)):
+        for write, rows in found.items():
+            rows += _rows(show, write)
+    return found
 
 
 def in_step(shows: Iterator[Show]) -> Iterator[Show]:
@@ -100,12 +117,16 @@ def in_step(shows: Iterator[Show]) -> Iterator[Show]:
 
 
 def _shows(
-    groups: Iterable[tuple[Key, Scene]], protocols: Sequence[str], defaults: Timing, until: int | None, write: str
+    groups: Iterable[tuple[Key, Scene]],
+    protocols: Sequence[str],
+    defaults: Timing,
+    until: int | None,
+    writes: Collection[str],
 ) -> Iterator[Show]:
     for key, scene in groups:
         for protocol in protocols:
             show = Show(key, protocol)
-            show.begin(scene, defaults, until, write)
+            show.begin(scene, defaults, until, writes)
             yield show
 
 

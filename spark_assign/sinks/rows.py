@@ -1,0 +1,88 @@
+"""A few rows that the driver holds, stored without Spark where and as `plan_store` stores tables as Parquet files.
+
+`plan_store.read_plan` reads them, and a run that is written again replaces the former one, whoever has written it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_assign.sinks.folder import remove_attempts
+from spark_assign.sinks.plan_store import EPOCH, after, new_attempt, safe_run_id, versions
+
+log = logging.getLogger(__name__)
+
+
+def write_rows(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    folder: Path,
+    *,
+    run_id: str,
+    inputs: Mapping[str, Any],
+    schemas: Mapping[str, StructType],
+) -> None:
+    """Write small tables, whole or not at all; those of the same run_id, if any, are replaced.
+
+    Args:
+        tables: rows by table.
+        folder: of this machine (`FOLDER/<table>/run_id=…/attempt=…/`).
+        run_id: the run's name; see `plan_store.safe_run_id`.
+        inputs: what the tables were made from, for the manifest; must be JSON, must hold no secret.
+        schemas: of the tables.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    from pyarrow import parquet
+
+    run_id, attempt, started = safe_run_id(run_id), new_attempt(), time.monotonic()
+    manifest = folder / "manifest"
+    try:
+        for name, rows in tables.items():
+            place = folder / name / f"run_id={run_id}" / f"attempt={attempt}"
+            place.mkdir(parents=True)
+            parquet.write_table(
+                pa.Table.from_pylist(list(rows), to_arrow_schema(schemas[name])), place / "rows.parquet"
+            )
+            log.info("wrote %s", name)
+        content = {
+            "format": "parquet",
+            "inputs": dict(inputs),
+            "tables": {name: {"rows": len(rows)} for name, rows in tables.items()},
+            "versions": versions(),
+        }
+        manifest.mkdir(exist_ok=True)
+        row = {
+            "run_id": run_id,
+            "attempt": attempt,
+            "finished_at": after(max(_finished(manifest, run_id), default=EPOCH)).isoformat(timespec="microseconds"),
+            "duration_s": round(time.monotonic() - started, 3),
+            "content": json.dumps(content, sort_keys=True),
+        }
+        # Spark reads no file whose name begins with a dot; by its name the attempt becomes the run.
+        partial = manifest / f".{attempt}.json"
+        partial.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        partial.replace(manifest / f"{attempt}.json")
+    except Exception:
+        remove_attempts(str(folder), tables, run_id, attempt, older=False)
+        raise
+    remove_attempts(str(folder), tables, run_id, attempt, older=True)
+
+
+def _finished(manifest: Path, run_id: str) -> Iterator[datetime]:
+    """When each attempt of a run was finished."""
+    for file in manifest.glob("[!._]*.json"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if row["run_id"] == run_id:
+                yield datetime.fromisoformat(row["finished_at"])

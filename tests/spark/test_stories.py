@@ -1,0 +1,157 @@
+"""Stories that are played by the kernels alone are what Spark makes of them: facts, rows, text and what is drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs import connect
+from spark_assign.connect import plan as connect_plan
+from spark_assign.connect import simulate as connect_simulate
+from spark_assign.connect import simulate_connect
+from spark_assign.connect.scenarios import ninety_by_ten
+from spark_assign.connect.schemas import SIMULATION_TABLES
+from spark_assign.connect.story import play_story as play_connect_story
+from spark_assign.protocol import Settings, facts
+from spark_assign.protocol.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
+from spark_assign.protocol.simulate import play_fleet
+from spark_assign.protocol.story import play_story
+from spark_assign.report.protocol import summarize_simulation, summarize_story
+from spark_assign.report.story import sight_of_simulation, sight_of_story
+from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.rows import write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+ALL = ("eager", "cooperative", "static", "configured")
+TIMES = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
+
+
+def told(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Rows in an order of their own."""
+    return sorted(json.dumps(dict(row), sort_keys=True) for row in rows)
+
+
+def collected(table: DataFrame) -> list[str]:
+    """The rows of a table, likewise."""
+    return told(row.asDict(recursive=True) for row in table.collect())
+
+
+def changing() -> Scenario:
+    """A story with more in its events than those that come with the package have."""
+    story = textbook_join()
+    events = [
+        {"event": "topic-created", "topic": "u", "partitions": 2},
+        {"event": "subscription-changes", "member_id": "c1", "topics": ["t", "u"]},
+        {"event": "member-starts", "member_id": "c4", "group_instance_id": "i4", "assignors": ["range"]},
+        {"event": "member-restarts", "member_id": "c2", "new_member_id": "c9", "down_ms": 700},
+        {"event": "slow-member", "member_id": "c1", "delay_ms": 4_000},
+    ]
+    keys = [{"cluster": "story", "group_id": story.name, "at_ms": 10_000 * at} for at, _ in enumerate(events, 1)]
+    assert story.tables is not None
+    tables = story.tables | {"topics": [*story.tables["topics"], {"cluster": "story", "topic": "u", "partitions": 1}]}
+    happens = [*story.events, *(key | event for key, event in zip(keys, events, strict=True))]
+    return Scenario("changing", "", happens, tables, story.settings, ALL)
+
+
+def test_every_story_of_one_group_is_here() -> None:
+    """Those that are played without Spark are those of this page."""
+    alone = {name for name, story in SCENARIOS.items() if story().tables is not None}
+    assert alone == {"textbook-join", "rolling-deployment", "crash"}
+
+
+@pytest.mark.parametrize("scenario", [textbook_join(), rolling_deployment(), crash(), changing()], ids=lambda s: s.name)
+def test_facts_are_the_same(spark: SparkSession, scenario: Scenario) -> None:
+    """From rows and from DataFrames."""
+    fleet, events = scenario.play(spark)
+    assert scenario.tables is not None
+    from_rows = facts.facts_of_rows(scenario.tables, scenario.events)
+    from_frames = facts.gather_facts(fleet, events, Settings())
+    assert from_rows.column_names == from_frames.columns
+    assert told(from_rows.to_pylist()) == collected(from_frames)
+
+
+ENDLESS = {"rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
+"""An eager group then never comes to rest."""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "protocols", "times"),
+    [
+        (textbook_join(), ALL, {}),
+        (textbook_join(), ("cooperative",), {"poll_interval_ms": 700, "restore_ms": 5_000}),
+        (textbook_join(), ("cooperative", "eager"), ENDLESS),
+        (crash(), ALL, {}),
+        (rolling_deployment(), rolling_deployment().protocols, {}),
+        (changing(), ALL, {}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Scenario) else None,
+)
+def test_the_same_is_told(
+    spark: SparkSession, scenario: Scenario, protocols: tuple[str, ...], times: dict[str, int]
+) -> None:
+    """Rows, what is printed of them, and what is drawn."""
+    settings = Settings(**{**scenario.settings, **times})
+    story = play_story(scenario, protocols, settings)
+    played = play_fleet(*scenario.play(spark), protocols, settings, None)
+    of_one = {"protocol": protocols[0]} if len(protocols) == 1 else {}  # the tables then have no such column
+    for name in ("rounds", "availability"):
+        rows = [row.asDict() | of_one for row in getattr(played, name).collect()]
+        assert told(getattr(story, name)) == told(rows), name
+    assert told(story.rejected) == collected(played.rejected)
+    text, group = summarize_story(story)
+    expected, worst = summarize_simulation(played.availability, played.rejected, protocols)
+    assert text == expected
+    assert (group is None) == (not worst) == bool(story.rejected)
+    if group is not None:
+        here, there = sight_of_story(story, group), sight_of_simulation(played, worst[0])
+        assert here.messages == there.messages
+        for name in ("trace", "rounds", "ownership"):
+            for protocol in protocols:
+                drawn = [dict(row) for row in getattr(there, name)[protocol]]
+                for row in drawn:
+                    row.pop("rows", None)  # how many there are
+                assert told(getattr(here, name)[protocol]) == told(drawn), (name, protocol)
+    played.release()
+
+
+@pytest.mark.parametrize(("connectors", "tasks"), [(6, 2), (90, 10)])
+def test_the_same_of_connect(spark: SparkSession, connectors: int, tasks: int) -> None:
+    """Facts and rows."""
+    scenario = ninety_by_ten(connectors, tasks)
+    fleet, events = scenario.tables(spark)
+    from_rows = connect_plan.facts_of_rows([scenario.cluster], scenario.events)
+    from_frames = connect_plan.gather_facts(fleet).unionByName(connect_simulate._facts_of_events(events))
+    assert from_rows.column_names == from_frames.columns
+    assert told(from_rows.to_pylist()) == collected(from_frames)
+    story = play_connect_story(scenario, **TIMES)
+    played = simulate_connect(fleet, events, **TIMES, protocols=scenario.protocols)
+    for name in SIMULATION_TABLES:
+        assert told(getattr(story, name)) == collected(getattr(played, name)), name
+    played.release()
+
+
+def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None:
+    """Written here and by Spark in turns: the last one is the run, and nothing of those before it stays."""
+    tables = {"costs": play_connect_story(ninety_by_ten(2, 2), **TIMES).costs}
+    schemas = {"costs": SIMULATION_TABLES["costs"]}
+    words = ["--scenario", "90x10", "--output", str(tmp_path), "--run-id", "a run", "--output-format"]
+    assert connect.main([*words, "parquet"]) == 0
+    assert connect.main([*words, "json"]) == 0
+    assert connect.main([*words, "parquet"]) == 0
+    stored = read_plan(spark, str(tmp_path), schemas=SIMULATION_TABLES)
+    assert stored.manifest.content["inputs"] == {"scenario": "90x10", **TIMES}
+    assert stored.manifest.rows == {"rounds": 741, "costs": 3, "rejected": 0}
+    assert {name: table.count() for name, table in stored.tables.items()} == stored.manifest.rows
+    story = play_connect_story(ninety_by_ten(), **TIMES)
+    assert collected(stored.tables["rounds"]) == told(story.rounds)
+    write_rows(tables, tmp_path, run_id="a run", inputs={}, schemas=schemas)
+    stored = read_plan(spark, str(tmp_path), "a run", schemas=schemas)
+    assert collected(stored.tables["costs"]) == told(tables["costs"])
+    assert len(list(tmp_path.glob("costs/run_id=*/attempt=*"))) == 1
+    assert len(list(tmp_path.glob("manifest/*.json"))) == 4

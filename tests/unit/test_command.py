@@ -1,0 +1,68 @@
+"""How jobs end: exit codes, what is logged, and words of their command lines."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spark_assign.command import pairs, run_job
+from spark_assign.errors import ConfigError, SourceError
+
+
+def raising(error: Exception) -> None:
+    """A job that ends so."""
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (SourceError("nothing there"), 2, "plan: nothing there"),
+        (ValueError("odd"), 3, "plan failed: ValueError: odd (more with --verbose)"),
+        (RuntimeError("first\nsecond"), 3, "plan failed: RuntimeError: first (more with --verbose)"),
+    ],
+)
+@pytest.mark.parametrize("verbose", [False, True])
+def test_an_error_becomes_a_line_and_a_code(
+    error: Exception, code: int, said: str, verbose: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wrong input or a failure; with its traceback if that is wanted."""
+    assert run_job("plan", lambda: raising(error), verbose=verbose) == code  # type: ignore[func-returns-value]
+    assert [(each.name, each.getMessage()) for each in caplog.records] == [("spark_assign.plan", said)]
+    assert bool(caplog.records[0].exc_info) is verbose
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_job_that_is_done(code: int) -> None:
+    """Its own exit code."""
+    assert run_job("plan", lambda: code, verbose=False) == code
+
+
+def test_what_is_wrong_input_is_said_by_the_job() -> None:
+    """Beside the errors that the package raises on purpose."""
+    wrong = (ConfigError, ValueError)
+    assert run_job("plan", lambda: int("x"), verbose=False, wrong=wrong) == 2
+    assert run_job("plan", lambda: [][0], verbose=False, wrong=wrong) == 3
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_progress(progress: bool) -> None:
+    """The package's own words are let through, or left as they are."""
+    package = logging.getLogger("spark_assign")
+    before = package.level
+    package.setLevel(logging.NOTSET)
+    try:
+        run_job("plan", lambda: 0, verbose=False, progress=progress)
+        assert package.level == (logging.INFO if progress else logging.NOTSET)
+    finally:
+        package.setLevel(before)
+
+
+def test_pairs() -> None:
+    """Values may hold further signs; null where nothing is given."""
+    assert pairs("--table", None) is None
+    assert pairs("--table", []) == {}
+    assert pairs("--table", ["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    with pytest.raises(ConfigError, match="--table owned: expected NAME=VALUE"):
+        pairs("--table", ["a=b", "owned"])

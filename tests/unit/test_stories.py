@@ -1,0 +1,122 @@
+"""Stories without Spark: what is told of them, how they are stored, and how the jobs that tell them end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from jobs import connect, simulate
+from spark_assign.connect.schemas import SIMULATION_TABLES
+from spark_assign.protocol import Settings
+from spark_assign.protocol.scenarios import deploy_fleet, textbook_join
+from spark_assign.protocol.story import play_story
+from spark_assign.report.protocol import summarize_story
+from spark_assign.sinks.rows import write_rows
+
+ROOT = Path(__file__).parents[2]
+COST = {"connect_cluster": "c", "protocol": "eager"} | dict.fromkeys(SIMULATION_TABLES["costs"].names[2:], 1)
+SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}
+
+
+def test_a_story_is_told() -> None:
+    """The figures of docs/simulate.md."""
+    scenario = textbook_join()
+    story = play_story(scenario, scenario.protocols, Settings(**scenario.settings))
+    text, group = summarize_story(story)
+    assert group is not None
+    assert [line.split()[:5] for line in text.splitlines()[1:]] == [
+        ["eager", "1", "1", "0", "10.0"],
+        ["cooperative", "1", "2", "0", "5.0"],
+    ]
+    assert (group["protocol"], group["partitions"], group["longest_pause_topic"]) == ("eager", 3, "t")
+
+
+def test_a_story_that_a_protocol_cannot_play() -> None:
+    """The group is named once, with the reason, and there is nothing to draw."""
+    scenario = textbook_join()
+    times = {**scenario.settings, "rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
+    text, group = summarize_story(play_story(scenario, ("cooperative", "eager"), Settings(**times)))
+    assert group is None
+    assert text.count("story/textbook-join: endless: the group is still rebalancing") == 1
+
+
+def test_a_story_of_a_fleet_is_for_spark() -> None:
+    """It has no rows of its own."""
+    with pytest.raises(ValueError, match="deploy-fleet is told of a fleet"):
+        play_story(deploy_fleet(), ("eager",), Settings())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "simulate --scenario textbook-join --picture png",
+        "simulate --scenario crash --protocol static --protocol static",
+        "connect --scenario 90x10 --run-id one",
+    ],
+)
+def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -> None:
+    """In a process of its own, in which no other process can be started."""
+    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    job, *words = arguments.split()
+    check = (
+        f"import subprocess, sys; subprocess.Popen.__init__ = None; from jobs import {job}; "
+        f"code = {job}.main(sys.argv[1:]); "
+        "from pyspark import SparkContext; assert SparkContext._gateway is None; sys.exit(code)"
+    )
+    command = [sys.executable, "-c", check, *words, "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"Drawn to {tmp_path}" in done.stdout
+    assert done.stdout.count("static ") <= 1, "a protocol that is given twice is played once"
+
+
+def test_wrong_times_and_rejected_groups(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit codes 2 and 1, as with a fleet."""
+    place = ["--output", str(tmp_path / "here")]
+    assert connect.main(["--scenario", "90x10", "--stop-ms", "-1", *place]) == 2
+    assert "connect: stop_ms is -1, expected 0 or more milliseconds" in caplog.text
+    assert simulate.main(["--scenario", "crash", "--heartbeat-interval-ms", "50000", *place]) == 2
+    assert "simulate: settings: heartbeat_interval_ms is 50000, expected less than session_timeout_ms" in caplog.text
+    endless = ["--scenario", "textbook-join", "--rebalance-timeout-ms", "3000", "--revoke-ms", "4000", *place]
+    assert simulate.main([*endless, "--fail-on", "rejected"]) == 1
+    assert simulate.main(endless) == 0
+    assert "story/textbook-join: endless" in capsys.readouterr().out
+    assert not (tmp_path / "here").exists()
+
+
+def _stored(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ds.dataset(folder / "costs", format="parquet").to_table().to_pylist()
+    return rows
+
+
+def test_rows_replace_those_of_the_same_run(tmp_path: Path) -> None:
+    """Finished later than what they replace, also where the clock was ahead; runs of another name stay."""
+    manifest = tmp_path / "manifest"
+    manifest.mkdir()
+    ahead = {"run_id": "one", "attempt": "0", "finished_at": "2199-01-01T00:00:00.000001Z"}
+    (manifest / "part-0.json").write_text(json.dumps(ahead) + "\n")
+    for run_id, rows in (("one", [COST]), ("other", [COST]), ("one", [COST, COST])):
+        write_rows({"costs": rows}, tmp_path, run_id=run_id, inputs={"scenario": "90x10"}, schemas=SCHEMAS)
+    assert len(_stored(tmp_path)) == 3
+    written = [json.loads(file.read_text()) for file in sorted(manifest.glob("2*.json"))]
+    assert [row["run_id"] for row in written] == ["one", "other", "one"]
+    assert written[-1]["finished_at"] == "2199-01-01T00:00:00.000003+00:00"
+    assert json.loads(written[-1]["content"])["tables"] == {"costs": {"rows": 2}}
+
+
+def test_rows_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
+    """What was there stays the run."""
+    write_rows({"costs": [COST]}, tmp_path, run_id="one", inputs={}, schemas=SCHEMAS)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(TypeError):
+        write_rows({"costs": [COST, COST]}, tmp_path, run_id="one", inputs={"not": {"json"}}, schemas=SCHEMAS)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert len(_stored(tmp_path)) == 1
