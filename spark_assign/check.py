@@ -42,10 +42,11 @@ _COUNTED = ("members", "subscriptions", "owned", "owned_runs")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of the tables; `racked_members`: members that have a rack."""
+    """Rows of the tables; `racked_members`, `static_members`: members that have a rack, an instance id."""
 
     members: int
     racked_members: int
+    static_members: int
     subscriptions: int
     owned: int
     owned_runs: int
@@ -62,10 +63,10 @@ def check(fleet: Fleet) -> Sizes:
     problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
     found = (
         looked.groupBy("table", "key", "problem")
-        .agg(F.sum("rows").alias("rows"), F.sum("racked").alias("racked"))
+        .agg(*(F.sum(name).alias(name) for name in ("rows", "racked", "static")))
         .withColumn("problem", F.when(F.col("key").isNotNull(), problem))
         .groupBy("table", "problem")
-        .agg(F.sum("rows").alias("rows"), F.min("key").alias("example"), F.sum("racked").alias("racked"))
+        .agg(*(F.sum(name).alias(name) for name in ("rows", "racked", "static")), F.min("key").alias("example"))
         .collect()  # a row per table and kind of fault
     )
     faults = [row for row in found if row["problem"] is not None]
@@ -75,15 +76,15 @@ def check(fleet: Fleet) -> Sizes:
     if not counts["members"]:
         problem_ = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
-    racked = sum(row["racked"] or 0 for row in found)
-    return Sizes(racked_members=racked, **{name: counts[name] for name in _COUNTED})
+    racked, static = (sum(row[name] or 0 for row in found) for name in ("racked", "static"))
+    return Sizes(racked_members=racked, static_members=static, **{name: counts[name] for name in _COUNTED})
 
 
 def _rows(table: str, rows: DataFrame) -> DataFrame:
     """What there is to look at in a table: rows that could be at fault with their key, the others only counted.
 
     Returns:
-        table, key (as text; null: only counted), problem (the column at fault, or null), rows, racked.
+        table, key (as text; null: only counted), problem (the column at fault, or null), rows, racked, static.
     """
     names = _KEYS[table]
     column = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in names))
@@ -94,13 +95,14 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
             column, F.when(F.col("replicas").isNull(), "replicas"), F.when(F.col("partition") < 0, "partition")
         )
     key = _show(names) if table in _UNIQUE else F.when(column.isNotNull(), _show(names))
-    racked = (F.col("rack_id") != "").cast("long") if table == "members" else F.lit(None).cast("long")
+    of_member = {"racked": F.col("rack_id") != "", "static": F.col("group_instance_id").isNotNull()}
+    marks = of_member if table == "members" else dict.fromkeys(of_member, F.lit(None))
     return rows.select(
         F.lit(table).alias("table"),
         key.alias("key"),
         column.alias("problem"),
         F.lit(1).cast("long").alias("rows"),
-        racked.alias("racked"),
+        *(mark.cast("long").alias(name) for name, mark in marks.items()),
     )
 
 

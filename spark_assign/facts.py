@@ -1,12 +1,13 @@
 """All that is known of a fleet's groups, as one table of facts (`kernels.group.facts` says what each kind has).
 
-Tables are brought together by union and not by join: what members, subscriptions and topics say of a member becomes one
-row of it, single partitions become blocks of bits, and a group's rows are shuffled once, all to one task.
+Tables are brought together by union and not by join: a row of a table is a fact, single partitions become blocks of
+bits, and the facts of a group are shuffled once, all to one task. There the windows of range and round robin add what
+they lay out, and Python reads the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     ByteType,
     DataType,
     IntegerType,
     LongType,
     StringType,
-    StructField,
-    StructType,
 )
 
+from spark_assign.assignors.windows import lay_out
 from spark_assign.kernels.group import facts as kinds
 from spark_assign.kernels.group.blocks import BLOCK_BITS, WORDS
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
@@ -37,36 +36,38 @@ ROWS_PER_TASK = 100_000
 OWNED_PER_FACT = 16
 """Single partitions come in blocks: about so many are one fact."""
 
-_TOPICS = ArrayType(StructType([StructField("topic", StringType()), StructField("partitions", IntegerType())]))
 _COLUMNS: dict[str, DataType] = {
-    **dict.fromkeys(("member_id", "topic", "assignor", "group_type", "rack_id"), StringType()),
-    "instances": ArrayType(StringType()),
-    "topics": _TOPICS,
-    **dict.fromkeys(("nameless", "asks"), BooleanType()),
-    **dict.fromkeys(("listed", "generation_id", "user_data_generation_id", "position"), IntegerType()),
+    **dict.fromkeys(("member_id", "topic", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()),
+    **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
     "at": ArrayType(IntegerType()),
     "racks": ArrayType(ArrayType(StringType())),
 }
 _RUN = ("first", "step", "count")
+_ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(fleet: Fleet, planned: DataFrame | None = None, *, user_data: bool = False) -> DataFrame:
-    """Every fact of the fleet, those of a group in one task.
+def gather(fleet: Fleet, *, user_data: bool = False) -> DataFrame:
+    """The facts of the fleet, but for the racks of replicas.
 
     Args:
         fleet: what is known; its tables have been checked.
-        planned: runs that were laid out already: cluster, group_id, member_id, topic, first, step, count, assignor.
         user_data: whether an assignor wants to see what `members` has in a column of that name.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
     """
     known = topic_counts(fleet)
-    facts = [_members(fleet, user_data)]
+    there = user_data and "user_data" in fleet.members.columns
+    members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
+    asked = _with(fleet.subscriptions.select(*MEMBER_KEY, "topic"), known)
+    facts = [
+        _fact(members, kinds.MEMBER, "member_id", *_ABOUT, *(["user_data"] if there else [])),
+        _fact(asked, kinds.ASKS, "member_id", "topic", "partitions"),
+    ]
     if fleet.groups is not None:
-        facts.append(_fact(configured(fleet), kinds.GROUP, "listed", "assignor", "group_type"))
+        facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
     if fleet.owned_runs is not None:
         facts.append(_fact(_with(fleet.owned_runs, known), kinds.OWNED, "member_id", "topic", "partitions", *_RUN))
     if fleet.owned is not None:
@@ -75,86 +76,53 @@ def gather(fleet: Fleet, planned: DataFrame | None = None, *, user_data: bool = 
         facts.append(_fact(blocks, kinds.BLOCK, "member_id", "topic", "partitions", *numbers))
     if fleet.departed is not None:
         facts.append(_fact(_with(fleet.departed, known), kinds.LEFT, "member_id", "topic", "partitions", *_RUN))
-    if planned is not None:
-        facts.append(_fact(planned, kinds.PLANNED, "member_id", "topic", *_RUN, "assignor"))
-    if fleet.racks_known and fleet.sizes.racked_members:
-        facts.append(_fact(_layouts(fleet), kinds.LAYOUT, "topic", "at", "racks"))
-    used = [name for name in _COLUMNS if any(name in each.columns for each in facts)]
-    types = _COLUMNS | ({"user_data": facts[0].schema["user_data"].dataType} if "user_data" in facts[0].columns else {})
-    used += ["user_data"] if "user_data" in types else []
-    return reduce(DataFrame.unionByName, [_padded(each, {name: types[name] for name in used}) for each in facts])
+    return _union(facts)
 
 
-def in_whole_groups(facts: DataFrame, fleet: Fleet) -> DataFrame:
-    """The facts shuffled, all of a group in one task."""
-    return facts.repartition(tasks(fleet), *GROUP_KEY)
+def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+    """All facts of the fleet, those of a group in one task.
+
+    Args:
+        fleet, user_data: as for `gather`.
+        assignors: those of `assignors.windows` that lay out every group.
+
+    Returns:
+        cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
+    """
+    rows = gather(fleet, user_data=user_data).repartition(tasks(fleet), *GROUP_KEY)
+    rows = lay_out(rows, assignors, GROUP_KEY, static=fleet.sizes.static_members > 0)
+    if not _racks_matter(fleet):
+        return rows
+    return _union([rows, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
+
+
+def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+    """The same of several states of a fleet, told apart by a column `change`."""
+    told = [gather(each, user_data=user_data).withColumn("change", F.lit(name)) for name, each in fleets.items()]
+    number = sum(tasks(each) for each in fleets.values())
+    rows = _union(told).repartition(number, *GROUP_KEY)
+    static = any(each.sizes.static_members for each in fleets.values())
+    rows = lay_out(rows, assignors, [*GROUP_KEY, "change"], static=static)
+    racked = {name: each for name, each in fleets.items() if _racks_matter(each)}
+    if not racked:
+        return rows
+    layouts = [
+        _layouts(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
+        for name, each in racked.items()
+    ]
+    return _union([rows, *layouts]).repartition(number, *GROUP_KEY)
 
 
 def tasks(fleet: Fleet) -> int:
     """In how many tasks the kernels do their work."""
     sizes = fleet.sizes
-    rows = sizes.members + sizes.subscriptions // 4 + sizes.owned_runs + sizes.owned // OWNED_PER_FACT
+    rows = sizes.members + sizes.subscriptions + sizes.owned_runs + sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
 def topic_counts(fleet: Fleet) -> DataFrame:
     """cluster, topic, partitions."""
     return fleet.topics.select("cluster", "topic", "partitions")
-
-
-def asked(fleet: Fleet, user_data: bool = False) -> DataFrame:
-    """A row per member: what `members` says of it, and what it subscribes to."""
-    there = "user_data" in fleet.members.columns and user_data
-    nothing = F.lit(None)
-    asks = fleet.subscriptions.select(*MEMBER_KEY, "topic").join(topic_counts(fleet), ["cluster", "topic"], "left")
-    about = {
-        "listed": (F.lit(1), nothing.cast("int"), F.sum),
-        "group_instance_id": (F.col("group_instance_id"), nothing.cast("string"), F.collect_list),
-        "rack_id": (F.when(F.col("rack_id") != "", F.col("rack_id")), nothing.cast("string"), F.max),
-        "generation_id": (F.col("generation_id"), nothing.cast("int"), F.max),
-        "user_data_generation_id": (F.col("user_data_generation_id"), nothing.cast("int"), F.max),
-        "position": (F.col("position"), nothing.cast("int"), F.max),
-        "asks": (F.lit(False), F.lit(True), F.bool_or),
-        "nameless": (F.lit(False), F.col("topic").isNull(), F.bool_or),
-        "topics": (
-            nothing.cast(_TOPICS.elementType),
-            F.when(F.col("topic").isNotNull(), F.struct("topic", "partitions")),
-            F.collect_set,
-        ),
-    }
-    if there:
-        kind = fleet.members.schema["user_data"].dataType
-        about["user_data"] = (F.col("user_data"), nothing.cast(kind), F.max)
-    listed = fleet.members.select(*MEMBER_KEY, *(each[0].alias(name) for name, each in about.items()))
-    asking = asks.select(*MEMBER_KEY, *(each[1].alias(name) for name, each in about.items()))
-    together = listed.unionByName(asking).groupBy(*MEMBER_KEY)
-    rows = together.agg(*(each[2](name).alias(name) for name, each in about.items()))
-    rows = rows.withColumnRenamed("group_instance_id", "instances").withColumn("listed", F.col("listed").cast("int"))
-    return _for_all_readers(rows)
-
-
-def lines(fleet: Fleet) -> DataFrame:
-    """A row per subscription to a topic with metadata, with what decides the order in which members are served.
-
-    Returns:
-        cluster, group_id, topic, partitions, member_id, group_instance_id (null: a dynamic member).
-    """
-    each = asked(fleet).select(*MEMBER_KEY, "instances", F.explode("topics").alias("asked"))
-    instance = F.when(F.size("instances") > 0, F.element_at("instances", 1)).alias("group_instance_id")
-    return each.select(*MEMBER_KEY, "asked.topic", "asked.partitions", instance).where(F.col("partitions") > 0)
-
-
-def configured(fleet: Fleet) -> DataFrame:
-    """A row per group of the table `groups`: cluster, group_id, listed (how often), assignor, group_type."""
-    assert fleet.groups is not None
-    rows = fleet.groups.groupBy(*GROUP_KEY)
-    own = (F.min(name).alias(name) for name in ("assignor", "group_type"))
-    return _for_all_readers(rows.agg(F.count(F.lit(1)).cast("int").alias("listed"), *own))
-
-
-def _for_all_readers(rows: DataFrame) -> DataFrame:
-    """The same, unfolded from one struct: no reader's query leaves a column out, so that all share one shuffle."""
-    return rows.select(F.inline(F.array(F.struct(*rows.columns))))
 
 
 def as_blocks(owned: DataFrame) -> DataFrame:
@@ -177,23 +145,27 @@ def as_blocks(owned: DataFrame) -> DataFrame:
     return blocks.withColumns(together).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
-def _members(fleet: Fleet, user_data: bool) -> DataFrame:
-    rows = asked(fleet, user_data)
-    return rows.select(*GROUP_KEY, _kind(kinds.MEMBER), *(name for name in rows.columns if name not in GROUP_KEY))
-
-
 def _with(owned: DataFrame, known: DataFrame) -> DataFrame:
     """Ownership with the number of partitions of each topic; null: no such topic."""
     return owned.join(known, ["cluster", "topic"], "left")
 
 
-def _layouts(fleet: Fleet) -> DataFrame:
-    """In groups with racks, of each topic the racks of its partitions' replicas: at and racks, side by side."""
-    rows = asked(fleet).groupBy(*GROUP_KEY)
-    topics = F.array_distinct(F.flatten(F.collect_list("topics.topic")))
-    racked = rows.agg(F.max("rack_id").alias("rack_id"), topics.alias("topics")).where(F.col("rack_id").isNotNull())
-    of_group = racked.select(*GROUP_KEY, F.explode("topics").alias("topic"))
-    return of_group.join(replica_racks(fleet), ["cluster", "topic"])
+def _racks_matter(fleet: Fleet) -> bool:
+    return fleet.racks_known and fleet.sizes.racked_members > 0
+
+
+def _layouts(facts: DataFrame, fleet: Fleet) -> DataFrame:
+    """In groups with racks, of each topic the racks of its partitions' replicas: at and racks, side by side.
+
+    Args:
+        facts: of whole groups, so that bringing their members together costs no shuffle.
+    """
+    rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
+    topic = F.when(F.col("kind") == kinds.ASKS, F.col("topic"))
+    groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
+    racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
+    layouts = racked.join(replica_racks(fleet), ["cluster", "topic"])
+    return _fact(layouts, kinds.LAYOUT, "topic", "at", "racks")
 
 
 def replica_racks(fleet: Fleet) -> DataFrame:
@@ -224,15 +196,22 @@ def _fact(rows: DataFrame, kind: int, *columns: str) -> DataFrame:
     return rows.select(*GROUP_KEY, _kind(kind), *columns)
 
 
-def _padded(facts: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
-    """The same with all these columns; where this kind has none, null or an empty list."""
-    present = (
-        (F.col(name) if name in facts.columns else _nothing(kind)).cast(kind).alias(name)
-        for name, kind in types.items()
-    )
-    return facts.select(*GROUP_KEY, "kind", *present)
+def _union(facts: Sequence[DataFrame]) -> DataFrame:
+    """Facts side by side, each with the columns of all; where a kind has none, null or an empty list.
+
+    On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does.
+    """
+    types: dict[str, DataType] = {}
+    for each in facts:
+        types |= {name: _COLUMNS.get(name, each.schema[name].dataType) for name in each.columns}
+    padded = [
+        each.select(*(_column(each, name, kind).cast(kind).alias(name) for name, kind in types.items()))
+        for each in facts
+    ]
+    return reduce(DataFrame.unionByName, padded)
 
 
-def _nothing(kind: DataType) -> Column:
-    """On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does."""
+def _column(facts: DataFrame, name: str, kind: DataType) -> Column:
+    if name in facts.columns:
+        return F.col(name)
     return F.array() if isinstance(kind, ArrayType) else F.lit(None)

@@ -9,17 +9,16 @@ which every table of the plan is a projection.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find, names
-from spark_assign.assignors.windows import BY_WINDOWS, lay_out
+from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group.decide import (
@@ -170,7 +169,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     question = asking(fleet, patterns)
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = facts.in_whole_groups(gather_chosen(fleet, patterns), fleet)
+        told = gather_chosen(fleet, patterns)
         return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), DECIDED)
 
     return Plan(fleet, pass_over)
@@ -189,32 +188,11 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
 
 
 def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
-    """The fleet's facts, with what windows lay out for the groups whose assignor these patterns choose."""
+    """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs."""
     own, wanted = custom(), set(patterns.values())
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
-    planned = None
-    if laid and wanted == {laid[0]} and "*" in patterns:
-        planned = lay_out(facts.lines(fleet), laid)
-    elif laid:
-        lines, chosen = _lines_and_choice(fleet, patterns)
-        planned = lay_out(lines, laid, chosen)
-    return facts.gather(fleet, planned, user_data=bool(own))
-
-
-def _lines_and_choice(fleet: Fleet, patterns: Mapping[str, str]) -> tuple[DataFrame, Column]:
-    """The subscriptions of the fleet, and the assignor of each one's group, as `kernels.group.decide` chooses it."""
-    lines = facts.lines(fleet)
-    chosen = configured = F.lit(None).cast("string")
-    if CONFIGURED in patterns.values() and fleet.groups is not None:
-        lines = lines.join(facts.configured(fleet), GROUP_KEY, "left")
-        # The broker's range of KIP-848 is another assignor than the client's.
-        server_side = F.col("group_type").eqNullSafe("consumer") & (F.col("assignor") == "range")
-        configured = F.when(~server_side, F.col("assignor"))
-    for pattern, name in reversed(list(patterns.items())):
-        fits = F.col("group_id").rlike(fnmatch.translate(pattern))
-        chosen = F.when(fits, configured if name == CONFIGURED else F.lit(name)).otherwise(chosen)
-    return lines, chosen
+    return facts.in_whole_groups(fleet, laid, user_data=bool(own))
 
 
 def consumer_groups(groups: DataFrame) -> DataFrame:

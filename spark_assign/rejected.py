@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_assign.facts import gather, in_whole_groups
+from spark_assign.facts import in_whole_groups
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.told import read
@@ -27,7 +27,7 @@ def faulty_groups(fleet: Fleet) -> DataFrame:
     Raises:
         FleetError: rows that belong to no group are faulty.
     """
-    found = in_whole_groups(gather(fleet), fleet).mapInArrow(in_arrow(_faults), REJECTED)
+    found = in_whole_groups(fleet).mapInArrow(in_arrow(_faults), REJECTED)
     rows = found.limit(LOCAL_ROWS + 1).collect()
     if len(rows) > LOCAL_ROWS:
         return found

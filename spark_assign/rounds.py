@@ -21,7 +21,6 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from spark_assign.facts import in_whole_groups
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import rounds
@@ -50,6 +49,6 @@ def converge(
         UnknownAssignorError, FleetError: as `plan` does.
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    told = in_whole_groups(gather_chosen(fleet, patterns), fleet)
+    told = gather_chosen(fleet, patterns)
     work = partial(rounds.converge, question=asking(fleet, patterns), limit=max_rounds)
     return told.mapInArrow(in_arrow(work), ROUNDS)

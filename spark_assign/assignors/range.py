@@ -20,28 +20,37 @@ depend on Java's hash order.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from spark_assign.java_order import string_order
-from spark_assign.schemas import GROUP_KEY
 
 
-def rank_subscribers(lines: DataFrame) -> DataFrame:
+def rank_subscribers(lines: DataFrame, group: Sequence[str]) -> DataFrame:
     """Step 1 (`AbstractPartitionAssignor.MemberInfo`): add `rank`, from 0, and `members`, how many the topic has.
 
     Args:
-        lines: cluster, group_id, topic, partitions, member_id, group_instance_id; a row per subscription.
+        lines: topic, partitions, member_id, instance (null: a dynamic member) of each subscription, and the columns of
+            `group`. One that is there twice has the same rank twice.
+        group: the columns that tell groups apart.
     """
-    topic = Window.partitionBy(*GROUP_KEY, "topic")
-    instance = F.col("group_instance_id")
-    served = topic.orderBy(instance.isNull(), string_order(instance), string_order("member_id"))
-    return lines.withColumn("rank", F.row_number().over(served) - 1).withColumn("members", F.count("*").over(topic))
+    ranked = lines.withColumn("rank", F.dense_rank().over(as_served(group)) - 1)
+    return ranked.withColumn("members", F.max("rank").over(Window.partitionBy(*group, "topic")) + 1)
 
 
-def consecutive() -> list[Column]:
+def as_served(group: Sequence[str]) -> WindowSpec:
+    """The subscribers of a topic in the order in which they are served."""
+    instance = F.col("instance").isNull(), string_order("instance")
+    return Window.partitionBy(*group, "topic").orderBy(*instance, string_order("member_id"))
+
+
+def consecutive() -> dict[str, Column]:
     """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
     quota, longer = F.expr("partitions div members"), F.col("partitions") % F.col("members")
-    first = F.col("rank") * quota + F.least(F.col("rank"), longer)
-    count = quota + (F.col("rank") < longer).cast("int")
-    return [first.cast("int").alias("first"), F.lit(1).alias("step"), count.cast("int").alias("count")]
+    return {
+        "first": F.col("rank") * quota + F.least(F.col("rank"), longer),
+        "step": F.lit(1),
+        "count": quota + (F.col("rank") < longer).cast("int"),
+    }

@@ -21,31 +21,31 @@ are dealt anew by `kernels.ring`. Sets of partitions never depend on Java's hash
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.range import as_served
 from spark_assign.java_order import string_order
-from spark_assign.schemas import GROUP_KEY
 
 
-def number_partitions(ranked: DataFrame) -> DataFrame:
+def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
     """Step 1: add `row_number` (bigint), that of the topic's partition 0.
 
     Args:
-        ranked: cluster, group_id, topic, partitions, rank; a row per subscription (`range.rank_subscribers`).
+        ranked: topic, partitions and rank of each subscription (`range.rank_subscribers`), and the columns of `group`.
+        group: the columns that tell groups apart.
     """
-    upto = Window.partitionBy(*GROUP_KEY).orderBy(string_order("topic"), "rank")
-    once = F.when(F.col("rank") == 0, F.col("partitions").cast("long")).otherwise(F.lit(0).cast("long"))
-    before = F.sum(once).over(upto.rowsBetween(Window.unboundedPreceding, Window.currentRow)) - F.col("partitions")
-    return ranked.withColumn("row_number", before)
+    once = F.when(F.row_number().over(as_served(group)) == 1, F.col("partitions").cast("long"))
+    ranked = ranked.withColumn("once", once)
+    topics = Window.partitionBy(*group).orderBy(string_order("topic"))
+    upto = F.sum("once").over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
+    return ranked.withColumn("row_number", upto - F.col("partitions"))
 
 
-def in_turn() -> list[Column]:
+def in_turn() -> dict[str, Column]:
     """Step 2: first, step, count of a ranked subscriber's run; count 0: nothing."""
     first = F.pmod(F.col("rank") - F.col("row_number"), F.col("members"))
     turns = F.ceil((F.col("partitions") - first) / F.col("members"))
-    return [
-        first.cast("int").alias("first"),
-        F.col("members").cast("int").alias("step"),
-        F.greatest(turns, F.lit(0)).cast("int").alias("count"),
-    ]
+    return {"first": first, "step": F.col("members"), "count": F.greatest(turns, F.lit(0))}

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.assignors.range import consecutive, rank_subscribers
 from spark_assign.assignors.roundrobin import in_turn, number_partitions
-from spark_assign.schemas import MEMBER_KEY
 
-BY_WINDOWS: dict[str, Callable[[], list[Column]]] = {"range": consecutive, "roundrobin": in_turn}
+BY_WINDOWS: dict[str, Callable[[], dict[str, Column]]] = {"range": consecutive, "roundrobin": in_turn}
 """Kafka's assignors that windows lay out, but for what `kernels.group.deal` does; each one's last step."""
 
 
-def lay_out(lines: DataFrame, assignors: Collection[str], chosen: Column | None = None) -> DataFrame:
-    """Every topic laid out over its subscribers.
+def lay_out(lines: DataFrame, assignors: Collection[str], group: Sequence[str], *, static: bool = True) -> DataFrame:
+    """Every topic laid out over its subscribers, by each of these assignors.
 
     Args:
-        lines: cluster, group_id, topic, partitions, member_id, group_instance_id; a row per subscription.
+        lines: facts, of which a subscription has member_id, topic and partitions, a member group_instance_id; the
+            facts of a group are in one task, where the windows leave them.
         assignors: names of `BY_WINDOWS`.
-        chosen: the assignor of the line's group; null: each group by each of these assignors.
+        group: the columns that tell groups apart.
+        static: whether there are static members at all.
 
     Returns:
-        cluster, group_id, member_id, topic, first, step, count, assignor; a row for whoever gets something.
+        the same with `<assignor>_first`, `_step` and `_count` of each subscription's run; count 0 or null: nothing.
     """
-    lines = lines if chosen is None else lines.withColumn("chosen", chosen).where(F.col("chosen").isin(*assignors))
-    ranked = rank_subscribers(lines)
-    ranked = number_partitions(ranked) if "roundrobin" in assignors else ranked
-    laid = [F.struct(F.lit(name).alias("assignor"), *BY_WINDOWS[name]()) for name in assignors]
-    rows = ranked.select("*", F.explode(F.array(*laid)).alias("laid")).where(F.col("laid.count") > 0)
-    rows = rows if chosen is None else rows.where(F.col("laid.assignor") == F.col("chosen"))
-    return rows.select(*MEMBER_KEY, "topic", "laid.first", "laid.step", "laid.count", "laid.assignor")
+    if not assignors:
+        return lines
+    given = lines.columns
+    instance = F.col("group_instance_id")
+    if static:
+        instance = F.max("group_instance_id").over(Window.partitionBy(*group, "member_id"))
+    lines = rank_subscribers(lines.withColumn("instance", instance), [*group, "kind"])
+    if "roundrobin" in assignors:
+        lines = number_partitions(lines, [*group, "kind"])
+    runs = {f"{name}_{part}": value for name in assignors for part, value in BY_WINDOWS[name]().items()}
+    return lines.select(*given, *(value.cast("int").alias(name) for name, value in runs.items()))

@@ -8,22 +8,21 @@ from it at first; what the way there costs is in `moved`, `revoked`, `rounds` an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
-from spark_assign.assignors.windows import BY_WINDOWS, lay_out
+from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.compare.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import compare as kernel
 from spark_assign.protocol.settings import Settings
-from spark_assign.schemas import COMPARISON, GROUP_KEY
+from spark_assign.schemas import COMPARISON
 
 
 def compare(
@@ -82,23 +81,11 @@ def compare(
         custom=custom(),
         racks_known=fleet.racks_known,
     )
-    rows = [
-        # What was before any change is not planned.
-        _facts(each, names if name != kernel.AS_GIVEN else ()).withColumn("change", F.lit(name))
-        for name, each in changed.items()
-    ]
-    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), rows)
-    tasks = sum(facts.tasks(each) for each in changed.values())
+    own = custom()
+    laid = [name for name in names if name in BY_WINDOWS and name not in own]
+    together = facts.of_changes(changed, laid, user_data=bool(own))
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
-    return together.repartition(tasks, *GROUP_KEY).mapInArrow(in_arrow(work, 10_000), _NULLABLE)
+    return together.mapInArrow(in_arrow(work, 10_000), _NULLABLE)
 
 
 _NULLABLE = StructType([StructField(field.name, field.dataType) for field in COMPARISON.fields])
-
-
-def _facts(fleet: Fleet, assignors: Sequence[str]) -> DataFrame:
-    """The fleet's facts, with what windows lay out for those of the assignors that are windows."""
-    own = custom()
-    laid = [name for name in assignors if name in BY_WINDOWS and name not in own]
-    planned = lay_out(facts.lines(fleet), laid) if laid else None
-    return facts.gather(fleet, planned, user_data=bool(own))

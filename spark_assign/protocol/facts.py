@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from spark_assign.facts import asked, replica_racks, topic_counts
+from spark_assign.facts import replica_racks, topic_counts
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol import sheet as kinds
 from spark_assign.protocol.settings import Settings
@@ -135,8 +135,10 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
 
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
-    members = sound(asked(fleet), fleet).withColumn("topics", F.col("topics.topic"))
-    members = members.withColumn("group_instance_id", F.get("instances", F.lit(0)))
+    asked = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
+    members = sound(fleet.members, fleet).join(asked, MEMBER_KEY, "left")
+    members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
+    members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
     if settings.members is not None:
         told = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
         members = members.join(told.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")

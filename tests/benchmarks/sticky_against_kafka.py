@@ -88,7 +88,7 @@ def _compare(
 def _facts(bench: Bench, path: Path) -> pa.Table:
     """What a worker is handed of the group."""
     fleet = fleets.read(bench.spark, path)
-    facts = gathering.gather(fleet).toArrow()
+    facts = gathering.in_whole_groups(fleet).toArrow()
     bench.forget()
     return facts
 

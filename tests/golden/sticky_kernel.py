@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD, Question, decide
-from spark_assign.kernels.group.facts import FACTS, LAYOUT, MEMBER, OWNED
+from spark_assign.kernels.group.facts import ASKS, FACTS, LAYOUT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.rounds import follow
 from spark_assign.kernels.group.sheet import read_sheet
@@ -53,16 +53,14 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
         yield {
             "kind": MEMBER,
             "member_id": member["id"],
-            "listed": 1,
-            "asks": bool(member["topics"]),
-            "nameless": False,
-            "instances": [] if member.get("instance") is None else [member["instance"]],
+            "group_instance_id": member.get("instance"),
             "rack_id": member["rack"] or None,
             "generation_id": member["generation"],
             "user_data_generation_id": told,
             "position": position,
-            "topics": [{"topic": each, "partitions": partitions.get(each)} for each in dict.fromkeys(member["topics"])],
         }
+        for topic in member["topics"]:
+            yield {"kind": ASKS, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)}
         for topic, first, step, count in _owned(member["owned"], runs):
             run = {"first": first, "step": step, "count": count}
             yield {"kind": OWNED, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)} | run

@@ -176,7 +176,7 @@ def test_runs_that_meet_are_found() -> None:
         ]
         names = ("member_id", "topic", "first", "step", "count")
         group = {"cluster": "c", "group_id": "g"}
-        members = [group | {"kind": MEMBER, "member_id": each, "listed": 1} for each in "mn"]
+        members = [group | {"kind": MEMBER, "member_id": each} for each in "mn"]
         owned = [group | {"kind": OWNED} | dict(zip(names, run, strict=True)) for run in runs]
         faults = find_faults(read(pa.Table.from_pylist(members + owned, schema=pa.schema(FACTS))))
         times = Counter(

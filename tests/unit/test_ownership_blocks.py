@@ -29,7 +29,7 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
 
 def told(*blocks: dict[str, Any]) -> Told:
     """The facts of one group of one member."""
-    member = GROUP | {"kind": MEMBER, "member_id": "m", "listed": 1}
+    member = GROUP | {"kind": MEMBER, "member_id": "m"}
     return read(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACTS)))
 
 

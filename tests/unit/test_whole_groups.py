@@ -13,7 +13,7 @@ from spark_assign.kernels.group.compare import AS_GIVEN, Comparison, compare
 from spark_assign.kernels.group.custom import Group as AskedGroup
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.decide import Question, decide
-from spark_assign.kernels.group.facts import FACTS, GROUP, MEMBER, OWNED, PLANNED
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.group.rounds import converge
 from spark_assign.kernels.protocol.settings import Timing
 from tests.golden import sticky_kernel, vectors
@@ -27,7 +27,7 @@ FIGURES = ("members", "partitions", "moved", "revoked", "unassigned", "max_over_
 ORACLE = {"range": range_assignor, "roundrobin": roundrobin_assignor}
 
 
-def windows(row: Row, assignor: str) -> Iterator[dict[str, Any]]:
+def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dict[str, int]]]:
     """What Spark's windows lay out: every topic for itself, whatever racks and differing subscriptions change."""
     group = Group.from_row(row)
     begin = 0
@@ -44,21 +44,23 @@ def windows(row: Row, assignor: str) -> Iterator[dict[str, Any]]:
                 for at, member in enumerate(line)
             }
             begin += group.partitions[topic]
-        for member, partitions in given.items():
-            for _, partition in partitions:
-                run = {"topic": topic, "first": partition, "step": 1, "count": 1}
-                yield (
-                    {"cluster": row["case"], "group_id": "group", "kind": PLANNED, "member_id": member}
-                    | run
-                    | {"assignor": assignor}
-                )
+        for member, pairs in given.items():
+            partitions = sorted(partition for _, partition in pairs)
+            step = partitions[1] - partitions[0] if len(partitions) > 1 else 1
+            run = (partitions[0], step, len(partitions)) if partitions else (0, 1, 0)
+            columns = (f"{assignor}_{part}" for part in ("first", "step", "count"))
+            yield (row["case"], member, topic), dict(zip(columns, run, strict=True))
 
 
 def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> pa.Table:
     """The facts of these rows, with what windows lay out for some assignors."""
-    laid = [each for row in rows for name in assignors if name in ORACLE for each in windows(row, name)]
-    extra = pa.Table.from_pylist([*laid, *more], schema=pa.schema(FACTS))
-    return pa.concat_tables([sticky_kernel.facts(rows), extra])
+    told = sticky_kernel.facts(rows).to_pylist()
+    asks = {(fact["cluster"], fact["member_id"], fact["topic"]): fact for fact in told if fact["kind"] == ASKS}
+    for row in rows:
+        for name in ORACLE.keys() & set(assignors):
+            for key, run in windows(row, name):
+                asks[key] |= run
+    return pa.Table.from_pylist([*told, *more], schema=pa.schema(FACTS))
 
 
 def answers(told: pa.Table, question: Question) -> list[dict[str, Any]]:
@@ -263,7 +265,7 @@ def test_changes_side_by_side() -> None:
     """A group that nobody is left in, one with a fault from before, one that came, one that is only known of."""
     before = [plain("a", "b", case="stays"), plain("a", case="leaves"), plain("a", case="broken")]
     after = [plain("a", case="stays"), plain("x", case="comes"), plain("a", case="broken")]
-    twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a", "listed": 2, "asks": True}
+    twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     known = configured("known", "sticky")
     parts = [(AS_GIVEN, facts(before, [], twice, known)), ("change", facts(after, []))]
     told = pa.concat_tables(
@@ -299,62 +301,64 @@ def test_several_assignors_in_one_pass() -> None:
     assert {row["cluster"]: row["assignor"] for row in found if row["kind"] == "metrics"}.items() <= chosen.items()
 
 
-def member(member_id: str | None, listed: int | None = 1, **more: Any) -> dict[str, Any]:
-    """A member of group c as a fact."""
-    about = {"cluster": "c", "group_id": "group", "kind": MEMBER, "member_id": member_id, "listed": listed}
-    return about | {"asks": listed is None} | more
+def fact(kind: int, member_id: str | None, **more: Any) -> dict[str, Any]:
+    """A fact of a member of group c."""
+    return {"cluster": "c", "group_id": "group", "kind": kind, "member_id": member_id} | more
+
+
+A, B = fact(MEMBER, "a"), fact(MEMBER, "b")
 
 
 FAULTS = {
-    "a member twice": ([member("a", 2)], "duplicate-member", "members: member_id=a. Keep one row per member"),
+    "a member twice": ([A, A], "duplicate-member", "members: member_id=a. Keep one row per member"),
     "two members twice": (
-        [member("b", 2), member("a", 3)],
+        [B, A, A, A, B],
         "duplicate-member",
         "members: member_id=a and 1 more. Keep one row per member",
     ),
     "an instance twice": (
-        [member("a", instances=["i"]), member("b", instances=["i"]), member("d", instances=["j"])],
+        [fact(MEMBER, name, group_instance_id=instance) for name, instance in (("a", "i"), ("b", "i"), ("d", "j"))],
         "duplicate-instance",
         "members: group_instance_id=i. Kafka fences all but one member of an instance id; leave the others out",
     ),
     "a group twice": (
-        [member("a"), configured("c", "range") | {"listed": 2}],
+        [A, configured("c", "range"), configured("c", "range")],
         "duplicate-group",
         "groups: group_id=group. Keep one row per group",
     ),
     "a subscriber unknown": (
-        [member("a"), member("x", None)],
+        [A, *[fact(ASKS, "x", topic=topic, partitions=1) for topic in "tu"]],
         "unknown-member",
         "subscriptions: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     ),
     "a member without a name": (
-        [member("a"), member(None)],
+        [A, fact(MEMBER, None), fact(ASKS, None, topic="t", partitions=1)],
         "null-key",
         "members: member_id=null. Fill the key in or leave the row out",
     ),
     "a topic without a name": (
-        [member("a", nameless=True)],
+        [A, fact(ASKS, "a"), fact(ASKS, "a")],
         "null-key",
         "subscriptions: topic=null. Fill the key in or leave the row out",
     ),
     "several": (
-        [member("a", 2, nameless=True)],
+        [A, A, fact(ASKS, "a")],
         "null-key",
         "subscriptions: topic=null. Fill the key in or leave the row out; "
         "members: member_id=a. Keep one row per member",
     ),
     "runs of nobody": (
-        [member("a"), member("x", None, kind=OWNED, topic="t", first=0, step=1, count=2)],
+        [A, fact(OWNED, "x", topic="t", first=0, step=1, count=2)],
         "unknown-member",
         "owned_runs: member_id=x. Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     ),
     "a run without an end": (
-        [member("a"), member("a", None, kind=OWNED, topic="t", first=0, step=1)],
+        [A, fact(OWNED, "a", topic="t", first=0, step=1)],
         "null-key",
         "owned_runs: member_id=a, topic=t, first=0, step=1, count=null. Fill the key in or leave the row out",
     ),
     "a run without a step": (
-        [member("a"), member("a", None, kind=OWNED, topic="t", first=0, step=0, count=2)],
+        [A, fact(OWNED, "a", topic="t", first=0, step=0, count=2)],
         "bad-partition",
         "owned_runs: member_id=a, topic=t, first=0, step=0, count=2. Partitions count from 0, a run's step from 1",
     ),

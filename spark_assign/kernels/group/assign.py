@@ -18,9 +18,6 @@ from spark_assign.kernels.sticky.groups import STAYS
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """Assignors of the sticky kernels, and their classes in Kafka."""
 
-DEALT = ("range", "roundrobin")
-"""Assignors whose runs are laid out by windows, wherever windows can say it."""
-
 
 @dataclass(frozen=True)
 class Planned:

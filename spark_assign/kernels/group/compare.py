@@ -95,8 +95,7 @@ def _listed(told: Told) -> set[Key]:
     kinds = column(told.facts, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
     known = [row for row, kind in zip(rows.tolist(), kinds, strict=True) if kind in ("classic", "consumer")]
     members = told.rows[MEMBER]
-    listed = members[told.numbers("listed", 0)[members] > 0]
-    groups = np.unique(told.group[np.append(listed, np.array(known, np.int64))]).tolist()
+    groups = np.unique(told.group[np.append(members, np.array(known, np.int64))]).tolist()
     return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
 
 

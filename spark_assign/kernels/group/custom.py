@@ -79,18 +79,18 @@ def read_group(sheet: Sheet, group: int) -> Group:
     """One group as an assignor is shown it."""
     begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
     rows = sheet.members.row[begin:end]
-    facts = sheet.told.facts
+    facts, topics = sheet.told.facts, max(len(sheet.topics), 1)
     listed: list[tuple[bool, int, str, int]] = []
     members = {}
     for number, row in zip(range(begin, end), rows.tolist(), strict=True):
         told = {
             name: column(facts, name)[row].as_py()
-            for name in ("member_id", "instances", "rack_id", "generation_id", "user_data", "position", "topics")
+            for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data", "position")
         }
-        instances, topics, position = told.pop("instances"), told.pop("topics"), told.pop("position")
-        instance = instances[0] if instances else None
-        asked = sorted(each["topic"] for each in topics or [])
-        members[number] = Member(**told, group_instance_id=instance, topics=asked)
+        position = told.pop("position")
+        mine = slice(*np.searchsorted(sheet.subscriptions, [number * topics, (number + 1) * topics]))
+        asked = sorted(sheet.topic.take(sheet.subscriptions[mine] % topics).to_pylist())
+        members[number] = Member(**told, topics=asked)
         listed.append((position is None, position or 0, told["member_id"], number))
     claims = sheet.claims.where((sheet.claims.member >= begin) & (sheet.claims.member < end)).rows()
     topic_of = sheet.topic.take(claims.topic).to_pylist()

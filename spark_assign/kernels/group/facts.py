@@ -1,14 +1,13 @@
 """What is known of consumer groups, a row per fact; its `kind` says which of the columns it uses.
 
-MEMBER   member_id, listed (how often `members` has it), asks (whether `subscriptions` names it), instances (its
-         group_instance_ids), rack_id, generation_id, user_data_generation_id, position, user_data, nameless (whether
-         it subscribes to null), topics: what it subscribes to, each once, with its number of partitions (null: no
-         such topic)
-GROUP    listed (how often `groups` has it), assignor, group_type: what it is configured with
+MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data: a row of
+         `members`
+ASKS     member_id, topic, partitions (null: no such topic): a row of `subscriptions`; and, where an assignor's windows
+         have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
+GROUP    assignor, group_type: a row of `groups`, what it is configured with
 OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
 BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.blocks`)
 LEFT     as OWNED: a run that a member owned which has left
-PLANNED  member_id, topic, first, step, count, assignor: a run that was laid out already
 LAYOUT   topic, at (partitions), racks (those of each one's replicas)
 """
 
@@ -16,11 +15,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-MEMBER, GROUP, OWNED, BLOCK, LEFT, PLANNED, LAYOUT = range(7)
+MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT = range(7)
+
+LAID_OUT = ("range", "roundrobin")
+"""Assignors whose runs windows lay out, wherever windows can say it."""
 
 _TEXT, _INT = pa.string(), pa.int32()
-
-TOPICS = pa.list_(pa.struct([("topic", _TEXT), ("partitions", _INT)]))
 
 FACTS: dict[str, pa.DataType] = {
     "cluster": _TEXT,
@@ -30,12 +30,8 @@ FACTS: dict[str, pa.DataType] = {
     "topic": _TEXT,
     "assignor": _TEXT,
     "group_type": _TEXT,
+    "group_instance_id": _TEXT,
     "rack_id": _TEXT,
-    "instances": pa.list_(_TEXT),
-    "topics": TOPICS,
-    "nameless": pa.bool_(),
-    "asks": pa.bool_(),
-    "listed": _INT,
     "generation_id": _INT,
     "user_data_generation_id": _INT,
     "position": _INT,
@@ -49,6 +45,7 @@ FACTS: dict[str, pa.DataType] = {
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
     "user_data": pa.binary(),
+    **{f"{name}_{part}": _INT for name in LAID_OUT for part in ("first", "step", "count")},
 }
 """Every column of a fact and its type. What no fact of a fleet uses may be left out."""
 

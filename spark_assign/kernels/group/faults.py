@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
-from spark_assign.kernels.group.facts import BLOCK, GROUP, MEMBER, OWNED, column
-from spark_assign.kernels.group.names import Places
+from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, MEMBER, OWNED, column
+from spark_assign.kernels.group.names import Names
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.segments import expand_runs, first_of_each
 
@@ -75,53 +74,50 @@ def _row(table: str, **values: object) -> str:
 
 def _of_members(told: Told) -> Iterator[_Fault]:
     """Members listed twice, members that other tables name but `members` does not, null, instance ids twice."""
-    rows = told.rows[MEMBER]
-    member, listed = told.member[rows], told.numbers("listed", 0)[rows]
-    ids = told.column("member_id", rows)
-    asks = pc.fill_null(told.column("asks", rows), False).to_numpy(zero_copy_only=False)
-    for at in np.flatnonzero((member < 0) | (listed != 1)).tolist():
-        if not listed[at] and not asks[at]:
-            continue  # it owns something, which is looked at below
-        code = "null-key" if member[at] < 0 else "duplicate-member" if listed[at] else "unknown-member"
-        table = "members" if listed[at] else "subscriptions"
-        yield _Fault(int(told.group[rows[at]]), code, _row(table, member_id=ids[at].as_py()), 1)
-    nameless = pc.fill_null(told.column("nameless", rows), False).to_numpy(zero_copy_only=False)
-    for group in np.unique(told.group[rows[nameless]]).tolist():
+    listed, times = np.unique(_member_keys(told, MEMBER), return_counts=True)
+    for key in listed[(times > 1) | (listed % _size(told) == 0)].tolist():
+        yield _of_member(told, key, "members", "duplicate-member")
+    asking = np.unique(_member_keys(told, ASKS))
+    for key in np.setdiff1d(asking, listed).tolist():
+        yield _of_member(told, key, "subscriptions", "unknown-member")
+    rows = told.rows[ASKS]
+    for group in np.unique(told.group[rows[told.topic[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", _row("subscriptions", topic=None), 1)
-    yield from _strangers(told)
+    for kind, table in ((OWNED, "owned_runs"), (BLOCK, "owned")):
+        for key in np.setdiff1d(_member_keys(told, kind), np.append(listed, asking)).tolist():
+            yield _of_member(told, key, table, "unknown-member")
     yield from _instances(told)
 
 
-def _strangers(told: Told) -> Iterator[_Fault]:
-    """Members that own something, and are not listed nor subscribe to anything."""
-    size = len(told.member_id) + 1
-    known = Places((told.group * size + told.member)[told.rows[MEMBER]])
-    for kind, table in ((OWNED, "owned_runs"), (BLOCK, "owned")):
-        keys = told.group[told.rows[kind]] * size + told.member[told.rows[kind]]
-        for key in np.unique(keys[known.of(keys) < 0]).tolist():
-            group, member = divmod(key + 1, size)
-            name = None if member == 0 else told.member_id[member - 1].as_py()
-            yield _Fault(group, "unknown-member" if member else "null-key", _row(table, member_id=name), 1)
+def _size(told: Told) -> int:
+    return len(told.member_id) + 1
+
+
+def _member_keys(told: Told, kind: int) -> Ints:
+    """Of each row of a kind its group and member as one number, the member that is null first."""
+    rows = told.rows[kind]
+    return told.group[rows] * _size(told) + told.member[rows] + 1
+
+
+def _of_member(told: Told, key: int, table: str, code: str) -> _Fault:
+    group, member = divmod(key, _size(told))
+    name = told.member_id[member - 1].as_py() if member else None
+    return _Fault(group, code if member else "null-key", _row(table, member_id=name), 1)
 
 
 def _instances(told: Told) -> Iterator[_Fault]:
-    lists = told.column("instances", told.rows[MEMBER])
-    lengths = pc.fill_null(lists.value_lengths(), 0).to_numpy(zero_copy_only=False)
-    instance = lists.flatten().dictionary_encode()
-    if not len(instance.dictionary):
-        return
-    size = len(instance.dictionary)
-    keys = np.repeat(told.group[told.rows[MEMBER]], lengths) * size + instance.indices.to_numpy(zero_copy_only=False)
-    found, times = np.unique(keys, return_counts=True)
+    rows = told.rows[MEMBER]
+    instance = Names(told.column("group_instance_id", rows))
+    keys = told.group[rows] * max(len(instance), 1) + instance.columns[0]
+    found, times = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in found[times > 1].tolist():
-        name = instance.dictionary[key % size].as_py()
-        yield _Fault(key // size, "duplicate-instance", _row("members", group_instance_id=name), 1)
+        group, number = divmod(key, len(instance))
+        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[number].as_py()), 1)
 
 
 def _of_groups(told: Told) -> Iterator[_Fault]:
-    rows = told.rows[GROUP]
-    for row in rows[told.numbers("listed", 1)[rows] > 1].tolist():
-        group = int(told.group[row])
+    groups, times = np.unique(told.group[told.rows[GROUP]], return_counts=True)
+    for group in groups[times > 1].tolist():
         yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
 
 

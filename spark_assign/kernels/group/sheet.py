@@ -7,10 +7,9 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.group.facts import GROUP, LAYOUT, LEFT, MEMBER, PLANNED
+from spark_assign.kernels.group.facts import ASKS, GROUP, LAYOUT, LEFT, MEMBER
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.told import Owned, Told, owned
 from spark_assign.kernels.java_hash import string_hashes
@@ -90,7 +89,8 @@ class Sheet:
         classes: of each class of subscribers that are not all of their group, the members, ascending.
         claims: what members own.
         left: what members that have left owned; the member is a number of `told.member_id`.
-        subscriptions: member and topic of each, as member * topics + topic, ascending.
+        subscriptions: member and topic of each, as member * topics + topic, ascending, each once.
+        asked: of each subscription its row of the facts.
         racks: the names of racks.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
@@ -104,6 +104,7 @@ class Sheet:
     claims: Runs
     left: Runs
     subscriptions: Ints
+    asked: Ints
     racks: list[str]
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, Ints]
@@ -134,15 +135,11 @@ class Sheet:
         return self.told.group_id.take(pa.array(self.of_told))
 
     def planned(self, assignor: str) -> Runs:
-        """The runs that were laid out already for an assignor; their topics are known ones."""
-        rows = self.told.rows[PLANNED]
-        mine = pc.equal(self.told.column("assignor", rows), assignor).to_numpy(zero_copy_only=False)
-        member, topic = _members_of(self, rows[mine]), _topics_of(self, rows[mine])
-        there = (member >= 0) & (topic >= 0)
-        rows = rows[mine][there]
-        return Runs(
-            member[there], topic[there], *(self.told.numbers(name)[rows] for name in ("first", "step", "count"))
-        )
+        """The runs that windows have laid out by an assignor, of topics with metadata."""
+        member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
+        run = (self.told.numbers(f"{assignor}_{part}", 0)[self.asked] for part in ("first", "step", "count"))
+        laid = Runs(member, topic, *run)
+        return laid.where(laid.count > 0)
 
     def batch(self, *, user_data: bool, cooperative: bool) -> Batch:
         """The groups as the sticky assignors read them; topics are numbered as in `Topics.known`.
@@ -178,20 +175,6 @@ class Sheet:
         )
 
 
-def _members_of(sheet: Sheet, rows: Ints) -> Ints:
-    """The members that rows of the facts name; -1 for none."""
-    size = len(sheet.told.member_id)
-    keys = sheet.of_told[sheet.members.group] * size + sheet.told.member[sheet.members.row]
-    return Places(keys).of(sheet.told.group[rows] * size + sheet.told.member[rows])
-
-
-def _topics_of(sheet: Sheet, rows: Ints) -> Ints:
-    """The topics that rows of the facts name; -1 for none."""
-    size = max(len(sheet.told.topics), 1)
-    keys = sheet.of_told[sheet.topics.group] * size + sheet.topics.name
-    return Places(keys).of(sheet.told.group[rows] * size + sheet.told.topic[rows])
-
-
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
@@ -206,17 +189,19 @@ def read_sheet(told: Told, faulty: set[int]) -> Sheet:
     number[of_told] = np.arange(len(of_told))
     members = _read_members(told, number)
     claimed = owned(told, number >= 0)
-    topics, classes, subscriptions, claims, left = _read_topics(told, number, members, claimed)
+    topics, classes, subscriptions, asked, claims, left = _read_topics(told, number, members, claimed)
     racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
+    owners = subscriptions // max(len(topics), 1)
     return Sheet(
         told=told,
         of_told=of_told,
-        members=replace(members, rack=rack),
+        members=replace(members, rack=rack, subscribes=np.bincount(owners, minlength=len(members)) > 0),
         topics=topics,
         classes=classes,
         claims=claims,
         left=left,
         subscriptions=subscriptions,
+        asked=asked,
         racks=racks,
         rack_sets=sets,
         rack_set=rack_set,
@@ -232,8 +217,6 @@ def _read_members(told: Told, number: Ints) -> Members:
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
     walk, crowded = walks(hashes, ids, group, np.lexsort((position, group)))
     told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
-    asking = np.zeros(len(told.facts), bool)
-    asking[told.asked_by] = True
     return Members(
         group=group,
         row=rows,
@@ -244,18 +227,13 @@ def _read_members(told: Told, number: Ints) -> Members:
         in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
         told=told_generation,
         rack=np.full(len(rows), -1, np.int64),
-        subscribes=asking[rows],
+        subscribes=np.zeros(len(rows), bool),
     )
 
 
 def _served(told: Told, rows: Ints, group: Ints) -> Ints:
-    instances = told.column("instances", rows)
-    lengths = pc.fill_null(instances.value_lengths(), 0).to_numpy(zero_copy_only=False)
-    static = lengths > 0
-    instance = np.zeros(len(rows), np.int64)
-    if static.any():
-        instance[static] = Names(instances.flatten()).columns[0]
-    order = np.lexsort((told.member[rows], instance, ~static, group))
+    instance = Names(told.column("group_instance_id", rows)).columns[0]
+    order = np.lexsort((told.member[rows], instance, instance < 0, group))
     begins = np.flatnonzero(first_of_each(group))
     served = np.empty(len(rows), np.int64)
     served[order] = np.arange(len(rows))
@@ -264,14 +242,16 @@ def _served(told: Told, rows: Ints, group: Ints) -> Ints:
 
 def _read_topics(
     told: Told, number: Ints, members: Members, claimed: Owned
-) -> tuple[Topics, list[Ints], Ints, Runs, Runs]:
+) -> tuple[Topics, list[Ints], Ints, Ints, Runs, Runs]:
     size = max(len(told.topics), 1)
-    place = np.full(len(told.facts), -1, np.int64)
-    place[members.row] = np.arange(len(members))
-    mine = np.flatnonzero(place[told.asked_by] >= 0)
-    asking, asked = place[told.asked_by[mine]], told.asked_topic[mine]
-    asked_partitions = told.asked_partitions[mine]
-    asked_key = members.group[asking] * size + asked
+    ids = max(len(told.member_id), 1)
+    of_member = Places(members.group * ids + told.member[members.row])
+    rows = told.rows[ASKS][number[told.group[told.rows[ASKS]]] >= 0]
+    # A subscription may be told of twice; members are sorted, so that their places are their numbers.
+    pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + told.topic[rows]
+    pairs, first = np.unique(pairs, return_index=True)
+    rows, asking = rows[first], pairs // size
+    asked_key = members.group[asking] * size + pairs % size
     left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
     owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
     left_key = number[told.group[left]] * size + told.topic[left]
@@ -281,7 +261,7 @@ def _read_topics(
     for keys, counts in (
         (left_key, of_row[left]),
         (owned_key, of_row[claimed.row]),
-        (asked_key, asked_partitions),
+        (asked_key, of_row[rows]),
     ):
         partitions[places.of(keys)] = counts
     topic = places.of(asked_key)
@@ -289,8 +269,6 @@ def _read_topics(
     is_asked[topic] = True
     group = places.keys // size
     subscribers, classes = _classes(asking, topic, len(places), group, members)
-    ids = max(len(told.member_id), 1)
-    of_member = Places(members.group * ids + told.member[members.row])
     owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
     fine = claimed.count > 0
     claims = Runs(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).where(fine)
@@ -303,7 +281,7 @@ def _read_topics(
         count,
     ).where(count > 0)
     topics = Topics(group, places.keys % size, partitions, is_asked, subscribers)
-    return topics, classes, np.sort(asking * max(len(places), 1) + topic), claims, gone
+    return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
 
 
 def _classes(asking: Ints, topic: Ints, topics: int, group: Ints, members: Members) -> tuple[Ints, list[Ints]]:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import runs_of_blocks, words
-from spark_assign.kernels.group.facts import BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, PLANNED, column
+from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, column
 from spark_assign.kernels.group.names import Names, Places, numbers
 
-KINDS = (MEMBER, GROUP, OWNED, BLOCK, LEFT, PLANNED, LAYOUT)
+KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT)
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,6 @@ class Told:
         rows: of each kind its rows.
         group: of each row the number of its group.
         member, topic: of each row the number of its name; -1 for null.
-        asked_by: of each subscription the row of its member.
-        asked_topic, asked_partitions: the topic, and its number of partitions, -1 for none.
         cluster, group_id: the names of each group.
         member_id, topics: the names.
     """
@@ -36,9 +34,6 @@ class Told:
     group: Ints
     member: Ints
     topic: Ints
-    asked_by: Ints
-    asked_topic: Ints
-    asked_partitions: Ints
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
@@ -65,20 +60,13 @@ def read(facts: pa.Table) -> Told:
     clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
     both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
     groups = Places(both)
-    asked = column(facts, "topics").take(pa.array(rows[MEMBER], pa.int64()))
-    each = asked.flatten()
-    lengths = numbers(asked.value_lengths(), 0)
-    member = Names(column(facts, "member_id"))
-    topic = Names(column(facts, "topic"), each.field("topic"))
+    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"))
     return Told(
         facts=facts,
         rows=rows,
         group=groups.of(both),
         member=member.columns[0],
         topic=topic.columns[0],
-        asked_by=np.repeat(rows[MEMBER], lengths),
-        asked_topic=topic.columns[1],
-        asked_partitions=numbers(each.field("partitions"), -1),
         cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
         group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
         member_id=member.texts,
