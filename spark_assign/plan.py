@@ -215,8 +215,3 @@ def _lines_and_choice(fleet: Fleet, patterns: Mapping[str, str]) -> tuple[DataFr
         fits = F.col("group_id").rlike(fnmatch.translate(pattern))
         chosen = F.when(fits, configured if name == CONFIGURED else F.lit(name)).otherwise(chosen)
     return lines, chosen
-
-
-def consumer_groups(groups: DataFrame) -> DataFrame:
-    """The consumer groups among a fleet's `groups`; a snapshot lists those of other protocols beside them."""
-    return groups.where(F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer"))
