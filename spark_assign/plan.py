@@ -193,8 +193,3 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
     return facts.in_whole_groups(fleet, laid, user_data=bool(own))
-
-
-def consumer_groups(groups: DataFrame) -> DataFrame:
-    """The consumer groups among a fleet's `groups`; a snapshot lists those of other protocols beside them."""
-    return groups.where(F.coalesce("group_type", F.lit("classic")).isin("classic", "consumer"))

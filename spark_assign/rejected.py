@@ -1,4 +1,4 @@
-"""Groups of a fleet that have a fault, for what needs to know them before it begins (a simulation, a drift)."""
+"""Groups of a fleet that have a fault, for what needs to know them before it begins (a simulation)."""
 
 from __future__ import annotations
 

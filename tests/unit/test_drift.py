@@ -88,7 +88,7 @@ def _facts(draw: random.Random, side: Side) -> Iterator[Row]:
         yield {"kind": REFUSED, "code": "unknown-assignor"}
         return
     if side.kind == FLEET:
-        yield {"kind": GROUP, "listed": 1, "assignor": side.assignor, "group_type": draw.choice([None, "classic"])}
+        yield {"kind": GROUP, "assignor": side.assignor, "group_type": draw.choice([None, "classic"])}
     else:
         group = {"kind": PLANNED_GROUP, "assignor": side.assignor}
         names = ("members", "assigned", "max_over_mean")
@@ -101,10 +101,8 @@ def _facts(draw: random.Random, side: Side) -> Iterator[Row]:
     for member, instance in side.members.items() if side.kind != STORED else ():
         yield {"kind": PRESENT, "member_id": member, "group_instance_id": instance, "client_id": f"of {member}"}
         if side.kind == FLEET:
-            listed = 1 if side.refused is None else 2
-            instances = [] if instance is None else [instance]
-            about = {"listed": listed, "asks": True, "nameless": False, "instances": instances, "topics": []}
-            yield {"kind": MEMBER, "member_id": member} | about
+            times = 1 if side.refused is None else 2
+            yield from times * [{"kind": MEMBER, "member_id": member, "group_instance_id": instance}]
 
 
 def _deal(draw: random.Random, members: list[str], conflicts: bool) -> set[Claim]:
@@ -290,10 +288,10 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     """Two fleets have none of the columns of stored plans; only what is asked for is answered."""
     rows = [
         {"cluster": "c", "group_id": "g", "after": True, "kind": PRESENT, "member_id": "m"},
-        {"cluster": "c", "group_id": "g", "after": True, "kind": GROUP, "listed": 1, "group_type": "share"},
-        {"cluster": "c", "group_id": "other", "after": True, "kind": GROUP, "listed": 1, "group_type": "share"},
+        {"cluster": "c", "group_id": "g", "after": True, "kind": GROUP, "group_type": "share"},
+        {"cluster": "c", "group_id": "other", "after": True, "kind": GROUP, "group_type": "share"},
     ]
-    columns = {name: FACTS[name] for name in ("cluster", "group_id", "kind", "member_id", "listed", "group_type")}
+    columns = {name: FACTS[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
     asked = Question((False, False), frozenset({"group"}))
     found = pa.concat_tables(drift(table, asked))
