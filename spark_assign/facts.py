@@ -90,10 +90,12 @@ def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
     rows = gather(fleet, user_data=user_data).repartition(tasks(fleet), *GROUP_KEY)
-    rows = lay_out(rows, assignors, GROUP_KEY, static=fleet.sizes.static_members > 0)
+    static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
-        return rows
-    return _union([rows, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
+        return lay_out(rows, assignors, GROUP_KEY, static=static)
+    rows = _for_all_readers(rows)
+    laid = lay_out(rows, assignors, GROUP_KEY, static=static)
+    return _union([laid, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
 
 
 def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
@@ -101,16 +103,22 @@ def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, 
     told = [gather(each, user_data=user_data).withColumn("change", F.lit(name)) for name, each in fleets.items()]
     number = sum(tasks(each) for each in fleets.values())
     rows = _union(told).repartition(number, *GROUP_KEY)
-    static = any(each.sizes.static_members for each in fleets.values())
-    rows = lay_out(rows, assignors, [*GROUP_KEY, "change"], static=static)
+    key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
     racked = {name: each for name, each in fleets.items() if _racks_matter(each)}
     if not racked:
-        return rows
+        return lay_out(rows, assignors, key, static=static)
+    rows = _for_all_readers(rows)
     layouts = [
         _layouts(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
         for name, each in racked.items()
     ]
-    return _union([rows, *layouts]).repartition(number, *GROUP_KEY)
+    return _union([lay_out(rows, assignors, key, static=static), *layouts]).repartition(number, *GROUP_KEY)
+
+
+def _for_all_readers(rows: DataFrame) -> DataFrame:
+    """The same, unfolded from one struct: no reader's query leaves a column out, so that all share one shuffle."""
+    others = (name for name in rows.columns if name not in GROUP_KEY)
+    return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*others))))
 
 
 def tasks(fleet: Fleet) -> int:
@@ -164,8 +172,10 @@ def _layouts(facts: DataFrame, fleet: Fleet) -> DataFrame:
     topic = F.when(F.col("kind") == kinds.ASKS, F.col("topic"))
     groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
     racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
-    layouts = racked.join(replica_racks(fleet), ["cluster", "topic"])
-    return _fact(layouts, kinds.LAYOUT, "topic", "at", "racks")
+    # A left join, as an inner one would filter what it reads, and share no shuffle; a topic without replicas has none.
+    layouts = racked.join(replica_racks(fleet), ["cluster", "topic"], "left")
+    lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in ("at", "racks"))
+    return _fact(layouts, kinds.LAYOUT, "topic", *lists)
 
 
 def replica_racks(fleet: Fleet) -> DataFrame:
@@ -192,7 +202,7 @@ def _kind(kind: int) -> Column:
     return F.lit(kind).cast(ByteType()).alias("kind")
 
 
-def _fact(rows: DataFrame, kind: int, *columns: str) -> DataFrame:
+def _fact(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:
     return rows.select(*GROUP_KEY, _kind(kind), *columns)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.java_order import string_order
@@ -31,19 +31,17 @@ from spark_assign.java_order import string_order
 def rank_subscribers(lines: DataFrame, group: Sequence[str]) -> DataFrame:
     """Step 1 (`AbstractPartitionAssignor.MemberInfo`): add `rank`, from 0, and `members`, how many the topic has.
 
+    And `line`, the number of the subscription's row, from 1.
+
     Args:
         lines: topic, partitions, member_id, instance (null: a dynamic member) of each subscription, and the columns of
             `group`. One that is there twice has the same rank twice.
         group: the columns that tell groups apart.
     """
-    ranked = lines.withColumn("rank", F.dense_rank().over(as_served(group)) - 1)
-    return ranked.withColumn("members", F.max("rank").over(Window.partitionBy(*group, "topic")) + 1)
-
-
-def as_served(group: Sequence[str]) -> WindowSpec:
-    """The subscribers of a topic in the order in which they are served."""
-    instance = F.col("instance").isNull(), string_order("instance")
-    return Window.partitionBy(*group, "topic").orderBy(*instance, string_order("member_id"))
+    topic = Window.partitionBy(*group, "topic")
+    served = topic.orderBy(F.col("instance").isNull(), string_order("instance"), string_order("member_id"))
+    ranked = lines.withColumns({"rank": F.dense_rank().over(served) - 1, "line": F.row_number().over(served)})
+    return ranked.withColumn("members", F.max("rank").over(topic) + 1)
 
 
 def consecutive() -> dict[str, Column]:

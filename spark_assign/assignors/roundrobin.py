@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.assignors.range import as_served
 from spark_assign.java_order import string_order
 
 
@@ -34,13 +33,12 @@ def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
     """Step 1: add `row_number` (bigint), that of the topic's partition 0.
 
     Args:
-        ranked: topic, partitions and rank of each subscription (`range.rank_subscribers`), and the columns of `group`.
+        ranked: what `range.rank_subscribers` makes of subscriptions, with topic and partitions.
         group: the columns that tell groups apart.
     """
-    once = F.when(F.row_number().over(as_served(group)) == 1, F.col("partitions").cast("long"))
-    ranked = ranked.withColumn("once", once)
+    once = F.when(F.col("line") == 1, F.col("partitions").cast("long"))
     topics = Window.partitionBy(*group).orderBy(string_order("topic"))
-    upto = F.sum("once").over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
+    upto = F.sum(once).over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
     return ranked.withColumn("row_number", upto - F.col("partitions"))
 
 

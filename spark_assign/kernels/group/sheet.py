@@ -11,6 +11,7 @@ import pyarrow as pa
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import ASKS, GROUP, LAYOUT, LEFT, MEMBER
 from spark_assign.kernels.group.names import Names, Places, named
+from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Owned, Told, owned
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
@@ -318,6 +319,7 @@ def _read_racks(
     size = max(len(told.topics), 1)
     places = Places(topics.group * size + topics.name)
     rows = told.rows[LAYOUT]
+    rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
     at = places.of(np.where(number[told.group[rows]] >= 0, number[told.group[rows]] * size + told.topic[rows], -1))
     here = [told.column(name, rows[at >= 0]).to_pylist() for name in ("at", "racks")]
     for row, layout, topic in zip(*here, at[at >= 0].tolist(), strict=True):
