@@ -6,7 +6,6 @@ other faulty row spoils the fleet, and no plan can be trusted: those are raised 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -37,7 +36,21 @@ _KEYS = {
 _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group in which every key stands once."""
 
+_FURTHER = {"topics": ["partitions"], "replicas": ["replicas", "partition"]}
+"""Columns besides the key that may be at fault."""
+
+_MARKS = ("racked", "static")
+"""What is counted of members: those with a rack, with an instance id."""
+
 _COUNTED = ("members", "subscriptions", "owned", "owned_runs")
+
+
+_LOOKED: list[tuple[str, str | None]] = [
+    (table, problem)
+    for table, key in _KEYS.items()
+    for problem in (None, *dict.fromkeys([*key, *_FURTHER.get(table, ())]))
+]
+"""Tables and their columns that may be at fault; null: nothing is. Numbers are cheaper to count by than names."""
 
 
 @dataclass(frozen=True)
@@ -60,50 +73,56 @@ def check(fleet: Fleet) -> Sizes:
     """
     present = {name: getattr(fleet, name) for name in _KEYS if getattr(fleet, name) is not None}
     looked = reduce(DataFrame.unionByName, [_rows(name, table) for name, table in present.items()])
-    problem = F.when(F.col("problem").isNotNull(), F.col("problem")).when(F.col("rows") > 1, _TWICE)
+    fine = [at for at, (_, problem) in enumerate(_LOOKED) if problem is None]
+    twice = F.col("what").isin(fine) & F.col("key").isNotNull() & (F.col("rows") > 1)
+    marked = {"rows": F.count(F.lit(1)), **{name: F.count_if(F.col(name)) for name in _MARKS}}
     found = (
-        looked.groupBy("table", "key", "problem")
-        .agg(*(F.sum(name).alias(name) for name in ("rows", "racked", "static")))
-        .withColumn("problem", F.when(F.col("key").isNotNull(), problem))
-        .groupBy("table", "problem")
-        .agg(*(F.sum(name).alias(name) for name in ("rows", "racked", "static")), F.min("key").alias("example"))
-        .collect()  # a row per table and kind of fault
+        looked.groupBy("what", "key")
+        .agg(*(value.alias(name) for name, value in marked.items()))
+        .groupBy("what", twice.alias("twice"))
+        .agg(*(F.sum(name).alias(name) for name in marked), F.min("key").alias("example"))
+        .collect()  # a row or two per table and kind of fault
     )
-    faults = [row for row in found if row["problem"] is not None]
+    told = [(*_LOOKED[row["what"]], row) for row in found]
+    faults = [(table, problem or _TWICE, row) for table, problem, row in told if problem or row["twice"]]
     if faults:
         _raise(faults)
-    counts = Counter({row["table"]: row["rows"] for row in found})
+    counts = {name: sum(row["rows"] for table, _, row in told if table == name) for name in _COUNTED}
     if not counts["members"]:
         problem_ = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
-    racked, static = (sum(row[name] or 0 for row in found) for name in ("racked", "static"))
-    return Sizes(racked_members=racked, static_members=static, **{name: counts[name] for name in _COUNTED})
+    racked, static = (sum(row[name] for row in found) for name in _MARKS)
+    return Sizes(racked_members=racked, static_members=static, **counts)
 
 
 def _rows(table: str, rows: DataFrame) -> DataFrame:
     """What there is to look at in a table: rows that could be at fault with their key, the others only counted.
 
     Returns:
-        table, key (as text; null: only counted), problem (the column at fault, or null), rows, racked, static.
+        what (a place in `_LOOKED`), key (as text; null: only counted), and of members whether they are racked, static.
     """
-    names = _KEYS[table]
-    column = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in names))
-    if table == "topics":
-        column = F.coalesce(column, F.when(F.col("partitions").isNull() | (F.col("partitions") < 0), "partitions"))
-    if table == "replicas":
-        column = F.coalesce(
-            column, F.when(F.col("replicas").isNull(), "replicas"), F.when(F.col("partition") < 0, "partition")
-        )
-    key = _show(names) if table in _UNIQUE else F.when(column.isNotNull(), _show(names))
-    of_member = {"racked": F.col("rack_id") != "", "static": F.col("group_instance_id").isNotNull()}
-    marks = of_member if table == "members" else dict.fromkeys(of_member, F.lit(None))
+    wrong = {name: F.col(name).isNull() for name in _KEYS[table]} | _wrong(table)
+    fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in wrong.items()))
+    key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
+    nothing = [F.lit(False), F.lit(False)]
+    marks = [F.col("rack_id") != "", F.col("group_instance_id").isNotNull()] if table == "members" else nothing
     return rows.select(
-        F.lit(table).alias("table"),
+        F.coalesce(fault, F.lit(_LOOKED.index((table, None)))).alias("what"),
         key.alias("key"),
-        column.alias("problem"),
-        F.lit(1).cast("long").alias("rows"),
-        *(mark.cast("long").alias(name) for name, mark in marks.items()),
+        *(mark.alias(name) for name, mark in zip(_MARKS, marks, strict=True)),
     )
+
+
+def _wrong(table: str) -> dict[str, Column]:
+    """When other columns than those of the key are at fault."""
+    if table == "topics":
+        return {"partitions": F.col("partitions").isNull() | (F.col("partitions") < 0)}
+    if table == "replicas":
+        return {
+            "replicas": F.col("replicas").isNull(),
+            "partition": F.col("partition").isNull() | (F.col("partition") < 0),
+        }
+    return {}
 
 
 def _show(columns: list[str]) -> Column:
@@ -112,8 +131,8 @@ def _show(columns: list[str]) -> Column:
     return F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), value) for name, value in zip(columns, values, strict=True)))
 
 
-def _raise(found: Sequence[Row]) -> None:
-    faults = [_fault(row["table"], row["problem"], row["rows"], row["example"]) for row in found]
+def _raise(found: Sequence[tuple[str, str, Row]]) -> None:
+    faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in found]
     raise FleetError(sorted(faults, key=str))
 
 

@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "floor": plans.floor,
     "runs": plans.runs,
     "giant": plans.giant,
+    "growth": plans.growth,
     "kafka": against_kafka.kafka,
     "loop": plain_loop.loop,
     "memory": memory.memory,

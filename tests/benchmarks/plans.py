@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ def floor(bench: Bench) -> None:
     for topics in (10,) if bench.quick else (10, 50):
         shape = Shape(bench.size(2_000, 20), 10, topics, 500)
         _floor_to(bench, shape, "Parquet", bench.to_parquet, "<= 1.3")
-        _floor_to(bench, shape, "noop", to_noop, "<= 2.5")
+        _floor_to(bench, shape, "noop", to_noop, "<= 2")
         _check(bench, shape)
 
 
@@ -77,7 +78,7 @@ def runs(bench: Bench) -> None:
         for sink, write in _sinks(bench):
             seconds = bench.in_turns(plan=partial(plan_and_write, bench, path, name, write, "runs"))["plan"]
             detail = f"stands for {shape.total:,} partitions"
-            bench.report(Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 10"), detail))
+            bench.report(Result(f"{name}, runs to {sink}", f"{shape}", seconds, "s", bench.goal("<= 5"), detail))
         counted = plan(fleets.read(bench.spark, path), name).runs.agg(F.sum("count")).collect()[0][0]
         if counted != shape.total:
             raise AssertionError(f"{name}'s runs stand for {counted} of {shape.total} partitions")
@@ -101,3 +102,20 @@ def giant(bench: Bench) -> None:
             bench.report(
                 Result(f"{name}, one group to {sink}", f"{one}", ratio, "x fleet", bench.goal("<= 1.5"), detail)
             )
+
+
+def growth(bench: Bench) -> None:
+    """(g) fleets that grow, by partitions and by groups: runs to noop, against growing in line with the size."""
+    by_partitions = [Shape(groups, 10, 10, 500) for groups in (200, 2_000, 10_000)]
+    by_groups = [Shape(groups, 5, 2, 10) for groups in (1_000, 10_000, 100_000)]
+    for shapes in (by_partitions[:1] if bench.quick else by_partitions, by_groups[:1] if bench.quick else by_groups):
+        for name in bench.assignors[:1]:
+            paths = {f"{shape}": fleets.written(bench.spark, shape, bench.folder) for shape in shapes}
+            works = {fleet: partial(plan_and_write, bench, path, name, to_noop) for fleet, path in paths.items()}
+            seconds = bench.in_turns(**works)
+            for fleet in paths:
+                bench.report(Result(f"{name} to noop", fleet, seconds[fleet], "s"))
+            for small, large in itertools.pairwise(shapes):
+                ratio = seconds[f"{large}"] / seconds[f"{small}"] / (large.total / small.total)
+                measure = f"{name}, growth from {small.total:,} to {large.total:,} partitions"
+                bench.report(Result(measure, f"{large}", ratio, "x linear", bench.goal("<= 1.1")))

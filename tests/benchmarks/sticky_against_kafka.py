@@ -6,6 +6,7 @@ whole Spark job, which reads Parquet tables, checks them and computes every row.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,17 +26,21 @@ from tests.benchmarks.kafka_process import KafkaProcess, write_group
 from tests.benchmarks.plans import plan_and_write
 from tests.benchmarks.sticky import assignors
 
-HEAP = "4g"
+HEAP = "9g"
 WARM_UP = 15.0  # seconds
 
 
 def giant(bench: Bench) -> None:
     """One member of 2,000 has left, all others keep what they own: speed as a multiple of theirs."""
     shape = Shape(1, bench.size(2_000, 50), bench.size(1_000, 50), bench.size(1_000, 50))
-    path = fleets.written_with_owners(bench.spark, shape, bench.folder)
+    larger = replace(shape, partitions=10 * shape.partitions)
     with KafkaProcess(HEAP) as kafka:
         for name in assignors(bench):
-            _compare(bench, kafka, path, name, f"{shape}", kernel=">= 10", job=">= 2")
+            path = fleets.written_with_owners(bench.spark, shape, bench.folder)
+            _compare(bench, kafka, path, name, f"{shape}", kernel=">= 10", job=">= 1")
+        if not bench.quick:
+            path = fleets.written_with_owners(bench.spark, larger, bench.folder)
+            _compare(bench.once(), kafka, path, "sticky", f"{larger}", kernel=">= 10", job=">= 3")
 
 
 def differing(bench: Bench) -> None:
@@ -49,7 +54,7 @@ def differing(bench: Bench) -> None:
             for name in assignors(bench):
                 _compare_differing(bench, kafka, size, name)
         if not bench.quick:
-            _compare_differing(bench.once(), kafka, 1_000, "sticky", job=">= 20")
+            _compare_differing(bench.once(), kafka, 1_000, "sticky", job=">= 10")
 
 
 def _compare_differing(bench: Bench, kafka: KafkaProcess, size: int, name: str, job: str | None = None) -> None:
