@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -92,7 +93,7 @@ def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data:
     rows = gather(fleet, user_data=user_data).repartition(tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
-        return lay_out(rows, assignors, GROUP_KEY, static=static)
+        return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
     rows = _for_all_readers(rows)
     laid = lay_out(rows, assignors, GROUP_KEY, static=static)
     return _union([laid, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
@@ -106,13 +107,22 @@ def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, 
     key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
     racked = {name: each for name, each in fleets.items() if _racks_matter(each)}
     if not racked:
-        return lay_out(rows, assignors, key, static=static)
+        return _still_whole(lay_out(rows, assignors, key, static=static), number)
     rows = _for_all_readers(rows)
     layouts = [
         _layouts(rows.where(F.col("change") == name), each).withColumn("change", F.lit(name))
         for name, each in racked.items()
     ]
     return _union([lay_out(rows, assignors, key, static=static), *layouts]).repartition(number, *GROUP_KEY)
+
+
+def _still_whole(rows: DataFrame, number: int) -> DataFrame:
+    """Windows leave groups whole, as rows are shuffled by group already; unless Spark is told to be stricter."""
+    try:
+        strict = rows.sparkSession.conf.get("spark.sql.requireAllClusterKeysForDistribution", "false")
+    except PySparkException:  # a session that keeps its settings to itself
+        return rows
+    return rows.repartition(number, *GROUP_KEY) if strict == "true" else rows
 
 
 def _for_all_readers(rows: DataFrame) -> DataFrame:

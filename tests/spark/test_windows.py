@@ -23,3 +23,20 @@ def test_windows_deal_as_the_leader_does(spark: SparkSession, assignor: str) -> 
     planned = plan(tables.fleet_of(spark, rows), assignor)
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     assert planned.rejected.isEmpty()
+
+
+@pytest.mark.spark
+def test_groups_stay_whole_where_windows_shuffle_again(spark: SparkSession) -> None:
+    """A setting of Spark's makes every window shuffle by all of its keys, which would part a group's facts."""
+    rows = list(random_groups.groups("range", 5, small=10, mid_size=0))
+    for row in rows:
+        for member in row["members"]:
+            member["rack"] = None
+    expected = tables.planned_sets(plan(tables.fleet_of(spark, rows), "range").assignments)
+    spark.conf.set("spark.sql.requireAllClusterKeysForDistribution", "true")
+    try:
+        planned = plan(tables.fleet_of(spark, rows), "range")
+        assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
+        assert planned.rejected.isEmpty()
+    finally:
+        spark.conf.unset("spark.sql.requireAllClusterKeysForDistribution")
