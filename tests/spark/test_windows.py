@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import plan
+from spark_assign import facts, plan
 from spark_assign.kernels.protocol.leader import assign
 from tests.golden import leader_rows, tables, vectors
 from tests.kafka import random_groups
@@ -26,9 +26,10 @@ def test_windows_deal_as_the_leader_does(spark: SparkSession, assignor: str) -> 
 
 
 @pytest.mark.spark
-def test_groups_stay_whole_where_windows_shuffle_again(spark: SparkSession) -> None:
+def test_groups_stay_whole_where_windows_shuffle_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting of Spark's makes every window shuffle by all of its keys, which would part a group's facts."""
-    rows = list(random_groups.groups("range", 5, small=10, mid_size=0))
+    monkeypatch.setattr(facts, "ROWS_PER_TASK", 100)
+    rows = list(random_groups.groups("range", 5, small=6, mid_size=0))
     for row in rows:
         for member in row["members"]:
             member["rack"] = None
