@@ -32,7 +32,8 @@ def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
     """Add a row (columns: `schemas.MANIFEST`) as one file that appears by one rename."""
     manifest = folder / "manifest"
     manifest.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({**row, "finished_at": row["finished_at"].isoformat(timespec="microseconds")})
+    finished = row["finished_at"].isoformat(timespec="microseconds")
+    line = json.dumps({**row, "finished_at": finished}, separators=(",", ":"))
     # Spark reads no file whose name begins with a dot; by its name the attempt becomes the run.
     partial = manifest / f".{row['attempt']}.json"
     partial.write_text(f"{line}\n", encoding="utf-8")
