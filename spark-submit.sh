@@ -21,11 +21,13 @@ Options (before JOB):
   --conf KEY=VALUE  one more Spark setting; wins over conf/spark; may be given again
   --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
   --dry-run         print the exact spark-submit line, ready to paste, and run nothing
-  --set-up [EXTRAS] make or refresh the Python environment and stop (default: spark,kafka)
+  --set-up [EXTRAS] make or refresh the Python environment (default: spark,kafka) and the JVM's class data, and stop
   -h, --help        this text
 
 First use makes $VENV. Environment: SPARK_HOME (used unless --env local),
-SPARK_ASSIGN_PYTHON (the interpreter to make .venv from), SPARK_ASSIGN_VENV (another place for it).
+SPARK_ASSIGN_PYTHON (the interpreter to make .venv from), SPARK_ASSIGN_VENV (another place for it),
+SPARK_ASSIGN_CLASS_DATA=no (neither make nor use the JVM's class data: about 180 MB under build/ that let
+local jobs start faster).
 TEXT
 }
 
@@ -110,13 +112,63 @@ set_up() {
 
 # --- what Spark needs -----------------------------------------------------------------------------------
 
+java_says="" # what the JVM says of its version
 check_java() {
   local java="java" major
   [[ -n "${JAVA_HOME:-}" ]] && java="$JAVA_HOME/bin/java"
-  major="$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1)" || true
+  java_says="$("$java" -version 2>&1)" || true
+  major="$(sed -n 's/.*version "\([0-9]*\).*/\1/p' <<<"$java_says" | head -1)"
   if [[ -z "$major" ]] || ((major < 17)); then
     fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one, or set JAVA_HOME."
   fi
+}
+
+find_pyspark() {
+  "$PYTHON" -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])'
+}
+
+# Where the class data of this JVM for this Spark are, without their ending. Much of a small job's time is the JVM loading
+# and checking Spark's classes; class data hold them as they are when that is done. Fit for just this JVM and these jars.
+class_data_place() { # SPARK_HOME
+  "$PYTHON" - "$1" "$java_says" "$ROOT/build/class-data${NAME:+-$NAME}" <<'PY'
+import hashlib, os, sys
+home, java, folder = sys.argv[1:]
+jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(f"{home}/jars"))
+print(f"{folder}/{hashlib.sha256(repr((home, java, jars)).encode()).hexdigest()[:12]}")
+PY
+}
+
+# The file of that place, if it is there and whole: a JVM dies of one that was cut short, so its name has its size.
+whole_class_data() { # PLACE
+  local file
+  for file in "$1".*.jsa; do
+    if [[ -e "$file" && "$file" == "$1.$(size_of "$file").jsa" ]]; then printf '%s' "$file"; return; fi
+  done
+}
+size_of() { wc -c <"$1" | tr -d ' '; }
+
+# Plans the sample once more, with a JVM that writes down at its end what it has loaded. No job needs it: never fails.
+make_class_data() {
+  if [[ "${SPARK_ASSIGN_CLASS_DATA:-yes}" == no ]] || ! (check_java) >/dev/null 2>&1; then return; fi
+  local spark place folder partial log started=$SECONDS
+  spark="$(find_pyspark 2>/dev/null)" || return 0 # an environment without Spark
+  check_java
+  place="$(class_data_place "$spark")"
+  if [[ -n "$(whole_class_data "$place")" ]]; then return; fi
+  folder="$(dirname "$place")" partial="$place.$$" log="$place.log"
+  mkdir -p "$folder"
+  find "$folder" -type f -mmin +60 -delete # of other versions, and what was interrupted
+  say "Keeping the class data of the JVM under ${folder#"$ROOT/"}, about 180 MB (SPARK_ASSIGN_CLASS_DATA=no: none) …"
+  # A run beside this one sees a whole file or none.
+  if SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" \
+    --conf "spark.driver.extraJavaOptions=$QUIET -XX:ArchiveClassesAtExit='$partial'" \
+    plan --config /dev/null --fleet "$ROOT/conf/sample-fleet" --output "$partial.plan" >"$log" 2>&1 &&
+    [[ -s "$partial" ]] && mv -f "$partial" "$place.$(size_of "$partial").jsa" 2>>"$log"; then
+    say "Kept in $((SECONDS - started)) s."
+  else
+    say "They could not be kept, which only costs time (log in ${log#"$ROOT/"})."
+  fi
+  rm -rf "$partial" "$partial.plan"
 }
 
 # The package as a zip named by its content: the same source gives the same file.
@@ -153,6 +205,7 @@ has_setting() { # KEY: is it given on the command line or in the environment's f
 
 # --- the command line -----------------------------------------------------------------------------------
 
+QUIET="-Dlog4j2.configurationFile='file:$ROOT/conf/spark/log4j2.properties'"
 environment=local dry_run="" py_files="" conf=()
 need() { [[ $# -ge 2 ]] || fail "$1 needs a value" 2; }
 while [[ $# -gt 0 ]]; do
@@ -163,7 +216,7 @@ while [[ $# -gt 0 ]]; do
     --conf=*) conf+=("${1#*=}"); shift ;;
     --py-files) need "$@"; py_files="$2"; shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
-    --set-up) set_up "${2:-spark,kafka}"; exit 0 ;;
+    --set-up) set_up "${2:-spark,kafka}"; make_class_data; exit 0 ;;
     -h | --help) usage; exit 0 ;;
     -*) say "spark-submit.sh: unknown option $1"; usage >&2; exit 2 ;;
     *) break ;;
@@ -203,7 +256,7 @@ if without_spark "$@"; then
 else
   check_java
   if [[ "$environment" == local || -z "${SPARK_HOME:-}" ]]; then
-    spark_home="$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')"
+    spark_home="$(find_pyspark)"
   else
     spark_home="$SPARK_HOME"
   fi
@@ -216,8 +269,15 @@ else
     --py-files "$(build_zip)${py_files:+,$py_files}")
   has_setting spark.pyspark.driver.python || command+=(--conf "spark.pyspark.driver.python=$PYTHON")
   has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
-  has_setting spark.driver.extraJavaOptions ||
-    command+=(--driver-java-options "-Dlog4j2.configurationFile=file:$ROOT/conf/spark/log4j2.properties")
+  if ! has_setting spark.driver.extraJavaOptions; then
+    class_data=""
+    if [[ "$environment" == local && "${SPARK_ASSIGN_CLASS_DATA:-yes}" != no ]]; then
+      class_data="$(whole_class_data "$(class_data_place "$spark_home")")"
+    fi
+    # Where they do not fit after all, for example with a larger heap, the JVM goes on without them and without a word.
+    [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile='$class_data' -Xlog:disable"
+    command+=(--driver-java-options "$QUIET")
+  fi
   for setting in ${conf[@]+"${conf[@]}"}; do command+=(--conf "$setting"); done
   command+=("$job_file" "$@")
 fi

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from spark_assign.schemas import METRICS, REJECTED
+from spark_assign.sinks.on_this_machine import read_rows
 from spark_assign.sinks.plan_store import StoredPlan
 
 _REJECTED_SHOWN = 10
+_READ = {"metrics", "rejected"}
+_SMALL = 10_000
+"""Rows that Python goes through faster than Spark begins a query."""
 
 
 def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
@@ -22,10 +27,12 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         place: where it was written, for the last line.
         top: how many groups to list, those with the highest max_over_mean first.
     """
-    metrics, rejected = stored.tables["metrics"], stored.tables["rejected"]
     sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     refused = stored.manifest.rows["rejected"]
-    [totals], worst, shown_refusals = _read(metrics, rejected, sums, top)
+    found = _read_here(stored, sums, top)
+    [totals], worst, shown_refusals = (
+        _read(stored.tables["metrics"], stored.tables["rejected"], sums, top) if found is None else found
+    )
     waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
         f"Plan {stored.manifest.run_id}: {_n(totals['groups'], 'group')} planned, {refused:,} rejected, "
@@ -62,6 +69,18 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     return "\n".join(lines)
 
 
+def _read_here(stored: StoredPlan, sums: Sequence[str], top: int) -> tuple[list[dict[str, Any]], ...] | None:
+    """What `_read` reads, of small tables that are files on this machine; null where they are not."""
+    if _READ - set(stored.folders) or sum(stored.manifest.rows[name] for name in _READ) > _SMALL:
+        return None
+    metrics = read_rows(stored.folders["metrics"], METRICS.names)
+    rejected = read_rows(stored.folders["rejected"], REJECTED.names)
+    if metrics is None or rejected is None:
+        return None
+    totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in sums}
+    return [totals], sorted(metrics, key=_by_balance)[:top], sorted(rejected, key=_by_name)[:_REJECTED_SHOWN]
+
+
 def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int) -> tuple[list[Row], ...]:
     """A row of sums, the least balanced groups and the first rejected ones, in one query."""
     of_all = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
@@ -74,15 +93,15 @@ def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int
     numbered = [part.withColumn("part", F.lit(at)) for at, part in enumerate(parts)]
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), numbered)
     rows = every.collect()  # a screenful
-    keys: tuple[Callable[[Row], Any], ...] = (
-        lambda row: 0,
-        _by_balance,
-        lambda row: (row["cluster"], row["group_id"], row["code"]),
-    )
+    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name)
     return tuple(sorted((row for row in rows if row["part"] == at), key=key) for at, key in enumerate(keys))
 
 
-def _by_balance(row: Row) -> tuple[float, str, str]:
+def _by_name(row: Mapping[str, Any] | Row) -> tuple[str, str, str]:
+    return row["cluster"], row["group_id"], row["code"]
+
+
+def _by_balance(row: Mapping[str, Any] | Row) -> tuple[float, str, str]:
     uneven = row["max_over_mean"]
     return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
 

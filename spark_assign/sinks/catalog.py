@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
+from spark_assign.sinks.folder import one_row
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +46,15 @@ class CatalogTarget:
         mine = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))
         return mine.select(*self.schemas[table].fieldNames())
 
-    def append_manifest(self, row: DataFrame) -> None:
+    def here(self, table: str, run_id: str, attempt: str) -> None:
+        """Where a table's files are is the catalog's affair."""
+
+    def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
         """Make an attempt the plan."""
-        self._append(f"{self.output}.manifest", row.coalesce(1), None, {}, [])
+        self._append(f"{self.output}.manifest", one_row(self.spark, row), None, {}, [])
+
+    def manifest_rows(self) -> None:
+        """Only Spark reads a catalog."""
 
     def manifest(self) -> DataFrame | None:
         """All rows of the manifest; None where nothing has been written yet."""

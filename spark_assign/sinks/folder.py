@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.places import join, local_path
 from spark_assign.schemas import MANIFEST
+from spark_assign.sinks import on_this_machine
 from spark_assign.sources.text import CSV_READ, CSV_WRITE
 
 log = logging.getLogger(__name__)
@@ -48,9 +53,34 @@ class FolderTarget:
         settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
         return reader.options(**settings).load(self._path(table, run_id, attempt))
 
-    def append_manifest(self, row: DataFrame) -> None:
-        """Make an attempt the plan: one file that appears by one rename."""
-        row.coalesce(1).write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
+    def here(self, table: str, run_id: str, attempt: str) -> Path | None:
+        """The folder of one table of one attempt as a path of this machine, if it is seen here.
+
+        An attempt has a name of its own: a folder of that name is the one that Spark has written, wherever Spark runs.
+        """
+        folder = on_this_machine.folder_here(self._path(table, run_id, attempt))
+        return folder if folder is not None and folder.is_dir() else None
+
+    def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
+        """Make an attempt the plan: one file that appears by one rename.
+
+        Args:
+            row: of the manifest.
+            seen: a table that the attempt has written.
+        """
+        folder = on_this_machine.folder_here(self.output)
+        if folder is not None and self.here(seen, row["run_id"], row["attempt"]):
+            on_this_machine.append_manifest(folder, row)
+            return
+        frame = one_row(self.spark, row)
+        frame.write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
+
+    def manifest_rows(self) -> list[dict[str, Any]] | None:
+        """All rows of the manifest, read without Spark; None where that cannot be."""
+        folder = on_this_machine.folder_here(self.output)
+        if folder is None or not on_this_machine.spark_is_here(self.spark) or not (folder / "manifest").is_dir():
+            return None
+        return on_this_machine.manifest_rows(folder)
 
     def manifest(self) -> DataFrame | None:
         """All rows of the manifest; None where nothing has been written yet."""
@@ -72,6 +102,11 @@ class FolderTarget:
 
     def _path(self, table: str, run_id: str, attempt: str) -> str:
         return join(self.output, table, f"run_id={run_id}", f"attempt={attempt}")
+
+
+def one_row(spark: SparkSession, row: Mapping[str, Any]) -> DataFrame:
+    """A row of the manifest as a frame, for which Spark needs neither Python nor a shuffle."""
+    return spark.createDataFrame(pa.Table.from_pylist([dict(row)], to_arrow_schema(MANIFEST)), MANIFEST).coalesce(1)
 
 
 def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: str, *, older: bool) -> None:

@@ -8,9 +8,9 @@ manifest, the last thing written, names it. So
 - a second run of one `run_id` replaces the first at the moment its manifest row is there, and then removes
   it.
 
-Where the newest two attempts of a run_id race, the one that finishes last is the run. Only Spark writes and
-reads, so any file system and Spark Connect work (but for a few rows that the driver has: `rows`); removing what was
-replaced is best effort, and said in the log where it fails.
+Where the newest two attempts of a run_id race, the one that finishes last is the run. Spark writes and reads the
+tables, so any file system and Spark Connect work; in a folder that this machine sees, the manifest and the counting
+need no Spark (`on_this_machine`). Removing what was replaced is best effort, and said in the log where it fails.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 from spark_assign.errors import SourceError
 from spark_assign.places import is_path, local_path
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
+from spark_assign.sinks import on_this_machine
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
 
@@ -74,10 +75,14 @@ class Manifest:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A whole plan read back: its manifest, and its tables by name (those that were written)."""
+    """A whole plan read back: its manifest, and its tables by name (those that were written).
+
+    `folders` has those tables that are Parquet files on this machine, for whoever needs no Spark to look into them.
+    """
 
     manifest: Manifest
     tables: Mapping[str, DataFrame]
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
 
 def safe_run_id(run_id: str) -> str:
@@ -166,7 +171,7 @@ def write_plan(
             target.write(name, frame, run_id, attempt, format, dict(options or {}))
             log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
-        rows = _count({name: target.read(name, run_id, attempt, format, dict(options or {})) for name in names})
+        rows = _count(target, names, run_id, attempt, format, dict(options or {}))
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
@@ -180,8 +185,8 @@ def write_plan(
             },
         )
         content = json.dumps(manifest.content, sort_keys=True)
-        row = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)
-        target.append_manifest(spark.createDataFrame([row], MANIFEST))
+        values = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)
+        target.append_manifest(dict(zip(MANIFEST.names, values, strict=True)), names[0])
     except Exception as error:
         target.remove(run_id, attempt, older=False)
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
@@ -216,16 +221,16 @@ def read_plan(
     """
     target = _target(spark, output, schemas)
     wanted = None if run_id is None else safe_run_id(run_id)
-    rows = _newest(target, wanted)
-    while rows:
-        manifest = _manifest(rows[0])
+    manifest = _newest(target, wanted)
+    while manifest is not None:
         try:
-            return StoredPlan(manifest, _stored_tables(target, manifest, dict(options or {})))
+            return _stored(target, manifest, dict(options or {}))
         except PySparkException:
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
-            rows = _newest(target, wanted)
-            if not rows or _manifest(rows[0]).attempt == manifest.attempt:
+            newest = _newest(target, wanted)
+            if newest is None or newest.attempt == manifest.attempt:
                 raise
+            manifest = newest
     which = "finished plan" if run_id is None else f"finished plan with run_id {run_id}"
     raise SourceError(f"there is no {which} in {output}")
 
@@ -239,7 +244,7 @@ def stored_plan(
     schemas: Mapping[str, StructType] = PLAN_TABLES,
 ) -> StoredPlan:
     """The plan of a manifest that `write_plan` has returned, without another look at what else is there."""
-    return StoredPlan(manifest, _stored_tables(_target(spark, output, schemas), manifest, dict(options or {})))
+    return _stored(_target(spark, output, schemas), manifest, dict(options or {}))
 
 
 def run_before(
@@ -250,43 +255,52 @@ def run_before(
     By name and not by the clock: of runs that are named by date (`20261121T050000Z`) it is that of the date before,
     also where an old date is planned again.
     """
-    frame = _target(spark, output, schemas).manifest()
+    target, own = _target(spark, output, schemas), safe_run_id(run_id)
+    rows = target.manifest_rows()
+    if rows is not None:
+        return max((row["run_id"] for row in rows if row["run_id"] < own), default=None)
+    frame = target.manifest()
     if frame is None:
         return None
-    earlier = frame.where(F.col("run_id") < safe_run_id(run_id)).agg(F.max("run_id").alias("run_id"))
+    earlier = frame.where(F.col("run_id") < own).agg(F.max("run_id").alias("run_id"))
     found: str | None = earlier.collect()[0]["run_id"]  # one row
     return found
 
 
-def _stored_tables(
-    target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]
-) -> dict[str, DataFrame]:
-    written = manifest.content["format"]
-    tables = {name: target.read(name, manifest.run_id, manifest.attempt, written, options) for name in manifest.rows}
+def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]) -> StoredPlan:
+    written, which = manifest.content["format"], (manifest.run_id, manifest.attempt)
+    tables = {name: target.read(name, *which, written, options) for name in manifest.rows}
     for table in tables.values():
         _ = table.schema  # Connect opens the files only now
-    return tables
+    found = {name: target.here(name, *which) for name in tables} if written == "parquet" and not options else {}
+    return StoredPlan(manifest, tables, {name: folder for name, folder in found.items() if folder is not None})
 
 
 def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
     return (FolderTarget if is_path(output) else CatalogTarget)(spark, output, schemas)
 
 
-def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> list[Any]:
-    """The newest row of the manifest, or none. Time comes as a number: Python would shift it to its zone."""
+def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifest | None:
+    """What finished last, of a run or of all; None where nothing has."""
+    rows = target.manifest_rows()
+    if rows is not None:
+        finished = [_manifest(row, row["finished_at"]) for row in rows if run_id in (None, row["run_id"])]
+        return max(finished, key=lambda each: (each.finished_at, each.attempt), default=None)
     frame = target.manifest()
     if frame is None:
-        return []
+        return None
     frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
+    # Time comes as a number: Python would shift it to its zone.
     newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
-    return newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row
+    found = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row
+    return _manifest(found[0], EPOCH + timedelta(microseconds=found[0]["micros"])) if found else None
 
 
-def _manifest(row: Any) -> Manifest:
+def _manifest(row: Any, finished_at: datetime) -> Manifest:
     return Manifest(
         run_id=row["run_id"],
         attempt=row["attempt"],
-        finished_at=EPOCH + timedelta(microseconds=row["micros"]),
+        finished_at=finished_at,
         duration_s=row["duration_s"],
         content=json.loads(row["content"]),
     )
@@ -296,8 +310,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _finished(target: FolderTarget | CatalogTarget, run_id: str) -> datetime:
-    rows = _newest(target, run_id)
-    return _manifest(rows[0]).finished_at if rows else EPOCH
+    newest = _newest(target, run_id)
+    return EPOCH if newest is None else newest.finished_at
 
 
 def after(previous: datetime) -> datetime:
@@ -305,11 +319,28 @@ def after(previous: datetime) -> datetime:
     return max(datetime.now(UTC), previous + timedelta(microseconds=1))
 
 
-def _count(tables: Mapping[str, DataFrame]) -> dict[str, int]:
-    """Rows of each table, counted in one go."""
-    named = [frame.select(F.lit(name).alias("name")) for name, frame in tables.items()]
-    counts = reduce(DataFrame.union, named).groupBy("name").count().collect()  # a row per table that has any
-    return dict.fromkeys(tables, 0) | {row["name"]: row["count"] for row in counts}
+def _count(
+    target: FolderTarget | CatalogTarget,
+    names: Sequence[str],
+    run_id: str,
+    attempt: str,
+    format: str | None,
+    options: dict[str, str],
+) -> dict[str, int]:
+    """Rows of each table: those of Parquet files on this machine by their footers, all others in one query."""
+    counts: dict[str, int] = {}
+    for name in names:
+        folder = target.here(name, run_id, attempt) if format == "parquet" else None
+        known = None if folder is None else on_this_machine.count_rows(folder)
+        if known is not None:
+            counts[name] = known
+    if unknown := [name for name in names if name not in counts]:
+        tables = [
+            target.read(name, run_id, attempt, format, options).select(F.lit(name).alias("of")) for name in unknown
+        ]
+        sums = [F.count_if(F.col("of") == name).alias(name) for name in unknown]
+        counts |= reduce(DataFrame.union, tables).agg(*sums).collect()[0].asDict()  # one row
+    return counts
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.sinks.folder import remove_attempts
+from spark_assign.sinks.on_this_machine import append_manifest, manifest_rows
 from spark_assign.sinks.plan_store import EPOCH, after, new_attempt, safe_run_id, versions
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,6 @@ def write_rows(
     from pyarrow import parquet
 
     run_id, attempt, started = safe_run_id(run_id), new_attempt(), time.monotonic()
-    manifest = folder / "manifest"
     try:
         for name, rows in tables.items():
             place = folder / name / f"run_id={run_id}" / f"attempt={attempt}"
@@ -61,28 +61,20 @@ def write_rows(
             "tables": {name: {"rows": len(rows)} for name, rows in tables.items()},
             "versions": versions(),
         }
-        manifest.mkdir(exist_ok=True)
         row = {
             "run_id": run_id,
             "attempt": attempt,
-            "finished_at": after(max(_finished(manifest, run_id), default=EPOCH)).isoformat(timespec="microseconds"),
+            "finished_at": after(max(_finished(folder, run_id), default=EPOCH)),
             "duration_s": round(time.monotonic() - started, 3),
             "content": json.dumps(content, sort_keys=True),
         }
-        # Spark reads no file whose name begins with a dot; by its name the attempt becomes the run.
-        partial = manifest / f".{attempt}.json"
-        partial.write_text(json.dumps(row) + "\n", encoding="utf-8")
-        partial.replace(manifest / f"{attempt}.json")
+        append_manifest(folder, row)
     except Exception:
         remove_attempts(str(folder), tables, run_id, attempt, older=False)
         raise
     remove_attempts(str(folder), tables, run_id, attempt, older=True)
 
 
-def _finished(manifest: Path, run_id: str) -> Iterator[datetime]:
+def _finished(folder: Path, run_id: str) -> list[datetime]:
     """When each attempt of a run was finished."""
-    for file in manifest.glob("[!._]*.json"):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if row["run_id"] == run_id:
-                yield datetime.fromisoformat(row["finished_at"])
+    return [row["finished_at"] for row in manifest_rows(folder) or [] if row["run_id"] == run_id]

@@ -131,7 +131,7 @@ def _read(
     if place.format in ("csv", "json"):
         read = text.read_csv if place.format == "csv" else text.read_json
         frame, check = read(spark, table, schema, place.name, options)
-        checks.append(check)
+        checks += [check] if check is not None else []
         return frame
     return spark.read.format(place.format).options(**options).load(place.name)
 

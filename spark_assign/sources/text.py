@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from spark_assign.errors import SourceError
 from spark_assign.places import local_path
+from spark_assign.sources.plain_csv import is_plain
 
 _MALFORMED = "_malformed_record"
 _SHOWN = 5
@@ -51,17 +52,19 @@ class Check:
 
 def read_csv(
     spark: SparkSession, table: str, schema: StructType, path: str, options: Mapping[str, str]
-) -> tuple[DataFrame, Check]:
+) -> tuple[DataFrame, Check | None]:
     """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
-    string.
+    string. There is no check where everything is known to parse.
     """
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
-    columns = _local_header(path) if not options else None
-    columns = spark.read.options(**settings).csv(path).columns if columns is None else columns
+    local = local_path(path) if not options else None
+    columns = _local_header(local)
+    if columns is None:
+        local, columns = None, spark.read.options(**settings).csv(path).columns
     if not columns:
-        return spark.read.options(**settings).csv(path), Check(table, schema, _no_rows(spark))
+        return spark.read.options(**settings).csv(path), None
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
     as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
     raw = (
@@ -71,6 +74,8 @@ def read_csv(
     )
     types = {field.name: field.dataType for field in schema.fields}
     typed = [_parsed(name, types.get(name, StringType())).alias(name) for name in columns]
+    if local is not None and is_plain(local, [types.get(name, StringType()) for name in columns]):
+        return raw.select(*typed), None
     problems = [
         F.when(
             _is_bad(name, types[name]),
@@ -89,9 +94,8 @@ def read_csv(
     return raw.select(*typed), Check(table, schema, check.where("problem is not null"))
 
 
-def _local_header(path: str) -> list[str] | None:
+def _local_header(local: str | None) -> list[str] | None:
     """The header of a csv file on this machine, which takes no Spark job; null where Spark had better look itself."""
-    local = local_path(path)
     if local is None or not local.endswith(".csv"):
         return None
     try:
@@ -124,22 +128,23 @@ def read_json(
 
 
 def verify(checks: Sequence[Check]) -> None:
-    """Run all checks in one Spark job.
+    """Run all checks in one query, and another to show what it has found.
 
     Raises:
         SourceError: values that do not parse; names table, column, value, row and file of the first few.
     """
     if not checks:
         return
-    columns = ["file", "problem", "record"]
-    found = [check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in checks]
     try:
+        faulty = _faulty(checks)
+        if not faulty:
+            return
+        columns = ["file", "problem", "record"]
+        found = [check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in faulty]
         rows = reduce(DataFrame.unionByName, found).collect()
     except PySparkException as error:
         tables = ", ".join(check.table for check in checks)
         raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
-    if not rows:
-        return
     schemas = {check.table: check.schema for check in checks}
     lines = []
     for row in rows:
@@ -149,8 +154,12 @@ def verify(checks: Sequence[Check]) -> None:
     raise SourceError("values that do not parse:\n" + "\n".join(lines[: _SHOWN * len(checks)]) + more)
 
 
-def _no_rows(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], "file string, problem string, record string")
+def _faulty(checks: Sequence[Check]) -> list[Check]:
+    """Those that find something. The record is asked for as well, as Spark parses only columns that are."""
+    rows = [check.rows.select(F.lit(check.table).alias("table"), F.length("record").alias("size")) for check in checks]
+    every = reduce(DataFrame.union, rows)
+    [found] = every.agg(F.collect_set("table").alias("tables"), F.max("size")).collect()  # one row
+    return [check for check in checks if check.table in found["tables"]]
 
 
 def _text(name: str) -> Column:

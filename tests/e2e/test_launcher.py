@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -101,6 +102,70 @@ def test_a_story_needs_no_java(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Scenario textbook-join: " in done.stdout
     assert (tmp_path / "textbook-join.timeline.svg").exists()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone with the environment of this one, and a Java that only makes class data: the word `classes`."""
+    (tmp_path / "build").mkdir()
+    for name in ("spark_assign", "conf", "jobs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in ("spark-submit.sh", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(FAKE_JAVA)
+    java.chmod(0o755)
+    return tmp_path
+
+
+FAKE_JAVA = r"""#!/bin/bash
+if [[ "$1" == -version ]]; then echo 'openjdk version "17.0.1"' >&2; exit; fi
+sed -n "s/.*ArchiveClassesAtExit='\([^']*\)'.*/\1/p" <<<"$*" | while read -r file; do printf classes >"$file"; done
+printf '\0\ntrue\0' # what Spark's launcher says is to be run
+"""
+
+
+def launch(clone: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The launcher of a clone, with its own Java."""
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(clone / "java"),
+        "SPARK_ASSIGN_VENV": str(ROOT / ".venv"),
+        **variables,
+    }
+    command = [str(clone / "spark-submit.sh"), *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_class_data_are_made_by_the_set_up_and_used_where_they_are_whole(clone: Path) -> None:
+    """Once; not where a file was cut short, not on a cluster, and not where the user wants none."""
+    assert "SharedArchiveFile" not in launch(clone, "--dry-run", "plan").stdout
+    done = launch(clone, "--set-up", "spark")
+    assert done.returncode == 0, done.stderr
+    assert "Keeping the class data of the JVM under build/class-data" in done.stderr
+    [made] = clone.glob("build/class-data/*.jsa")
+    assert made.read_text() == "classes"
+    assert launch(clone, "--set-up", "spark").stderr == ""
+    line = launch(clone, "--dry-run", "plan").stdout
+    assert str(made) in line
+    assert "-Xshare:auto" in line
+    assert "SharedArchiveFile" not in launch(clone, "--env", "yarn", "--dry-run", "plan").stdout
+    assert "SharedArchiveFile" not in launch(clone, "--dry-run", "plan", SPARK_ASSIGN_CLASS_DATA="no").stdout
+    made.write_text("cla")
+    assert "SharedArchiveFile" not in launch(clone, "--dry-run", "plan").stdout
+
+
+def test_a_set_up_without_class_data(clone: Path) -> None:
+    """Where the user wants none, and where Java cannot make them: the set-up is done all the same."""
+    done = launch(clone, "--set-up", "spark", SPARK_ASSIGN_CLASS_DATA="no")
+    assert (done.returncode, done.stderr) == (0, "")
+    java = clone / "java" / "bin" / "java"
+    java.write_text(java.read_text().replace("printf classes", "true"))
+    done = launch(clone, "--set-up", "spark")
+    assert done.returncode == 0
+    assert "They could not be kept, which only costs time" in done.stderr
+    assert not list(clone.glob("build/class-data/*.jsa"))
 
 
 def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:

@@ -91,7 +91,11 @@ def _tests(
 
 
 def _environment(name: str, pins: str, extras: str) -> SetUp:
-    variables = {"SPARK_ASSIGN_VENV": str(ROOT / f".venv-{name}"), "SPARK_ASSIGN_PINS": pins}
+    variables = {
+        "SPARK_ASSIGN_VENV": str(ROOT / f".venv-{name}"),
+        "SPARK_ASSIGN_PINS": pins,
+        "SPARK_ASSIGN_CLASS_DATA": "no",
+    }
     return SetUp(name, (str(ROOT / "spark-submit.sh"), "--set-up", extras), variables)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import re
 import threading
@@ -12,9 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.errors import SourceError
+from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
+from spark_assign.sinks import on_this_machine
 from spark_assign.sinks.folder import FolderTarget
-from spark_assign.sinks.plan_store import check_output, read_plan, safe_run_id, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, run_before, safe_run_id, write_plan
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +103,45 @@ def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Pa
     assert read_plan(spark, output).manifest.run_id == "nightly"
     assert len(attempts(tmp_path)) == 2
     assert spark.read.parquet(str(tmp_path / "assignments")).where("run_id = 'nightly'").count() == 5
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_a_folder_that_only_spark_sees(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """What Spark writes there and what is written without it are one manifest, whoever reads it."""
+    output = str(tmp_path)
+    for run_id, orders, hidden in (("r", 3, False), ("r", 4, True), ("s", 2, True), ("s", 6, False)):
+        with monkeypatch.context() as patch:
+            if hidden:
+                patch.setattr(on_this_machine, "folder_here", lambda _: None)
+            written = write_plan(small_plan(spark, orders), output, run_id=run_id, format=format)
+        counted = dict.fromkeys(PLAN_TABLES, 1) | {"assignments": orders, "revocations": 0}
+        assert written.rows == counted
+        here, earlier = read_plan(spark, output, run_id), run_before(spark, output, "t")
+        with monkeypatch.context() as patch:
+            patch.setattr(on_this_machine, "folder_here", lambda _: None)
+            there = read_plan(spark, output, run_id)
+            assert run_before(spark, output, "t") == earlier == run_id
+        assert here.manifest == there.manifest == written
+        assert here.tables["assignments"].count() == orders
+        assert set(here.folders) == (set(PLAN_TABLES) if format == "parquet" else set())
+        assert not there.folders
+        assert summarize(here, "there") == summarize(there, "there")
+    by_spark = [file.name.startswith("part-") for file in (tmp_path / "manifest").glob("*.json")]
+    assert sorted(by_spark) == [False, False, True, True]
+
+
+@pytest.mark.once
+def test_a_manifest_that_python_cannot_read_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that somebody has compressed."""
+    written = write_plan(small_plan(spark), str(tmp_path), run_id="r", tables=["runs"])
+    [file] = (tmp_path / "manifest").glob("*.json")
+    with gzip.open(f"{file}.gz", "wb") as packed:
+        packed.write(file.read_bytes())
+    file.unlink()
+    assert read_plan(spark, str(tmp_path)).manifest == written
 
 
 @pytest.mark.once
