@@ -12,7 +12,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
@@ -128,36 +128,47 @@ def _decide(facts: pa.Table) -> list[pa.Table]:
 
 # --- the facts; their columns are described in kernels.connect.sheet --------------------------------------------
 
+_NUMBERS, _TEXTS = ArrayType(IntegerType()), ArrayType(StringType())
 _COLUMNS = {
     "name": StringType(),
     "connector": StringType(),
-    "task": IntegerType(),
     "position": IntegerType(),
-    "names": StringType(),
-    "numbers": StringType(),
+    "text": StringType(),
+    "figures": ArrayType(LongType()),
+    "names": _TEXTS,
+    "kinds": _TEXTS,
+    "connectors": _TEXTS,
+    "tasks": _NUMBERS,
+    "positions": _NUMBERS,
 }
 
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
-    """All that the kernel is told, a row per fact."""
+    """All that the kernel is told: a row per connector with all its tasks, a row per worker with all that it reports.
+
+    Lists and not sets: what stands twice is a fault, which is the kernel's to find.
+    """
+    tasks = fleet.tasks.groupBy("connect_cluster", "connector").agg(_rows("task"))
+    reported = fleet.reported.groupBy("connect_cluster", "worker_id").agg(_rows("kind", "connector", "task", "position"))
     facts = [
         fact(
             fleet.clusters,
             kinds.CLUSTER,
             name=F.col("leader"),
-            names=F.col("protocol"),
-            numbers=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
+            text=F.col("protocol"),
+            figures=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
         ),
         fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
-        fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
+        fact(tasks, kinds.TASK, connector=F.col("connector"), tasks=F.col("rows.task")),
         fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
         fact(
-            fleet.reported,
-            F.when(_fits(F.col("kind"), F.col("task")), kinds.REPORTED).otherwise(kinds.FAULTY),
+            reported,
+            kinds.REPORTED,
             name=F.col("worker_id"),
-            connector=F.col("connector"),
-            task=F.col("task"),
-            position=F.col("position"),
+            kinds=F.col("rows.kind"),
+            connectors=F.col("rows.connector"),
+            tasks=F.col("rows.task"),
+            positions=F.col("rows.position"),
         ),
     ]
     if fleet.state is not None:
@@ -165,21 +176,20 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
     return reduce(DataFrame.unionByName, facts)
 
 
-def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
+def fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
     """Rows as facts of a kind, with these columns; the others are null."""
-    kind = F.lit(kind) if isinstance(kind, int) else kind
     every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
-    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
+    return rows.select("connect_cluster", F.lit(kind).cast("byte").alias("kind"), *every)
 
 
 def listed(*columns: str) -> Column:
-    """Numbers (or flags, as 0 and 1) as one text, empty where null."""
-    return F.concat_ws(",", *(F.coalesce(F.col(name).cast("long").cast("string"), F.lit("")) for name in columns))
+    """Numbers (or flags, as 0 and 1) as one list."""
+    return F.array(*(F.col(name).cast("long") for name in columns))
 
 
-def _fits(kind: Column, task: Column) -> Column:
-    """Whether an item is a connector without task or a task with its number."""
-    return F.coalesce(((kind == "connector") & task.isNull()) | ((kind == "task") & (task >= 0)), F.lit(False))
+def _rows(*columns: str) -> Column:
+    """These columns of all rows of a group; as structs, as a list would leave nulls out."""
+    return F.collect_list(F.struct(*columns)).alias("rows")
 
 
 _FIGURES = (
@@ -193,33 +203,10 @@ _FIGURES = (
 
 
 def _facts_of_state(state: DataFrame) -> list[DataFrame]:
-    facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
+    facts = [fact(state, kinds.STATE, figures=listed(*_FIGURES))]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        complete = F.coalesce(F.forall(name, _complete), F.lit(True))
-        connectors = F.array_join(F.col(f"{name}.connector"), kinds.SEPARATOR)
-        tasks = F.array_join(F.transform(name, lambda item: F.coalesce(item["task"], F.lit(-1))), ",")
-        facts.append(
-            fact(
-                state.where(F.size(name) > 0),
-                F.when(complete, kind).otherwise(kinds.FAULTY),
-                names=F.when(complete, connectors).otherwise(name),
-                numbers=F.when(complete, tasks),
-            )
-        )
+        columns = {f"{part}s": F.col(f"{name}.{part}") for part in ("kind", "connector", "task")}
+        facts.append(fact(state.where(F.size(name) > 0), kind, **columns))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
-        there = F.col("worker_id").isNotNull()
-        facts.append(
-            fact(
-                workers,
-                F.when(there, kind).otherwise(kinds.FAULTY),
-                name=F.col("worker_id"),
-                position=F.col("place"),
-                names=F.when(~there, name),
-            )
-        )
+        facts.append(fact(state.where(F.size(name) > 0), kind, names=F.col(name)))
     return facts
-
-
-def _complete(item: Column) -> Column:
-    return item["connector"].isNotNull() & _fits(item["kind"], item["task"])

@@ -129,6 +129,6 @@ def _facts_of_events(events: DataFrame) -> DataFrame:
         kinds.EVENT,
         name=F.when(of_worker, F.col("subject")),
         connector=F.when(~of_worker, F.col("subject")),
-        names=F.col("event"),
-        numbers=listed("at_ms", "tasks"),
+        text=F.col("event"),
+        figures=listed("at_ms", "tasks"),
     )

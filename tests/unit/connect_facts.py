@@ -12,16 +12,21 @@ from spark_assign.kernels.connect import sheet as kinds
 
 Tables = dict[str, list[dict[str, Any]]]
 
+_TEXTS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
 FACTS = pa.schema(
     [
         ("connect_cluster", pa.string()),
         ("kind", pa.int8()),
         ("name", pa.string()),
         ("connector", pa.string()),
-        ("task", pa.int32()),
         ("position", pa.int32()),
-        ("names", pa.string()),
-        ("numbers", pa.string()),
+        ("text", pa.string()),
+        ("figures", pa.list_(pa.int64())),
+        ("names", _TEXTS),
+        ("kinds", _TEXTS),
+        ("connectors", _TEXTS),
+        ("tasks", _NUMBERS),
+        ("positions", _NUMBERS),
     ]
 )
 _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
@@ -43,49 +48,49 @@ def facts(tables: Tables) -> pa.Table:
         rows.append({"connect_cluster": row["connect_cluster"], "kind": kind} | columns)
 
     for row in tables.get("clusters", ()):
-        add(kinds.CLUSTER, row, name=row.get("leader"), names=row["protocol"], numbers=_listed(row, _CLOCK))
+        add(kinds.CLUSTER, row, name=row.get("leader"), text=row["protocol"], figures=_listed(row, _CLOCK))
     for row in tables.get("connectors", ()):
         add(kinds.CONNECTOR, row, connector=row["connector"])
-    for row in tables.get("tasks", ()):
-        add(kinds.TASK, row, connector=row["connector"], task=row["task"])
+    for together in _groups(tables.get("tasks", ()), "connector"):
+        add(kinds.TASK, together[0], connector=together[0]["connector"], tasks=[row["task"] for row in together])
     for row in tables.get("workers", ()):
         add(kinds.WORKER, row, name=row["worker_id"], position=row.get("position"))
-    for row in tables.get("reported", ()):
-        item = {name: row.get(name) for name in ("connector", "task", "position")}
-        add(kinds.REPORTED if _fits(row) else kinds.FAULTY, row, name=row["worker_id"], **item)
+    for together in _groups(tables.get("reported", ()), "worker_id"):
+        lists = _side_by_side(together, "kind", "connector", "task", "position")
+        add(kinds.REPORTED, together[0], name=together[0]["worker_id"], **lists)
     for row in tables.get("state", ()):
         _add_state(add, row)
     for row in tables.get("events", ()):
         of = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
-        numbers = _listed(row, ("at_ms", "tasks"))
-        add(kinds.EVENT, row, names=row["event"], numbers=numbers, **{of: row["subject"]})
+        figures = _listed(row, ("at_ms", "tasks"))
+        add(kinds.EVENT, row, text=row["event"], figures=figures, **{of: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
+def _groups(rows: Iterable[dict[str, Any]], name: str) -> list[list[dict[str, Any]]]:
+    """The rows of each cluster that have the same value there."""
+    groups: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["connect_cluster"], row[name]].append(row)
+    return list(groups.values())
+
+
+def _side_by_side(rows: Iterable[dict[str, Any]], *columns: str) -> dict[str, list[Any]]:
+    return {f"{name}s": [row.get(name) for row in rows] for name in columns}
+
+
 def _add_state(add: Any, row: dict[str, Any]) -> None:
-    add(kinds.STATE, row, numbers=_listed(row, _STATE))
+    add(kinds.STATE, row, figures=_listed(row, _STATE))
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        items = row.get(name) or []
-        if items and all(item["connector"] is not None and _fits(item) for item in items):
-            numbers = ",".join(str(-1 if item.get("task") is None else item["task"]) for item in items)
-            add(kind, row, names=kinds.SEPARATOR.join(item["connector"] for item in items), numbers=numbers)
-        elif items:
-            add(kinds.FAULTY, row, names=name)
+        if row.get(name):
+            add(kind, row, **_side_by_side(row[name], "kind", "connector", "task"))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        for place, worker in enumerate(row.get(name) or []):
-            if worker is None:
-                add(kinds.FAULTY, row, names=name, position=place)
-            else:
-                add(kind, row, name=worker, position=place)
+        if row.get(name):
+            add(kind, row, names=row[name])
 
 
-def _fits(row: dict[str, Any]) -> bool:
-    task = row.get("task")
-    return task is None if row["kind"] == "connector" else row["kind"] == "task" and task is not None and task >= 0
-
-
-def _listed(row: dict[str, Any], columns: Iterable[str]) -> str:
-    return ",".join("" if row.get(name) is None else str(int(row[name])) for name in columns)
+def _listed(row: dict[str, Any], columns: Iterable[str]) -> list[int | None]:
+    return [None if row.get(name) is None else int(row[name]) for name in columns]
 
 
 def items(*names: str) -> list[dict[str, Any]]:

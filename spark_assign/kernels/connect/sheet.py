@@ -1,25 +1,25 @@
 """The facts of many Connect clusters, an Arrow table, as numbers: who is configured, who reports what.
 
-A fact is a row; its `kind` says which columns it uses:
+A row of the table holds one fact, or a list of facts of one connector, worker or leader; its `kind` says which columns
+it uses:
 
-    cluster     name (leader), names [protocol], numbers [now_ms, generation_id, last_completed_generation_id,
+    cluster     name (leader), text (protocol), figures [now_ms, generation_id, last_completed_generation_id,
                 max_delay_ms]
     connector   connector
-    task        connector, task
+    task        connector, tasks: a row of `tasks` for each
     worker      name (worker_id), position
-    reported    name (worker_id), connector, task (null: the connector itself), position
-    faulty      a row of reported whose `kind` is neither connector nor task, or does not fit: name, connector, task; or
-                something in a row of state: names [its column]
-    state       numbers [revoked_in_previous, can_revoke, scheduled_rebalance_ms, delay_ms, generation_id,
-                successive_revoking_rebalances], each empty where not known
-    member      name (worker_id), of the state
-    candidate   name (worker_id), of the state, position
-    assignment  names (connectors), numbers (tasks, -1 for the connector itself), of the state
+    reported    name (worker_id), kinds, connectors, tasks, positions, side by side: a row of `reported` for each
+    state       figures [revoked_in_previous, can_revoke, scheduled_rebalance_ms, delay_ms, generation_id,
+                successive_revoking_rebalances]
+    member      names (worker_ids), of the state
+    candidate   names (worker_ids), of the state
+    assignment  kinds, connectors, tasks, side by side, of the state
     revocation  likewise
-    event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only to be simulated
+    event       name (worker_id) or connector, text (event), figures [at_ms, tasks]; only to be simulated
 
-Lists are text, joined by `SEPARATOR` (which no connector's name may contain, as Connect forbids control characters)
-and by commas: Spark hands over columns of lists at a tenth of the speed.
+Here every row of `tasks` and `reported`, every member and candidate is a fact of its own again, but as numbers. What
+does not fit becomes a fact of the kind `faulty`: a row of reported whose `kind` is neither connector nor task, or does
+not go with its task; in the state a list with such an item, or a member or candidate that is null.
 
 Whatever the order of the rows, the numbers are the same: names are numbered as they sort.
 """
@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.connect.items import TASK_BITS, Names
 from spark_assign.kernels.java_hash import table_orders
+from spark_assign.kernels.segments import counted
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
@@ -44,8 +45,13 @@ TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", 
 
 PROTOCOL_2_6 = "compatible-2.6"
 SEPARATOR = "\x1f"
+"""No connector of a state may have it in its name: Connect forbids control characters."""
+
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
+
+_IN_STATE = {MEMBER: "members", CANDIDATE: "candidates", ASSIGNMENT: "assignment", REVOCATION: "revocation"}
+"""Columns of the state, by the kind of their facts."""
 
 
 class Sheet:
@@ -59,41 +65,66 @@ class Sheet:
         no_task: of each fact whether its task is null.
         items: of each fact the connector or task that it names, as one number.
         rows: of each kind its facts.
+        state_items: of each `assignment` and each `revocation` its items.
     """
 
     def __init__(self, facts: pa.Table) -> None:
-        self.kind = facts["kind"].to_numpy()
-        self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
-        coded = facts["connect_cluster"].combine_chunks().dictionary_encode()
-        self.cluster: Ints = (
-            coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        )
-        self.clusters = [*coded.dictionary.to_pylist(), *([None] if coded.null_count else [])]
-        self.task = _numbers(facts["task"], NOTHING)
-        self.no_task: Flags = facts["task"].is_null().to_numpy()
-        self.position = _numbers(facts["position"], NO_POSITION)
-        self._texts = facts["names"].combine_chunks()
-        self._figures = facts["numbers"].combine_chunks()
-        listed = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
-        self.workers, (self.name,) = _numbered(facts["name"])
-        self.connectors, (self.connector, *numbers) = _numbered(facts["connector"], *(each.names for each in listed))
+        names, listed = _List(facts, "names"), _ListedItems(facts)
+        told = facts["kind"].to_numpy()
+        coded, self.clusters = _clusters(facts["connect_cluster"])
+        self.workers, (name, member) = _numbered(facts["name"], names.values)
+        self.connectors, (connector, item_connector) = _numbered(facts["connector"], listed.names)
+
+        sizes = np.ones(len(told), np.int64)
+        for kinds, lists in (((TASK, REPORTED), listed.sizes), ((MEMBER, CANDIDATE), names.sizes)):
+            of_these = np.isin(told, kinds)
+            sizes[of_these] = lists[of_these]
+        self._row: Ints = np.repeat(np.arange(len(told)), sizes)
+        self.kind, self.cluster = told[self._row], coded[self._row]
+        self.name, self.connector = name[self._row], connector[self._row]
+        self.task = np.full(len(self._row), NOTHING, np.int64)
+        self.no_task: Flags = np.ones(len(self._row), bool)
+        self.position = _numbers(facts["position"], NO_POSITION)[self._row]
+
+        here, there = np.isin(self.kind, (TASK, REPORTED)), np.isin(told[listed.row], (TASK, REPORTED))
+        self.task[here], self.no_task[here] = listed.tasks[there], listed.no_task[there]
+        here, there = self.kind == REPORTED, told[listed.row] == REPORTED
+        self.connector[here], self.position[here] = item_connector[there], listed.positions[there]
+        here, there = np.isin(self.kind, (MEMBER, CANDIDATE)), np.isin(told[names.row], (MEMBER, CANDIDATE))
+        self.name[here], self.position[here] = member[there], counted(names.sizes)[there]
         self.items: Ints = (self.connector << TASK_BITS) + self.task + 1
+
+        self._texts, self._figures = facts["text"].combine_chunks(), facts["figures"].combine_chunks()
+        self._at_fault = self._find_faulty(listed, told, item_connector)
+        self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
+        every = (item_connector << TASK_BITS) + listed.tasks + 1
+        ends = np.cumsum(listed.sizes)
         self.state_items: dict[int, list[list[int]]] = {
-            kind: each.items(connectors)
-            for kind, each, connectors in zip((ASSIGNMENT, REVOCATION), listed, numbers, strict=True)
-        }
-        self.broken_lists: dict[int, Ints] = {
-            kind: self.rows[kind][each.uneven] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
+            kind: [every[ends[row] - listed.sizes[row] : ends[row]].tolist() for row in self._row[self.rows[kind]]]
+            for kind in (ASSIGNMENT, REVOCATION)
         }
 
-    def text(self, row: int) -> str | None:
-        """The one name that a fact lists: a protocol, an event, or a column at fault."""
-        found: str | None = self._texts[row].as_py()
+    def _find_faulty(self, listed: _ListedItems, told: Ints, connector: Ints) -> dict[int, str]:
+        """Give what does not fit the kind `faulty`; returns of such facts of a state the column at fault."""
+        reported = self.kind == REPORTED
+        spoiled = np.array([SEPARATOR in text for text in self.connectors.texts] + [True])[connector]
+        broken = np.bincount(listed.row, ~listed.fits | spoiled, minlength=len(told)) > 0
+        faulty = np.isin(self.kind, (ASSIGNMENT, REVOCATION)) & broken[self._row]
+        faulty |= np.isin(self.kind, (MEMBER, CANDIDATE)) & (self.name < 0)
+        at_fault = {int(fact): _IN_STATE[int(self.kind[fact])] for fact in np.flatnonzero(faulty)}
+        faulty[reported] = ~listed.fits[told[listed.row] == REPORTED]
+        self.kind[faulty] = FAULTY
+        return at_fault
+
+    def text(self, fact: int) -> str | None:
+        """The one text that a fact has: a protocol, an event, or the state's column at fault."""
+        found: str | None = self._at_fault.get(fact) or self._texts[int(self._row[fact])].as_py()
         return found
 
-    def figures(self, row: int) -> list[int | None]:
+    def figures(self, fact: int) -> list[int | None]:
         """The numbers that a fact lists."""
-        return [int(each) if each else None for each in self._figures[row].as_py().split(",")]
+        found: list[int | None] = self._figures[int(self._row[fact])].as_py()
+        return found
 
     # --- orders ---------------------------------------------------------------------------------------------
 
@@ -146,29 +177,62 @@ class Slots:
     begin: list[int]
 
 
-class _Items:
-    """The lists of items of some rows, one after the other; a null list is an empty one."""
+class _List:
+    """A column of lists, one after the other; a null list is an empty one.
 
-    def __init__(self, facts: pa.Table, rows: Ints) -> None:
-        at = pa.array(rows)
-        names = pc.split_pattern(facts["names"].combine_chunks().take(at), SEPARATOR)
-        tasks = pc.split_pattern(facts["numbers"].combine_chunks().take(at), ",")
-        self._lengths, self.names = _lengths(names), names.flatten()
-        self._tasks: Ints = tasks.flatten().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        self._numbers = _lengths(tasks)
-        self.uneven: Flags = self._lengths != self._numbers
+    Attributes:
+        values: what the lists hold.
+        sizes: of each row how many that are.
+        row: of each value its row.
+    """
 
-    def items(self, connectors: Ints) -> list[list[int]]:
-        """The items of each row, given the number of each of `names`; none of an uneven row."""
-        even = ~self.uneven
-        tasks = self._tasks[np.repeat(even, self._numbers)]
-        items = (connectors[np.repeat(even, self._lengths)] << TASK_BITS) + tasks + 1
-        ends = np.cumsum(np.where(even, self._lengths, 0))
-        return [each.tolist() for each in np.split(items, ends[:-1])] if len(ends) else []
+    def __init__(self, facts: pa.Table, name: str) -> None:
+        lists = facts[name].combine_chunks()
+        self.values: pa.Array = lists.flatten()
+        self.sizes: Ints = _numbers(pc.list_value_length(lists), 0)
+        self.row: Ints = np.repeat(np.arange(len(lists)), self.sizes)
 
 
-def _lengths(lists: pa.ListArray) -> Ints:
-    return np.asarray(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+class _ListedItems:
+    """The items that rows list, one after the other.
+
+    Attributes:
+        sizes: of each row how many it lists.
+        row: of each item its row.
+        names: its connector, a text or null.
+        tasks, no_task: its task's number (-1 where there is none), and whether there is none.
+        positions: where the worker lists it.
+        fits: whether it is a connector without a task, or a task with its number.
+    """
+
+    def __init__(self, facts: pa.Table) -> None:
+        tasks, connectors = _List(facts, "tasks"), _List(facts, "connectors")
+        kinds, positions = _List(facts, "kinds"), _List(facts, "positions")
+        self.sizes, self.row = tasks.sizes, tasks.row
+        self.tasks = _numbers(tasks.values, NOTHING)
+        self.no_task: Flags = tasks.values.is_null().to_numpy(zero_copy_only=False)
+        self.names = _spread(connectors.values, connectors.sizes, tasks.sizes)
+        self.positions = _numbers(_spread(positions.values, positions.sizes, tasks.sizes), NO_POSITION)
+        kind = _spread(kinds.values, kinds.sizes, tasks.sizes)
+        is_connector, is_task = (
+            pc.equal(kind, name).fill_null(False).to_numpy(zero_copy_only=False) for name in ("connector", "task")
+        )
+        self.fits: Flags = (is_connector & self.no_task) | (is_task & (self.tasks >= 0))
+
+
+def _spread(values: pa.Array, sizes: Ints, wanted: Ints) -> pa.Array:
+    """The values of lists that some rows lack, with nulls in place of those."""
+    if np.array_equal(sizes, wanted):
+        return values
+    there = np.repeat(sizes > 0, wanted)
+    return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
+
+
+def _clusters(column: pa.ChunkedArray) -> tuple[Ints, list[str | None]]:
+    """Of each row the number of its cluster, and the names of the clusters; null is the last."""
+    coded = column.combine_chunks().dictionary_encode()
+    numbers = _numbers(coded.indices, len(coded.dictionary))
+    return numbers, [*coded.dictionary.to_pylist(), *([None] if coded.null_count else [])]
 
 
 def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> Ints:
