@@ -16,13 +16,13 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
+from spark_assign.connect.schemas import DECIDED, PLAN_TABLES, STATE
 from spark_assign.errors import Fault, FleetError
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
-ROWS_PER_TASK = 250_000
+ROWS_PER_TASK = 500_000
 """About so many rows are handed to the kernel at once, which bounds what a worker holds."""
 
 
@@ -62,7 +62,9 @@ class ConnectPlan:
     @property
     def state(self) -> DataFrame:
         """What the leader remembers afterwards: the `state` of the fleet of the next round."""
-        return self._planned.select("connect_cluster", "state.*")
+        remembered = {name: _unfolded_items(f"state.{name}").alias(name) for name in ("assignment", "revocation")}
+        others = (F.col(f"state.{name}") for name in STATE.names[1:] if name not in remembered)
+        return self._planned.select("connect_cluster", *remembered.values(), *others)
 
     @property
     def metrics(self) -> DataFrame:
@@ -87,8 +89,26 @@ class ConnectPlan:
         return self.decided.where(F.col("code").isNull())
 
     def _unfolded(self, name: str) -> DataFrame:
-        rows = self._planned.select("connect_cluster", F.explode(name).alias("share"))
-        return rows.select("connect_cluster", "share.*")
+        shares = self._planned.select("connect_cluster", F.inline(name))
+        rows = shares.select("connect_cluster", "worker_id", F.inline("items"))
+        return rows.select("connect_cluster", "worker_id", _kind(F.col("task")).alias("kind"), "connector", "task")
+
+
+def _unfolded_items(name: str) -> Column:
+    """Lists of tasks for each connector as one list of items (`connect.schemas.ITEM`)."""
+
+    def of_connector(listed: Column) -> Column:
+        return F.transform(listed["tasks"], lambda task: _item(listed["connector"], task))
+
+    return F.flatten(F.transform(name, of_connector))
+
+
+def _item(connector: Column, task: Column) -> Column:
+    return F.struct(_kind(task).alias("kind"), connector.alias("connector"), task.alias("task"))
+
+
+def _kind(task: Column) -> Column:
+    return F.when(task.isNull(), "connector").otherwise("task")
 
 
 def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
@@ -130,12 +150,9 @@ def _decide(facts: pa.Table) -> list[pa.Table]:
 
 _NUMBERS, _TEXTS = ArrayType(IntegerType()), ArrayType(StringType())
 _COLUMNS = {
-    "name": StringType(),
-    "connector": StringType(),
-    "position": IntegerType(),
     "text": StringType(),
     "figures": ArrayType(LongType()),
-    "names": _TEXTS,
+    "workers": _TEXTS,
     "kinds": _TEXTS,
     "connectors": _TEXTS,
     "tasks": _NUMBERS,
@@ -144,36 +161,35 @@ _COLUMNS = {
 
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
-    """All that the kernel is told: a row per connector with all its tasks, a row per worker with all that it reports.
-
-    Lists and not sets: what stands twice is a fault, which is the kernel's to find.
-    """
-    tasks = fleet.tasks.groupBy("connect_cluster", "connector").agg(_rows("task"))
-    reported = fleet.reported.groupBy("connect_cluster", "worker_id").agg(_rows("kind", "connector", "task", "position"))
+    """All that the kernel is told, a few rows per cluster."""
+    clock = listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
     facts = [
-        fact(
-            fleet.clusters,
-            kinds.CLUSTER,
-            name=F.col("leader"),
-            text=F.col("protocol"),
-            figures=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
-        ),
-        fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
-        fact(tasks, kinds.TASK, connector=F.col("connector"), tasks=F.col("rows.task")),
-        fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
-        fact(
-            reported,
+        fact(fleet.clusters, kinds.CLUSTER, workers=F.array("leader"), text=F.col("protocol"), figures=clock),
+        _together(fleet.connectors, kinds.CONNECTOR, connectors="connector"),
+        _together(fleet.tasks, kinds.TASK, connectors="connector", tasks="task"),
+        _together(fleet.workers, kinds.WORKER, workers="worker_id", positions="position"),
+        _together(
+            fleet.reported,
             kinds.REPORTED,
-            name=F.col("worker_id"),
-            kinds=F.col("rows.kind"),
-            connectors=F.col("rows.connector"),
-            tasks=F.col("rows.task"),
-            positions=F.col("rows.position"),
+            workers="worker_id",
+            kinds="kind",
+            connectors="connector",
+            tasks="task",
+            positions="position",
         ),
     ]
     if fleet.state is not None:
         facts += _facts_of_state(fleet.state)
     return reduce(DataFrame.unionByName, facts)
+
+
+def _together(rows: DataFrame, kind: int, **columns: str) -> DataFrame:
+    """All rows of a cluster as one fact, their columns as lists side by side.
+
+    Nothing is lost: what stands twice stays, for the kernel to find, and so do nulls, which a list of structs keeps.
+    """
+    together = rows.groupBy("connect_cluster").agg(F.collect_list(F.struct(*columns.values())).alias("rows"))
+    return fact(together, kind, **{name: F.col(f"rows.{column}") for name, column in columns.items()})
 
 
 def fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
@@ -185,11 +201,6 @@ def fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
 def listed(*columns: str) -> Column:
     """Numbers (or flags, as 0 and 1) as one list."""
     return F.array(*(F.col(name).cast("long") for name in columns))
-
-
-def _rows(*columns: str) -> Column:
-    """These columns of all rows of a group; as structs, as a list would leave nulls out."""
-    return F.collect_list(F.struct(*columns)).alias("rows")
 
 
 _FIGURES = (
@@ -208,5 +219,5 @@ def _facts_of_state(state: DataFrame) -> list[DataFrame]:
         columns = {f"{part}s": F.col(f"{name}.{part}") for part in ("kind", "connector", "task")}
         facts.append(fact(state.where(F.size(name) > 0), kind, **columns))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        facts.append(fact(state.where(F.size(name) > 0), kind, names=F.col(name)))
+        facts.append(fact(state.where(F.size(name) > 0), kind, workers=F.col(name)))
     return facts

@@ -17,12 +17,9 @@ FACTS = pa.schema(
     [
         ("connect_cluster", pa.string()),
         ("kind", pa.int8()),
-        ("name", pa.string()),
-        ("connector", pa.string()),
-        ("position", pa.int32()),
         ("text", pa.string()),
         ("figures", pa.list_(pa.int64())),
-        ("names", _TEXTS),
+        ("workers", _TEXTS),
         ("kinds", _TEXTS),
         ("connectors", _TEXTS),
         ("tasks", _NUMBERS),
@@ -40,6 +37,15 @@ _STATE = (
 )
 
 
+_TOGETHER = (
+    ("connectors", kinds.CONNECTOR, ("connector",)),
+    ("tasks", kinds.TASK, ("connector", "task")),
+    ("workers", kinds.WORKER, ("worker_id", "position")),
+    ("reported", kinds.REPORTED, ("worker_id", "kind", "connector", "task", "position")),
+)
+"""What comes as lists, a row per cluster."""
+
+
 def facts(tables: Tables) -> pa.Table:
     """As `connect.plan.gather_facts` and `connect.simulate` hand them to the kernels."""
     rows: list[dict[str, Any]] = []
@@ -48,35 +54,30 @@ def facts(tables: Tables) -> pa.Table:
         rows.append({"connect_cluster": row["connect_cluster"], "kind": kind} | columns)
 
     for row in tables.get("clusters", ()):
-        add(kinds.CLUSTER, row, name=row.get("leader"), text=row["protocol"], figures=_listed(row, _CLOCK))
-    for row in tables.get("connectors", ()):
-        add(kinds.CONNECTOR, row, connector=row["connector"])
-    for together in _groups(tables.get("tasks", ()), "connector"):
-        add(kinds.TASK, together[0], connector=together[0]["connector"], tasks=[row["task"] for row in together])
-    for row in tables.get("workers", ()):
-        add(kinds.WORKER, row, name=row["worker_id"], position=row.get("position"))
-    for together in _groups(tables.get("reported", ()), "worker_id"):
-        lists = _side_by_side(together, "kind", "connector", "task", "position")
-        add(kinds.REPORTED, together[0], name=together[0]["worker_id"], **lists)
+        add(kinds.CLUSTER, row, workers=[row.get("leader")], text=row["protocol"], figures=_listed(row, _CLOCK))
+    for table, kind, columns in _TOGETHER:
+        of: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        for row in tables.get(table, ()):
+            of[row["connect_cluster"]].append(row)
+        for together in of.values():
+            add(kind, together[0], **_side_by_side(together, *columns))
     for row in tables.get("state", ()):
         _add_state(add, row)
     for row in tables.get("events", ()):
-        of = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
+        of_worker = row["event"] and row["event"].startswith("worker-")
         figures = _listed(row, ("at_ms", "tasks"))
-        add(kinds.EVENT, row, text=row["event"], figures=figures, **{of: row["subject"]})
+        add(
+            kinds.EVENT,
+            row,
+            text=row["event"],
+            figures=figures,
+            **{"workers" if of_worker else "connectors": [row["subject"]]},
+        )
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
-def _groups(rows: Iterable[dict[str, Any]], name: str) -> list[list[dict[str, Any]]]:
-    """The rows of each cluster that have the same value there."""
-    groups: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[row["connect_cluster"], row[name]].append(row)
-    return list(groups.values())
-
-
 def _side_by_side(rows: Iterable[dict[str, Any]], *columns: str) -> dict[str, list[Any]]:
-    return {f"{name}s": [row.get(name) for row in rows] for name in columns}
+    return {f"{name.removesuffix('_id')}s": [row.get(name) for row in rows] for name in columns}
 
 
 def _add_state(add: Any, row: dict[str, Any]) -> None:
@@ -86,7 +87,7 @@ def _add_state(add: Any, row: dict[str, Any]) -> None:
             add(kind, row, **_side_by_side(row[name], "kind", "connector", "task"))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         if row.get(name):
-            add(kind, row, names=row[name])
+            add(kind, row, workers=row[name])
 
 
 def _listed(row: dict[str, Any], columns: Iterable[str]) -> list[int | None]:
@@ -103,6 +104,18 @@ def items(*names: str) -> list[dict[str, Any]]:
         else:
             found.append({"kind": "connector", "connector": name, "task": None})
     return found
+
+
+def unfolded(state: dict[str, Any]) -> dict[str, Any]:
+    """A state as the kernel answers it, its items as the table of a plan has them."""
+    lists = {}
+    for name in ("assignment", "revocation"):
+        every = [(each["connector"], task) for each in state[name] for task in each["tasks"]]
+        lists[name] = [
+            {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
+            for connector, task in every
+        ]
+    return state | lists
 
 
 def merged(*tables: Tables) -> Tables:

@@ -26,7 +26,7 @@ def test_connect_walks_a_second_map() -> None:
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
         rows.append({"connect_cluster": cluster, "kind": facts.CLUSTER, "text": protocol})
-        rows += [{"connect_cluster": cluster, "kind": facts.WORKER, "name": each} for each in ids]
+        rows.append({"connect_cluster": cluster, "kind": facts.WORKER, "workers": ids})
     sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=FACTS))
     ordered = sheet.ordered_workers()
     walked = [sheet.workers.texts[each] for each in sheet.name[ordered]]

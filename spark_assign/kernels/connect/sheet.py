@@ -1,23 +1,23 @@
 """The facts of many Connect clusters, an Arrow table, as numbers: who is configured, who reports what.
 
-A row of the table holds one fact, or a list of facts of one connector, worker or leader; its `kind` says which columns
-it uses:
+A row of the table holds all that one input table has of a cluster, as lists side by side: what costs on the way from
+Spark is rows rather than the lengths of their lists. Its `kind` says which columns it uses:
 
-    cluster     name (leader), text (protocol), figures [now_ms, generation_id, last_completed_generation_id,
+    cluster     workers [leader], text (protocol), figures [now_ms, generation_id, last_completed_generation_id,
                 max_delay_ms]
-    connector   connector
-    task        connector, tasks: a row of `tasks` for each
-    worker      name (worker_id), position
-    reported    name (worker_id), kinds, connectors, tasks, positions, side by side: a row of `reported` for each
+    connector   connectors
+    task        connectors, tasks
+    worker      workers, positions
+    reported    workers, kinds, connectors, tasks, positions
     state       figures [revoked_in_previous, can_revoke, scheduled_rebalance_ms, delay_ms, generation_id,
                 successive_revoking_rebalances]
-    member      names (worker_ids), of the state
-    candidate   names (worker_ids), of the state
-    assignment  kinds, connectors, tasks, side by side, of the state
+    member      workers, of the state
+    candidate   workers, of the state
+    assignment  kinds, connectors, tasks, of the state
     revocation  likewise
-    event       name (worker_id) or connector, text (event), figures [at_ms, tasks]; only to be simulated
+    event       workers or connectors [subject], text (event), figures [at_ms, tasks]; only to be simulated
 
-Here every row of `tasks` and `reported`, every member and candidate is a fact of its own again, but as numbers. What
+Here every entry of the lists is a fact of its own, but for an assignment and a revocation, which are one each. What
 does not fit becomes a fact of the kind `faulty`: a row of reported whose `kind` is neither connector nor task, or does
 not go with its task; in the state a list with such an item, or a member or candidate that is null.
 
@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.connect.items import TASK_BITS, Names
 from spark_assign.kernels.java_hash import table_orders
-from spark_assign.kernels.segments import counted
+from spark_assign.kernels.segments import counted, first_of_each
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
@@ -49,6 +49,8 @@ SEPARATOR = "\x1f"
 
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
+_NO_TASK = -(2**40)
+_LISTS = ("workers", "kinds", "connectors", "tasks", "positions")
 
 _IN_STATE = {MEMBER: "members", CANDIDATE: "candidates", ASSIGNMENT: "assignment", REVOCATION: "revocation"}
 """Columns of the state, by the kind of their facts."""
@@ -69,51 +71,55 @@ class Sheet:
     """
 
     def __init__(self, facts: pa.Table) -> None:
-        names, listed = _List(facts, "names"), _ListedItems(facts)
-        told = facts["kind"].to_numpy()
+        lists = _Lists(facts)
         coded, self.clusters = _clusters(facts["connect_cluster"])
-        self.workers, (name, member) = _numbered(facts["name"], names.values)
-        self.connectors, (connector, item_connector) = _numbered(facts["connector"], listed.names)
+        self.workers, worker = _numbered(lists.values["workers"])
+        self.connectors, connector = _numbered(lists.values["connectors"])
+        connector = lists.spread("connectors", connector, NOTHING)
+        task = lists.spread("tasks", _numbers(lists.values["tasks"].cast(pa.int64()), _NO_TASK), _NO_TASK)
+        no_task = task == _NO_TASK
+        task[no_task] = NOTHING
+        items = (connector << TASK_BITS) + task + 1
+        kind = facts["kind"].to_numpy()[lists.row]
 
-        sizes = np.ones(len(told), np.int64)
-        for kinds, lists in (((TASK, REPORTED), listed.sizes), ((MEMBER, CANDIDATE), names.sizes)):
-            of_these = np.isin(told, kinds)
-            sizes[of_these] = lists[of_these]
-        self._row: Ints = np.repeat(np.arange(len(told)), sizes)
-        self.kind, self.cluster = told[self._row], coded[self._row]
-        self.name, self.connector = name[self._row], connector[self._row]
-        self.task = np.full(len(self._row), NOTHING, np.int64)
-        self.no_task: Flags = np.ones(len(self._row), bool)
-        self.position = _numbers(facts["position"], NO_POSITION)[self._row]
-
-        here, there = np.isin(self.kind, (TASK, REPORTED)), np.isin(told[listed.row], (TASK, REPORTED))
-        self.task[here], self.no_task[here] = listed.tasks[there], listed.no_task[there]
-        here, there = self.kind == REPORTED, told[listed.row] == REPORTED
-        self.connector[here], self.position[here] = item_connector[there], listed.positions[there]
-        here, there = np.isin(self.kind, (MEMBER, CANDIDATE)), np.isin(told[names.row], (MEMBER, CANDIDATE))
-        self.name[here], self.position[here] = member[there], counted(names.sizes)[there]
-        self.items: Ints = (self.connector << TASK_BITS) + self.task + 1
-
+        in_lists = np.isin(kind, (ASSIGNMENT, REVOCATION))
+        entry = np.flatnonzero(~in_lists | first_of_each(lists.row))
+        self._row: Ints = lists.row[entry]
+        self.kind, self.cluster = kind[entry], coded[self._row]
+        self.name = lists.spread("workers", worker, NOTHING)[entry]
+        self.connector, self.task, self.no_task = connector[entry], task[entry], no_task[entry]
+        self.position = lists.spread("positions", _numbers(lists.values["positions"], NO_POSITION), NO_POSITION)[entry]
+        members = np.isin(self.kind, (MEMBER, CANDIDATE))
+        self.position[members] = counted(lists.sizes)[entry][members]
+        self.items: Ints = items[entry]
         self._texts, self._figures = facts["text"].combine_chunks(), facts["figures"].combine_chunks()
-        self._at_fault = self._find_faulty(listed, told, item_connector)
+
+        fits = (lists.holds("kinds", "connector") & no_task) | (lists.holds("kinds", "task") & (task >= 0))
+        separated = np.array([*(SEPARATOR in text for text in self.connectors.texts), True])  # the last one: no name
+        broken = np.zeros(len(facts), bool)
+        broken[lists.row[in_lists & (~fits | separated[connector])]] = True
+        self._at_fault = self._find_faulty(fits[entry], broken)
         self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
-        every = (item_connector << TASK_BITS) + listed.tasks + 1
-        ends = np.cumsum(listed.sizes)
+        ends = np.cumsum(lists.sizes)
         self.state_items: dict[int, list[list[int]]] = {
-            kind: [every[ends[row] - listed.sizes[row] : ends[row]].tolist() for row in self._row[self.rows[kind]]]
+            kind: [items[ends[row] - lists.sizes[row] : ends[row]].tolist() for row in self._row[self.rows[kind]]]
             for kind in (ASSIGNMENT, REVOCATION)
         }
 
-    def _find_faulty(self, listed: _ListedItems, told: Ints, connector: Ints) -> dict[int, str]:
-        """Give what does not fit the kind `faulty`; returns of such facts of a state the column at fault."""
-        reported = self.kind == REPORTED
-        spoiled = np.array([SEPARATOR in text for text in self.connectors.texts] + [True])[connector]
-        broken = np.bincount(listed.row, ~listed.fits | spoiled, minlength=len(told)) > 0
+    def _find_faulty(self, fits: Flags, broken: Flags) -> dict[int, str]:
+        """Give what does not fit the kind `faulty`.
+
+        Args:
+            fits: of each fact whether its item is a connector without a task, or a task with its number.
+            broken: of each row of the table whether it lists an item of a state that does not.
+
+        Returns:
+            of each faulty fact of a state the column at fault.
+        """
         faulty = np.isin(self.kind, (ASSIGNMENT, REVOCATION)) & broken[self._row]
         faulty |= np.isin(self.kind, (MEMBER, CANDIDATE)) & (self.name < 0)
         at_fault = {int(fact): _IN_STATE[int(self.kind[fact])] for fact in np.flatnonzero(faulty)}
-        faulty[reported] = ~listed.fits[told[listed.row] == REPORTED]
-        self.kind[faulty] = FAULTY
+        self.kind[faulty | ((self.kind == REPORTED) & ~fits)] = FAULTY
         return at_fault
 
     def text(self, fact: int) -> str | None:
@@ -177,55 +183,34 @@ class Slots:
     begin: list[int]
 
 
-class _List:
-    """A column of lists, one after the other; a null list is an empty one.
+class _Lists:
+    """The lists of all rows, end to end, as columns of entries; a row without any list has one empty entry.
 
     Attributes:
-        values: what the lists hold.
-        sizes: of each row how many that are.
-        row: of each value its row.
-    """
-
-    def __init__(self, facts: pa.Table, name: str) -> None:
-        lists = facts[name].combine_chunks()
-        self.values: pa.Array = lists.flatten()
-        self.sizes: Ints = _numbers(pc.list_value_length(lists), 0)
-        self.row: Ints = np.repeat(np.arange(len(lists)), self.sizes)
-
-
-class _ListedItems:
-    """The items that rows list, one after the other.
-
-    Attributes:
-        sizes: of each row how many it lists.
-        row: of each item its row.
-        names: its connector, a text or null.
-        tasks, no_task: its task's number (-1 where there is none), and whether there is none.
-        positions: where the worker lists it.
-        fits: whether it is a connector without a task, or a task with its number.
+        values: of each column what its lists hold.
+        sizes: of each row how many entries it has.
+        row: of each entry its row.
     """
 
     def __init__(self, facts: pa.Table) -> None:
-        tasks, connectors = _List(facts, "tasks"), _List(facts, "connectors")
-        kinds, positions = _List(facts, "kinds"), _List(facts, "positions")
-        self.sizes, self.row = tasks.sizes, tasks.row
-        self.tasks = _numbers(tasks.values, NOTHING)
-        self.no_task: Flags = tasks.values.is_null().to_numpy(zero_copy_only=False)
-        self.names = _spread(connectors.values, connectors.sizes, tasks.sizes)
-        self.positions = _numbers(_spread(positions.values, positions.sizes, tasks.sizes), NO_POSITION)
-        kind = _spread(kinds.values, kinds.sizes, tasks.sizes)
-        is_connector, is_task = (
-            pc.equal(kind, name).fill_null(False).to_numpy(zero_copy_only=False) for name in ("connector", "task")
-        )
-        self.fits: Flags = (is_connector & self.no_task) | (is_task & (self.tasks >= 0))
+        columns = {
+            name: facts[name].combine_chunks() for name in ("workers", "kinds", "connectors", "tasks", "positions")
+        }
+        self.values = {name: column.flatten() for name, column in columns.items()}
+        self._sizes = {name: _numbers(pc.list_value_length(column), 0) for name, column in columns.items()}
+        self.sizes: Ints = np.maximum(1, np.max([*self._sizes.values()], axis=0))
+        self.row: Ints = np.repeat(np.arange(len(facts)), self.sizes)
 
+    def spread(self, name: str, numbers: Ints, missing: int) -> Ints:
+        """Numbers that stand for the values of a column: one for each entry, `missing` where a row has no such list."""
+        spread = np.full(len(self.row), missing, np.int64)
+        spread[np.repeat(self._sizes[name] > 0, self.sizes)] = numbers
+        return spread
 
-def _spread(values: pa.Array, sizes: Ints, wanted: Ints) -> pa.Array:
-    """The values of lists that some rows lack, with nulls in place of those."""
-    if np.array_equal(sizes, wanted):
-        return values
-    there = np.repeat(sizes > 0, wanted)
-    return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
+    def holds(self, name: str, text: str) -> Flags:
+        """Of each entry whether it has this text there."""
+        found = pc.equal(self.values[name], text).fill_null(False).to_numpy(zero_copy_only=False)
+        return self.spread(name, found.astype(np.int64), 0) > 0
 
 
 def _clusters(column: pa.ChunkedArray) -> tuple[Ints, list[str | None]]:
@@ -241,14 +226,11 @@ def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> Ints:
     return np.asarray(filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(False), np.int64)
 
 
-def _numbered(column: pa.ChunkedArray, *more: pa.Array) -> tuple[Names, list[Ints]]:
-    """Texts of several columns numbered together; -1 for null."""
-    parts = [column.combine_chunks(), *more]
-    coded = pa.concat_arrays(parts).dictionary_encode()
+def _numbered(names: pa.Array) -> tuple[Names, Ints]:
+    """Names, and the number of each entry; -1 for null."""
+    coded = names.dictionary_encode()
     texts = coded.dictionary.to_pylist()
-    names = Names(texts)
-    numbers = names.numbers()
+    found = Names(texts)
+    numbers = found.numbers()
     rank = np.array([*(numbers[text] for text in texts), NOTHING], np.int64)
-    codes = rank[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
-    ends = np.cumsum([len(part) for part in parts])
-    return names, np.split(codes, ends[:-1])
+    return found, rank[_numbers(coded.indices, len(texts))]
