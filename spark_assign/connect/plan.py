@@ -12,7 +12,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
+from pyspark.sql.types import IntegerType, StringType
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
@@ -22,7 +22,7 @@ from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
-ROWS_PER_TASK = 500_000
+ROWS_PER_TASK = 600_000
 """About so many rows are handed to the kernel at once, which bounds what a worker holds."""
 
 
@@ -148,34 +148,36 @@ def _decide(facts: pa.Table) -> list[pa.Table]:
 
 # --- the facts; their columns are described in kernels.connect.sheet --------------------------------------------
 
-_NUMBERS, _TEXTS = ArrayType(IntegerType()), ArrayType(StringType())
 _COLUMNS = {
-    "text": StringType(),
-    "figures": ArrayType(LongType()),
-    "workers": _TEXTS,
-    "kinds": _TEXTS,
-    "connectors": _TEXTS,
-    "tasks": _NUMBERS,
-    "positions": _NUMBERS,
+    "name": StringType(),
+    "connector": StringType(),
+    "task": IntegerType(),
+    "position": IntegerType(),
+    "names": StringType(),
+    "numbers": StringType(),
 }
 
 
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
-    """All that the kernel is told, a few rows per cluster."""
-    clock = listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
+    """All that the kernel is told, a row per fact."""
     facts = [
-        fact(fleet.clusters, kinds.CLUSTER, workers=F.array("leader"), text=F.col("protocol"), figures=clock),
-        _together(fleet.connectors, kinds.CONNECTOR, connectors="connector"),
-        _together(fleet.tasks, kinds.TASK, connectors="connector", tasks="task"),
-        _together(fleet.workers, kinds.WORKER, workers="worker_id", positions="position"),
-        _together(
+        fact(
+            fleet.clusters,
+            kinds.CLUSTER,
+            name=F.col("leader"),
+            names=F.col("protocol"),
+            numbers=listed("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms"),
+        ),
+        fact(fleet.connectors, kinds.CONNECTOR, connector=F.col("connector")),
+        fact(fleet.tasks, kinds.TASK, connector=F.col("connector"), task=F.col("task")),
+        fact(fleet.workers, kinds.WORKER, name=F.col("worker_id"), position=F.col("position")),
+        fact(
             fleet.reported,
-            kinds.REPORTED,
-            workers="worker_id",
-            kinds="kind",
-            connectors="connector",
-            tasks="task",
-            positions="position",
+            F.when(_fits(F.col("kind"), F.col("task")), kinds.REPORTED).otherwise(kinds.FAULTY),
+            name=F.col("worker_id"),
+            connector=F.col("connector"),
+            task=F.col("task"),
+            position=F.col("position"),
         ),
     ]
     if fleet.state is not None:
@@ -183,24 +185,21 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
     return reduce(DataFrame.unionByName, facts)
 
 
-def _together(rows: DataFrame, kind: int, **columns: str) -> DataFrame:
-    """All rows of a cluster as one fact, their columns as lists side by side.
-
-    Nothing is lost: what stands twice stays, for the kernel to find, and so do nulls, which a list of structs keeps.
-    """
-    together = rows.groupBy("connect_cluster").agg(F.collect_list(F.struct(*columns.values())).alias("rows"))
-    return fact(together, kind, **{name: F.col(f"rows.{column}") for name, column in columns.items()})
-
-
-def fact(rows: DataFrame, kind: int, **columns: Column) -> DataFrame:
+def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
     """Rows as facts of a kind, with these columns; the others are null."""
+    kind = F.lit(kind) if isinstance(kind, int) else kind
     every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
-    return rows.select("connect_cluster", F.lit(kind).cast("byte").alias("kind"), *every)
+    return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
 
 
 def listed(*columns: str) -> Column:
-    """Numbers (or flags, as 0 and 1) as one list."""
-    return F.array(*(F.col(name).cast("long") for name in columns))
+    """Numbers (or flags, as 0 and 1) as one text, empty where null."""
+    return F.concat_ws(",", *(F.coalesce(F.col(name).cast("long").cast("string"), F.lit("")) for name in columns))
+
+
+def _fits(kind: Column, task: Column) -> Column:
+    """Whether an item is a connector without task or a task with its number."""
+    return F.coalesce(((kind == "connector") & task.isNull()) | ((kind == "task") & (task >= 0)), F.lit(False))
 
 
 _FIGURES = (
@@ -214,10 +213,30 @@ _FIGURES = (
 
 
 def _facts_of_state(state: DataFrame) -> list[DataFrame]:
-    facts = [fact(state, kinds.STATE, figures=listed(*_FIGURES))]
+    facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        columns = {f"{part}s": F.col(f"{name}.{part}") for part in ("kind", "connector", "task")}
-        facts.append(fact(state.where(F.size(name) > 0), kind, **columns))
+        complete = F.forall(name, _complete)
+        broken = state.where(~complete)
+        facts.append(fact(broken, kinds.FAULTY, names=F.lit(name)))
+        # Of a state that names no cluster one item will do: it is not planned.
+        items = F.when(F.col("connect_cluster").isNull(), F.slice(name, 1, 1)).otherwise(F.col(name))
+        rows = state.where(complete).select("connect_cluster", F.inline(items))
+        facts.append(fact(rows, kind, connector=F.col("connector"), task=F.col("task")))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        facts.append(fact(state.where(F.size(name) > 0), kind, workers=F.col(name)))
+        workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
+        there = F.col("worker_id").isNotNull()
+        facts.append(
+            fact(
+                workers,
+                F.when(there, kind).otherwise(kinds.FAULTY),
+                name=F.col("worker_id"),
+                position=F.col("place"),
+                names=F.when(~there, name),
+            )
+        )
     return facts
+
+
+def _complete(item: Column) -> Column:
+    separated = F.coalesce(item["connector"].contains(kinds.SEPARATOR), F.lit(True))
+    return ~separated & _fits(item["kind"], item["task"])

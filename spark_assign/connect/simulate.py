@@ -127,8 +127,8 @@ def _facts_of_events(events: DataFrame) -> DataFrame:
     return fact(
         events,
         kinds.EVENT,
-        workers=F.when(of_worker, F.array("subject")),
-        connectors=F.when(~of_worker, F.array("subject")),
-        text=F.col("event"),
-        figures=listed("at_ms", "tasks"),
+        name=F.when(of_worker, F.col("subject")),
+        connector=F.when(~of_worker, F.col("subject")),
+        names=F.col("event"),
+        numbers=listed("at_ms", "tasks"),
     )

@@ -12,18 +12,16 @@ from spark_assign.kernels.connect import sheet as kinds
 
 Tables = dict[str, list[dict[str, Any]]]
 
-_TEXTS, _NUMBERS = pa.list_(pa.string()), pa.list_(pa.int32())
 FACTS = pa.schema(
     [
         ("connect_cluster", pa.string()),
         ("kind", pa.int8()),
-        ("text", pa.string()),
-        ("figures", pa.list_(pa.int64())),
-        ("workers", _TEXTS),
-        ("kinds", _TEXTS),
-        ("connectors", _TEXTS),
-        ("tasks", _NUMBERS),
-        ("positions", _NUMBERS),
+        ("name", pa.string()),
+        ("connector", pa.string()),
+        ("task", pa.int32()),
+        ("position", pa.int32()),
+        ("names", pa.string()),
+        ("numbers", pa.string()),
     ]
 )
 _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
@@ -37,15 +35,6 @@ _STATE = (
 )
 
 
-_TOGETHER = (
-    ("connectors", kinds.CONNECTOR, ("connector",)),
-    ("tasks", kinds.TASK, ("connector", "task")),
-    ("workers", kinds.WORKER, ("worker_id", "position")),
-    ("reported", kinds.REPORTED, ("worker_id", "kind", "connector", "task", "position")),
-)
-"""What comes as lists, a row per cluster."""
-
-
 def facts(tables: Tables) -> pa.Table:
     """As `connect.plan.gather_facts` and `connect.simulate` hand them to the kernels."""
     rows: list[dict[str, Any]] = []
@@ -54,44 +43,53 @@ def facts(tables: Tables) -> pa.Table:
         rows.append({"connect_cluster": row["connect_cluster"], "kind": kind} | columns)
 
     for row in tables.get("clusters", ()):
-        add(kinds.CLUSTER, row, workers=[row.get("leader")], text=row["protocol"], figures=_listed(row, _CLOCK))
-    for table, kind, columns in _TOGETHER:
-        of: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
-        for row in tables.get(table, ()):
-            of[row["connect_cluster"]].append(row)
-        for together in of.values():
-            add(kind, together[0], **_side_by_side(together, *columns))
+        add(kinds.CLUSTER, row, name=row.get("leader"), names=row["protocol"], numbers=_listed(row, _CLOCK))
+    for row in tables.get("connectors", ()):
+        add(kinds.CONNECTOR, row, connector=row["connector"])
+    for row in tables.get("tasks", ()):
+        add(kinds.TASK, row, connector=row["connector"], task=row["task"])
+    for row in tables.get("workers", ()):
+        add(kinds.WORKER, row, name=row["worker_id"], position=row.get("position"))
+    for row in tables.get("reported", ()):
+        item = {name: row.get(name) for name in ("connector", "task", "position")}
+        add(kinds.REPORTED if _fits(row) else kinds.FAULTY, row, name=row["worker_id"], **item)
     for row in tables.get("state", ()):
         _add_state(add, row)
     for row in tables.get("events", ()):
-        of_worker = row["event"] and row["event"].startswith("worker-")
-        figures = _listed(row, ("at_ms", "tasks"))
-        add(
-            kinds.EVENT,
-            row,
-            text=row["event"],
-            figures=figures,
-            **{"workers" if of_worker else "connectors": [row["subject"]]},
-        )
+        of = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
+        numbers = _listed(row, ("at_ms", "tasks"))
+        add(kinds.EVENT, row, names=row["event"], numbers=numbers, **{of: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
-def _side_by_side(rows: Iterable[dict[str, Any]], *columns: str) -> dict[str, list[Any]]:
-    return {f"{name.removesuffix('_id')}s": [row.get(name) for row in rows] for name in columns}
-
-
 def _add_state(add: Any, row: dict[str, Any]) -> None:
-    add(kinds.STATE, row, figures=_listed(row, _STATE))
+    add(kinds.STATE, row, numbers=_listed(row, _STATE))
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        if row.get(name):
-            add(kind, row, **_side_by_side(row[name], "kind", "connector", "task"))
+        items = row.get(name) or []
+        if not all(map(_complete, items)):
+            add(kinds.FAULTY, row, names=name)
+            continue
+        for item in items:
+            add(kind, row, connector=item["connector"], task=item.get("task"))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        if row.get(name):
-            add(kind, row, workers=row[name])
+        for place, worker in enumerate(row.get(name) or []):
+            if worker is None:
+                add(kinds.FAULTY, row, names=name, position=place)
+            else:
+                add(kind, row, name=worker, position=place)
 
 
-def _listed(row: dict[str, Any], columns: Iterable[str]) -> list[int | None]:
-    return [None if row.get(name) is None else int(row[name]) for name in columns]
+def _complete(item: dict[str, Any]) -> bool:
+    return item["connector"] is not None and kinds.SEPARATOR not in item["connector"] and _fits(item)
+
+
+def _fits(row: dict[str, Any]) -> bool:
+    task = row.get("task")
+    return task is None if row["kind"] == "connector" else row["kind"] == "task" and task is not None and task >= 0
+
+
+def _listed(row: dict[str, Any], columns: Iterable[str]) -> str:
+    return ",".join("" if row.get(name) is None else str(int(row[name])) for name in columns)
 
 
 def items(*names: str) -> list[dict[str, Any]]:

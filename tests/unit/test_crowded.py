@@ -13,7 +13,6 @@ from spark_assign.kernels.java_hash import text_walk
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.replicas import requests, striped
-from tests.unit.connect_facts import FACTS
 
 ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
 """Sorted, of one `String.hashCode`."""
@@ -22,12 +21,16 @@ ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
 def test_connect_walks_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
     ids = ALIKE[:30]
+    none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers"])
     protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
-        rows.append({"connect_cluster": cluster, "kind": facts.CLUSTER, "text": protocol})
-        rows.append({"connect_cluster": cluster, "kind": facts.WORKER, "workers": ids})
-    sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=FACTS))
+        rows.append(none | {"connect_cluster": cluster, "kind": facts.CLUSTER, "names": protocol})
+        rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": each} for each in ids]
+    text, number = pa.string(), pa.int32()
+    kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
+    kinds |= {"position": number, "names": text, "numbers": text}
+    sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
     ordered = sheet.ordered_workers()
     walked = [sheet.workers.texts[each] for each in sheet.name[ordered]]
     once = text_walk(ids)

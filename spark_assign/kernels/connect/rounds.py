@@ -182,11 +182,13 @@ class Clusters:
                 successive_revoking_rebalances=successive or 0,
             )
         for kind in (facts.ASSIGNMENT, facts.REVOCATION):
-            for cluster, items in zip(sheet.cluster[sheet.rows[kind]].tolist(), sheet.state_items[kind], strict=True):
+            rows = sheet.rows[kind]
+            of = _Grouped(sheet.items[rows], sheet.cluster[rows], len(sheet.clusters))
+            for cluster, memory in memories.items():
                 if kind == facts.ASSIGNMENT:
-                    memories[cluster].assignment = items
+                    memory.assignment = of.of(cluster)
                 else:
-                    memories[cluster].revocation = items
+                    memory.revocation = of.of(cluster)
         for kind in (facts.MEMBER, facts.CANDIDATE):
             rows = sheet.rows[kind]
             rows = rows[np.lexsort((sheet.position[rows], sheet.cluster[rows]))]
