@@ -215,13 +215,17 @@ _FIGURES = (
 def _facts_of_state(state: DataFrame) -> list[DataFrame]:
     facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        complete = F.forall(name, _complete)
-        broken = state.where(~complete)
-        facts.append(fact(broken, kinds.FAULTY, names=F.lit(name)))
-        # Of a state that names no cluster one item will do: it is not planned.
-        items = F.when(F.col("connect_cluster").isNull(), F.slice(name, 1, 1)).otherwise(F.col(name))
-        rows = state.where(complete).select("connect_cluster", F.inline(items))
-        facts.append(fact(rows, kind, connector=F.col("connector"), task=F.col("task")))
+        complete = F.coalesce(F.forall(name, _complete), F.lit(True))
+        connectors = F.array_join(F.col(f"{name}.connector"), kinds.SEPARATOR)
+        tasks = F.array_join(F.col(f"{name}.task").cast("array<string>"), ",", "-1")
+        facts.append(
+            fact(
+                state.where(F.size(name) > 0),
+                F.when(complete, kind).otherwise(kinds.FAULTY),
+                names=F.when(complete, connectors).otherwise(name),
+                numbers=F.when(complete, tasks),
+            )
+        )
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
         there = F.col("worker_id").isNotNull()
@@ -238,5 +242,4 @@ def _facts_of_state(state: DataFrame) -> list[DataFrame]:
 
 
 def _complete(item: Column) -> Column:
-    separated = F.coalesce(item["connector"].contains(kinds.SEPARATOR), F.lit(True))
-    return ~separated & _fits(item["kind"], item["task"])
+    return item["connector"].isNotNull() & _fits(item["kind"], item["task"])

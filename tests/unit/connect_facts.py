@@ -66,21 +66,17 @@ def _add_state(add: Any, row: dict[str, Any]) -> None:
     add(kinds.STATE, row, numbers=_listed(row, _STATE))
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
         items = row.get(name) or []
-        if not all(map(_complete, items)):
+        if items and all(item["connector"] is not None and _fits(item) for item in items):
+            numbers = ",".join(str(-1 if item.get("task") is None else item["task"]) for item in items)
+            add(kind, row, names=kinds.SEPARATOR.join(item["connector"] for item in items), numbers=numbers)
+        elif items:
             add(kinds.FAULTY, row, names=name)
-            continue
-        for item in items:
-            add(kind, row, connector=item["connector"], task=item.get("task"))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         for place, worker in enumerate(row.get(name) or []):
             if worker is None:
                 add(kinds.FAULTY, row, names=name, position=place)
             else:
                 add(kind, row, name=worker, position=place)
-
-
-def _complete(item: dict[str, Any]) -> bool:
-    return item["connector"] is not None and kinds.SEPARATOR not in item["connector"] and _fits(item)
 
 
 def _fits(row: dict[str, Any]) -> bool:

@@ -103,6 +103,9 @@ def find_faults(sheet: Sheet, *, simulated: bool) -> Faults:
             faults.add(int(sheet.cluster[row]), code, describe(sheet, table, row))
     for row in (row for row in faulty if sheet.text(row) is not None):
         faults.add(int(sheet.cluster[row]), "bad-state", f"state: {sheet.text(row)}")
+    for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
+        for row in sheet.broken_lists[kind].tolist():
+            faults.add(int(sheet.cluster[row]), "bad-state", f"state: {name}")
     return faults
 
 

@@ -182,13 +182,11 @@ class Clusters:
                 successive_revoking_rebalances=successive or 0,
             )
         for kind in (facts.ASSIGNMENT, facts.REVOCATION):
-            rows = sheet.rows[kind]
-            of = _Grouped(sheet.items[rows], sheet.cluster[rows], len(sheet.clusters))
-            for cluster, memory in memories.items():
+            for cluster, items in zip(sheet.cluster[sheet.rows[kind]].tolist(), sheet.state_items[kind], strict=True):
                 if kind == facts.ASSIGNMENT:
-                    memory.assignment = of.of(cluster)
+                    memories[cluster].assignment = items
                 else:
-                    memory.revocation = of.of(cluster)
+                    memories[cluster].revocation = items
         for kind in (facts.MEMBER, facts.CANDIDATE):
             rows = sheet.rows[kind]
             rows = rows[np.lexsort((sheet.position[rows], sheet.cluster[rows]))]

@@ -14,12 +14,12 @@ A fact is a row; its `kind` says which columns it uses:
                 successive_revoking_rebalances], each empty where not known
     member      name (worker_id), of the state
     candidate   name (worker_id), of the state, position
-    assignment  connector, task (null: the connector itself), of the state
+    assignment  names (connectors), numbers (tasks, -1 for the connector itself), of the state
     revocation  likewise
     event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only to be simulated
 
-Items are rows of their own, and the few lists of numbers are text, joined by commas: beside millions of rows Spark
-hands over columns of lists at a tenth of the speed, and gathering items to lists costs more than handing them over.
+Lists are text, joined by `SEPARATOR` (which no connector's name may contain, as Connect forbids control characters)
+and by commas: Spark hands over columns of lists at a tenth of the speed.
 
 Whatever the order of the rows, the numbers are the same: names are numbered as they sort.
 """
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.connect.items import TASK_BITS, Names
@@ -43,7 +44,6 @@ TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", 
 
 PROTOCOL_2_6 = "compatible-2.6"
 SEPARATOR = "\x1f"
-"""No connector of a state may have it in its name: Connect forbids control characters."""
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
 
@@ -74,9 +74,17 @@ class Sheet:
         self.position = _numbers(facts["position"], NO_POSITION)
         self._texts = facts["names"].combine_chunks()
         self._figures = facts["numbers"].combine_chunks()
-        self.workers, self.name = _numbered(facts["name"])
-        self.connectors, self.connector = _numbered(facts["connector"])
+        listed = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
+        self.workers, (self.name,) = _numbered(facts["name"])
+        self.connectors, (self.connector, *numbers) = _numbered(facts["connector"], *(each.names for each in listed))
         self.items: Ints = (self.connector << TASK_BITS) + self.task + 1
+        self.state_items: dict[int, list[list[int]]] = {
+            kind: each.items(connectors)
+            for kind, each, connectors in zip((ASSIGNMENT, REVOCATION), listed, numbers, strict=True)
+        }
+        self.broken_lists: dict[int, Ints] = {
+            kind: self.rows[kind][each.uneven] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
+        }
 
     def text(self, row: int) -> str | None:
         """The one name that a fact lists: a protocol, an event, or a column at fault."""
@@ -138,17 +146,45 @@ class Slots:
     begin: list[int]
 
 
+class _Items:
+    """The lists of items of some rows, one after the other; a null list is an empty one."""
+
+    def __init__(self, facts: pa.Table, rows: Ints) -> None:
+        at = pa.array(rows)
+        names = pc.split_pattern(facts["names"].combine_chunks().take(at), SEPARATOR)
+        tasks = pc.split_pattern(facts["numbers"].combine_chunks().take(at), ",")
+        self._lengths, self.names = _lengths(names), names.flatten()
+        self._tasks: Ints = tasks.flatten().cast(pa.int64()).to_numpy(zero_copy_only=False)
+        self._numbers = _lengths(tasks)
+        self.uneven: Flags = self._lengths != self._numbers
+
+    def items(self, connectors: Ints) -> list[list[int]]:
+        """The items of each row, given the number of each of `names`; none of an uneven row."""
+        even = ~self.uneven
+        tasks = self._tasks[np.repeat(even, self._numbers)]
+        items = (connectors[np.repeat(even, self._lengths)] << TASK_BITS) + tasks + 1
+        ends = np.cumsum(np.where(even, self._lengths, 0))
+        return [each.tolist() for each in np.split(items, ends[:-1])] if len(ends) else []
+
+
+def _lengths(lists: pa.ListArray) -> Ints:
+    return np.asarray(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
 def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> Ints:
     """A column of whole numbers; null becomes `missing`."""
     filled = values.fill_null(missing)
     return np.asarray(filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(False), np.int64)
 
 
-def _numbered(column: pa.ChunkedArray) -> tuple[Names, Ints]:
-    """Texts, and the number of each row's; -1 for null."""
-    coded = column.combine_chunks().dictionary_encode()
+def _numbered(column: pa.ChunkedArray, *more: pa.Array) -> tuple[Names, list[Ints]]:
+    """Texts of several columns numbered together; -1 for null."""
+    parts = [column.combine_chunks(), *more]
+    coded = pa.concat_arrays(parts).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     names = Names(texts)
     numbers = names.numbers()
     rank = np.array([*(numbers[text] for text in texts), NOTHING], np.int64)
-    return names, rank[_numbers(coded.indices, len(texts))]
+    codes = rank[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+    ends = np.cumsum([len(part) for part in parts])
+    return names, np.split(codes, ends[:-1])
