@@ -19,7 +19,7 @@ from pyspark.sql.types import ByteType, IntegerType, StringType, StructField, St
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.schemas import DECIDED, PLAN_TABLES
+from spark_assign.connect.schemas import DECIDED, PLAN_TABLES, STATE
 from spark_assign.errors import Fault, FleetError
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
@@ -27,7 +27,7 @@ from spark_assign.kernels.connect.rounds import plan_facts
 
 Rows = Sequence[Mapping[str, Any]]
 
-ROWS_PER_TASK = 250_000
+ROWS_PER_TASK = 600_000
 """About so many rows are handed to the kernel at once, which bounds what a worker holds."""
 
 
@@ -67,7 +67,9 @@ class ConnectPlan:
     @property
     def state(self) -> DataFrame:
         """What the leader remembers afterwards: the `state` of the fleet of the next round."""
-        return self._planned.select("connect_cluster", "state.*")
+        remembered = {name: _unfolded_items(f"state.{name}").alias(name) for name in ("assignment", "revocation")}
+        others = (F.col(f"state.{name}") for name in STATE.names[1:] if name not in remembered)
+        return self._planned.select("connect_cluster", *remembered.values(), *others)
 
     @property
     def metrics(self) -> DataFrame:
@@ -92,8 +94,26 @@ class ConnectPlan:
         return self.decided.where(F.col("code").isNull())
 
     def _unfolded(self, name: str) -> DataFrame:
-        rows = self._planned.select("connect_cluster", F.explode(name).alias("share"))
-        return rows.select("connect_cluster", "share.*")
+        shares = self._planned.select("connect_cluster", F.inline(name))
+        rows = shares.select("connect_cluster", "worker_id", F.inline("items"))
+        return rows.select("connect_cluster", "worker_id", _kind(F.col("task")).alias("kind"), "connector", "task")
+
+
+def _unfolded_items(name: str) -> Column:
+    """Lists of tasks for each connector as one list of items (`connect.schemas.ITEM`)."""
+
+    def of_connector(listed: Column) -> Column:
+        return F.transform(listed["tasks"], lambda task: _item(listed["connector"], task))
+
+    return F.flatten(F.transform(name, of_connector))
+
+
+def _item(connector: Column, task: Column) -> Column:
+    return F.struct(_kind(task).alias("kind"), connector.alias("connector"), task.alias("task"))
+
+
+def _kind(task: Column) -> Column:
+    return F.when(task.isNull(), "connector").otherwise("task")
 
 
 def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
@@ -230,7 +250,7 @@ def _facts_of_state(state: DataFrame) -> list[DataFrame]:
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
         complete = F.coalesce(F.forall(name, _complete), F.lit(True))
         connectors = F.array_join(F.col(f"{name}.connector"), kinds.SEPARATOR)
-        tasks = F.array_join(F.transform(name, lambda item: F.coalesce(item["task"], F.lit(-1))), ",")
+        tasks = F.array_join(F.col(f"{name}.task").cast("array<string>"), ",", "-1")
         facts.append(
             fact(
                 state.where(F.size(name) > 0),

@@ -144,20 +144,33 @@ PLAN_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
+_LISTED = StructType([StructField("connector", _STRING), StructField("task", _INT)])
+_SHARE = StructType([_WORKER, StructField("items", ArrayType(_LISTED))])
+_REMEMBERED = StructType([StructField("connector", _STRING), StructField("tasks", ArrayType(_INT))])
+
 DECIDED = StructType(
     [
         StructField("connect_cluster", _STRING),
-        StructField("assigned", ArrayType(StructType([_WORKER, *ITEM.fields]))),
-        StructField("revoked", ArrayType(StructType([_WORKER, *ITEM.fields]))),
+        StructField("assigned", ArrayType(_SHARE)),
+        StructField("revoked", ArrayType(_SHARE)),
         StructField("delay_ms", _LONG),
         StructField("scheduled_rebalance_ms", _LONG),
-        StructField("state", StructType(STATE.fields[1:])),
+        StructField(
+            "state",
+            StructType(
+                [
+                    StructField("assignment", ArrayType(_REMEMBERED)),
+                    StructField("revocation", ArrayType(_REMEMBERED)),
+                    *STATE.fields[3:],
+                ]
+            ),
+        ),
         StructField("metrics", StructType(METRICS.fields[1:])),
         StructField("code", _STRING),
         StructField("detail", _STRING),
     ]
 )
-"""What the kernel answers (`kernels.connect.answers.DECIDED`)."""
+"""What the kernel answers (`kernels.connect.answers.DECIDED`): folded, a connector itself being a task that is null."""
 
 # --- the ConnectSimulation --------------------------------------------------------------------------------
 

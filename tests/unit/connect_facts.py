@@ -100,6 +100,18 @@ def items(*names: str) -> list[dict[str, Any]]:
     return found
 
 
+def unfolded(state: dict[str, Any]) -> dict[str, Any]:
+    """A state as the kernel answers it, its items as the table of a plan has them."""
+    lists = {}
+    for name in ("assignment", "revocation"):
+        every = [(each["connector"], task) for each in state[name] for task in each["tasks"]]
+        lists[name] = [
+            {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
+            for connector, task in every
+        ]
+    return state | lists
+
+
 def merged(*tables: Tables) -> Tables:
     """The rows of several clusters."""
     every: Tables = defaultdict(list)

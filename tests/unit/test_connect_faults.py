@@ -11,7 +11,7 @@ from spark_assign.kernels.connect.faults import REMEDIES, Faults
 from spark_assign.kernels.connect.plays import play_facts
 from spark_assign.kernels.connect.rounds import plan_facts
 from spark_assign.kernels.connect.simulation import Timing
-from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged
+from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged, unfolded
 
 FAULTS = {
     None: "connectors: connect_cluster=null and 1 more",
@@ -189,7 +189,8 @@ def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)
     assert rejected(tables) == {"c": ("bad-state", f"state: {name}. {REMEDIES['bad-state']}")}
     [planned] = [row for row in plan_facts(facts(tables)).to_pylist() if row["connect_cluster"] == "b"]
-    assert {each: planned["state"][each] for each in memory} == memory
+    state = unfolded(planned["state"])
+    assert {each: state[each] for each in memory} == memory
 
 
 def test_faults_of_a_simulation() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_assign.kernels.connect.answers import DECIDED
 from spark_assign.kernels.connect.rounds import plan_facts
-from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged
+from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged, unfolded
 
 Told = dict[str, Any]
 
@@ -24,19 +24,19 @@ def planned(*tables: Tables, seed: int | None = 3) -> dict[str, Told]:
     assert table.schema == DECIDED
     answers = table.to_pylist()
     assert [row["detail"] for row in answers if row["code"]] == []
-    return {row["connect_cluster"]: row for row in answers}
+    return {row["connect_cluster"]: row | {"state": unfolded(row["state"])} for row in answers}
 
 
 def shares(told: Told, name: str) -> dict[str, list[str]]:
     """Who gets, or gives up, what: `c` and `c-0`."""
     found: dict[str, list[str]] = {}
     for row in told[name]:
-        found.setdefault(row["worker_id"], []).append(_named(row))
-    return {worker: sorted(each) for worker, each in found.items()}
+        assert row["worker_id"] not in found
+        found[row["worker_id"]] = sorted(map(_named, row["items"]))
+    return found
 
 
 def _named(row: dict[str, Any]) -> str:
-    assert row["kind"] == ("connector" if row["task"] is None else "task")
     return row["connector"] if row["task"] is None else f"{row['connector']}-{row['task']}"
 
 

@@ -1,7 +1,10 @@
 """The results of many Connect clusters as one Arrow table, a row per cluster.
 
-Example: cluster c, in which w2 gets task 0 of connector k: connect_cluster c, assigned [(w2, task, k, 0)], revoked [],
+Example: cluster c, in which w2 gets task 0 of connector k: connect_cluster c, assigned [(w2, [(k, 0)])], revoked [],
 delay_ms 0, the leader's state, and the metrics. A faulty cluster has nothing but a code and a text.
+
+Answers are folded, as most of them are never asked for as rows: what a worker gets or gives up is one list, what the
+leader remembers is a list of tasks for each connector. In both a connector itself is a task that is null.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from spark_assign.kernels.connect.items import TASK_BITS
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Result, Round
 from spark_assign.kernels.connect.sheet import Sheet, Slots
+from spark_assign.kernels.segments import first_of_each
 
-ITEM = pa.struct([("kind", pa.string()), ("connector", pa.string()), ("task", pa.int32())])
-SHARE = pa.struct([("worker_id", pa.string()), *ITEM])
+ITEM = pa.struct([("connector", pa.string()), ("task", pa.int32())])
+SHARE = pa.struct([("worker_id", pa.string()), ("items", pa.list_(ITEM))])
+REMEMBERED = pa.struct([("connector", pa.string()), ("tasks", pa.list_(pa.int32()))])
 STATE = pa.struct(
     [
-        ("assignment", pa.list_(ITEM)),
-        ("revocation", pa.list_(ITEM)),
+        ("assignment", pa.list_(REMEMBERED)),
+        ("revocation", pa.list_(REMEMBERED)),
         ("revoked_in_previous", pa.bool_()),
         ("can_revoke", pa.bool_()),
         ("candidates", pa.list_(pa.string())),
@@ -36,7 +41,6 @@ STATE = pa.struct(
     ]
 )
 _KINDS = ("connectors", "tasks")
-_KIND_NAMES = ("connector", "task")
 _SPREADS = [f"{bound}_{kind}_{when}" for when in ("before", "after") for kind in _KINDS for bound in ("min", "max")]
 _COUNTS = ["workers", *_KINDS, "assigned", "revoked", "lost", "waiting"]
 METRICS = pa.struct([("protocol", pa.string()), *((name, pa.int64()) for name in (*_COUNTS, *_SPREADS))])
@@ -155,22 +159,31 @@ class Answers:
             tables.append(pa.Table.from_pylist(told, schema=DECIDED))
         return pa.concat_tables(tables)
 
-    def _items(self, values: Sequence[int]) -> list[pa.Array]:
-        """Items as kind, connector and task."""
-        items = np.array(values, np.int64)
-        task = (items & ((1 << TASK_BITS) - 1)) - 1
-        connector = task < 0
-        return [
-            pa.array(_KIND_NAMES, pa.string()).take(pa.array((~connector).astype(np.int8))),
-            pa.array(self._sheet.connectors.texts, pa.string()).take(pa.array(items >> TASK_BITS)),
-            pa.array(task.astype(np.int32), mask=connector),
-        ]
-
     def _shares(self, name: str, slots: Sequence[int]) -> pa.Array:
-        """Which worker gets, or gives up, which item."""
-        worker = self._slots.worker[np.array(slots, np.int64)]
-        parts = [self._workers(worker), *self._items(self._columns[name].values)]
-        return self._columns[name].lists(pa.StructArray.from_arrays(parts, fields=list(SHARE)))
+        """Which worker gets, or gives up, which items; workers without any are left out."""
+        column, slot = self._columns[name], np.array(slots, np.int64)
+        begins = np.flatnonzero(first_of_each(slot))  # a worker's items stand together
+        items = pa.StructArray.from_arrays([*self._items(np.array(column.values, np.int64))], fields=list(ITEM))
+        parts = [self._workers(self._slots.worker[slot[begins]]), _lists(begins, items)]
+        shares = pa.StructArray.from_arrays(parts, fields=list(SHARE))
+        return _lists(np.searchsorted(begins, column.ends[:-1]), shares)
+
+    def _remembered(self, name: str) -> pa.Array:
+        """The items of each cluster, which are sorted, as a list of tasks for each connector."""
+        column = self._columns[name]
+        items, cluster = np.array(column.values, np.int64), np.repeat(np.arange(len(self._planned)), column.counts())
+        begins = np.flatnonzero(first_of_each(items >> TASK_BITS) | first_of_each(cluster))
+        connectors, _ = self._items(items[begins])
+        parts = [connectors, _lists(begins, self._items(items)[1])]
+        return _lists(
+            np.searchsorted(begins, column.ends[:-1]), pa.StructArray.from_arrays(parts, fields=list(REMEMBERED))
+        )
+
+    def _items(self, items: Ints) -> tuple[pa.Array, pa.Array]:
+        """The connectors and the tasks of items."""
+        task = (items & ((1 << TASK_BITS) - 1)) - 1
+        connectors = pa.array(self._sheet.connectors.texts, pa.string()).take(pa.array(items >> TASK_BITS))
+        return connectors, pa.array(task.astype(np.int32), mask=task < 0)
 
     def _workers(self, numbers: Sequence[int] | Ints) -> pa.Array:
         return pa.array(self._sheet.workers.texts, pa.string()).take(pa.array(numbers, pa.int64()))
@@ -178,10 +191,7 @@ class Answers:
     def _states(self) -> pa.Array:
         """The memories after the round."""
         columns = dict(self._columns)
-        parts = {
-            name: columns[name].lists(pa.StructArray.from_arrays(self._items(columns[name].values), fields=list(ITEM)))
-            for name in ("assignment", "revocation")
-        }
+        parts = {name: self._remembered(name) for name in ("assignment", "revocation")}
         parts |= {name: columns[name].lists(self._workers(columns[name].values)) for name in ("candidates", "members")}
         for field in STATE:
             if field.name not in parts:
@@ -215,6 +225,11 @@ class Answers:
                     found = pick.reduceat(sizes[slots], ends - workers) if len(slots) else sizes[slots]
                     figures[f"{bound}_{name}_{when}"] = found
         return figures
+
+
+def _lists(begins: Ints, values: pa.Array) -> pa.Array:
+    """The values as lists that begin at these places; the last one ends with the values."""
+    return pa.ListArray.from_arrays(pa.array(np.append(begins, len(values)), pa.int32()), values)
 
 
 def _of_kind(items: Sequence[int], slots: Sequence[int], kind: int, number: int, count: Sequence[bool] = ()) -> Ints:

@@ -79,23 +79,19 @@ def compare(round: Round) -> Compared:
     anything that was revoked is still reported, what is reported takes its place.
     """
     memory = round.memory
-    active: set[int] = set()
-    reports = 0
-    for some, others in round.reported:
-        active.update(some, others)
-        reports += len(some) + len(others)
+    active = set().union(*chain.from_iterable(round.reported)) if round.active is None else round.active
+    reports = sum(len(some) + len(others) for some, others in round.reported)
     completed = memory.generation_id == round.last_completed_generation_id
-    previous = memory.assignment if completed else ()
     failed = not active.isdisjoint(memory.revocation)
-    before = active if failed else set(previous)
+    before: Collection[int] = active if failed else memory.assignment if completed else ()
     configured = round.configured
-    deleted = before - configured
     missing = configured - active
+    # Mostly nothing is deleted and nothing missing: no set is made of what was assigned before.
     return Compared(
         active=active,
-        deleted=deleted,
-        lost=sorted(missing & before),
-        created=sorted(missing - before),
+        deleted=set() if configured.issuperset(before) else set(before) - configured,
+        lost=sorted(missing.intersection(before)) if missing else [],
+        created=sorted(missing.difference(before)) if missing else [],
         duplicated=_repeated(round) if reports > len(active) else set(),
         revocation_failed=failed,
     )
@@ -182,9 +178,11 @@ def close_round(
 ) -> Result:
     """The result. The memory learns it: what is lost counts as assigned there, and `also_revoked` as revoked."""
     memory.revocation = set().union(also_revoked, *revoked.values())
-    memory.assignment = set(chain(*connectors.items, *tasks.items)) - memory.revocation
-    waiting = len(found.lost) - len(memory.assignment.intersection(found.lost))
-    memory.assignment.update(found.lost)
+    assignment: set[int] = set().union(*connectors.items, *tasks.items)
+    assignment.difference_update(memory.revocation)
+    waiting = len(found.lost) - len(assignment.intersection(found.lost))
+    assignment.update(found.lost)
+    memory.assignment = assignment
     memory.generation_id = round.generation_id
     memory.members = list(round.workers)
     assigned = [connectors.given(at) + tasks.given(at) for at in range(len(round.workers))]

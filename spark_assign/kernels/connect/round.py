@@ -28,6 +28,7 @@ class Round:
         memory: of the leader.
         in_order: how a worker lists what it reports, where `reported` does not tell: given a worker's connectors and
             tasks it returns them in order. Null where they are in order. Only asked for workers that have to give.
+        active: all that is reported, where it was looked at already.
     """
 
     workers: list[int]
@@ -41,6 +42,7 @@ class Round:
     worker_spread: list[int]
     memory: Memory
     in_order: Callable[[list[int], list[int]], Listed] | None = None
+    active: set[int] | None = None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ c-0}, …); its result becomes a row with assigned = [(w1, connector, c, null), 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -122,7 +123,8 @@ class Clusters:
             if len(configured) < len(listed):
                 self._task_twice(cluster)
                 continue
-            if self._reported_twice(cluster, reported, begin, end):
+            active = set().union(*chain.from_iterable(reported))
+            if self._reported_twice(cluster, len(active), begin, end):
                 continue
             now, generation, completed, max_delay = (figure or 0 for figure in sheet.figures(row))
             yield (
@@ -140,6 +142,7 @@ class Clusters:
                     worker_spread=sheet.workers.spread,
                     memory=memories.get(cluster) or Memory(),
                     in_order=None if self._in_order[cluster] else by_wire,
+                    active=active,
                 ),
             )
 
@@ -149,14 +152,11 @@ class Clusters:
         for row in repeated(rows[sheet.cluster[rows] == cluster].tolist(), sheet.items):
             self.faults.add(cluster, "duplicate-task", describe(sheet, "tasks", row))
 
-    def _reported_twice(self, cluster: int, reported: list[Listed], begin: int, end: int) -> bool:
+    def _reported_twice(self, cluster: int, distinct: int, begin: int, end: int) -> bool:
         """Whether a worker reports an item twice; looked at closely only where any item comes twice."""
         number = self._connectors.begin[end] - self._connectors.begin[begin]
         number += self._reported_tasks.begin[end] - self._reported_tasks.begin[begin]
-        distinct: set[int] = set()
-        for report in reported:
-            distinct.update(*report)
-        if len(distinct) == number:
+        if distinct == number:
             return False
         sheet = self._sheet
         rows = sheet.rows[facts.REPORTED]
