@@ -13,15 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import SparkAssignError, compare
+from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.caching import cached
 from spark_assign.command import pairs, run_job
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.schemas import COMPARE_TABLES
 from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
+from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
-from spark_assign.what_if import read_change
+from spark_assign.what_if import Change, read_change
 
 SAMPLE = Path(__file__).resolve().parents[1] / "conf" / "sample-fleet"
 ASSIGNORS = "range,roundrobin,sticky,cooperative-sticky"
@@ -61,13 +62,13 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_output(options.output)
     spark = SparkSession.builder.appName("spark_assign compare").getOrCreate()
-    fleet = read_fleet(
-        spark,
-        options.fleet or (None if options.table else str(SAMPLE)),
-        format=options.format,
-        options=pairs("--option", options.option),
-        tables=pairs("--table", options.table),
-    )
+    place, tables = options.fleet or (None if options.table else str(SAMPLE)), pairs("--table", options.table)
+    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
+        given = {"format": options.format, "options": pairs("--option", options.option), "tables": tables}
+        return _run(options, read_fleet(spark, place, **given), changes)
+
+
+def _run(options: argparse.Namespace, fleet: Fleet, changes: list[Change]) -> int:
     times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
     comparison = compare(fleet, options.assignors.split(","), changes, Settings(**times))
     comparison = _write(options, comparison) if options.output else cached(comparison)

@@ -16,6 +16,7 @@ from spark_assign import config, plan
 from spark_assign.command import pairs, run_job
 from spark_assign.report.summary import summarize
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
+from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 
 SETTINGS = Path(__file__).resolve().parents[1] / "conf" / "plan.toml"
@@ -82,6 +83,11 @@ def run(options: argparse.Namespace) -> int:
     spark = SparkSession.builder.appName("spark_assign plan").getOrCreate()
     if options.verbose and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("WARN")
+    with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
+        return _run(settings, spark)
+
+
+def _run(settings: config.PlanSettings, spark: SparkSession) -> int:
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
