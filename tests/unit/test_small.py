@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from spark_assign.sources import small
 
@@ -25,7 +24,7 @@ class Settings(dict[str, Any]):
 def interprets(settings: Settings, *places: str | None) -> bool:
     """Whether queries are interpreted for a while; afterwards everything is as it was."""
     before = dict(settings)
-    with small.interpreted(cast(SparkSession, SimpleNamespace(conf=settings)), places):
+    with small.interpreted(cast(Any, SimpleNamespace(conf=settings)), places):
         found = [settings.get(name) for name in NAMES] == ["false", "NO_CODEGEN"]
     assert dict(settings) == before
     return found
@@ -63,14 +62,14 @@ def test_a_session_that_keeps_its_settings_to_itself(tmp_path: Path) -> None:
         def get(self, *_: Any) -> Any:
             raise PySparkException("[CONFIG_NOT_AVAILABLE]")
 
-    with small.interpreted(cast(SparkSession, SimpleNamespace(conf=Closed())), [str(tmp_path)]):
+    with small.interpreted(cast(Any, SimpleNamespace(conf=Closed())), [str(tmp_path)]):
         pass
 
 
 def test_settings_are_put_back_after_an_error(tmp_path: Path) -> None:
     """A job that has failed leaves the session as it was."""
     settings = Settings({"spark.master": "local"})
-    with pytest.raises(ValueError, match="no"):
-        with small.interpreted(cast(SparkSession, SimpleNamespace(conf=settings)), [str(tmp_path)]):
-            raise ValueError("no")
+    session = cast(Any, SimpleNamespace(conf=settings))
+    with pytest.raises(ValueError, match="no"), small.interpreted(session, [str(tmp_path)]):
+        raise ValueError("no")
     assert dict(settings) == {"spark.master": "local"}
