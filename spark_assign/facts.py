@@ -31,7 +31,7 @@ from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
-ROWS_PER_TASK = 100_000
+ROWS_PER_TASK = 128_000
 """About so many facts are handed to the kernels at once (a group is never parted), which bounds what a worker holds."""
 
 OWNED_PER_FACT = 16

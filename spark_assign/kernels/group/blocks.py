@@ -18,8 +18,8 @@ WORDS = 8
 BLOCK_BITS = 9
 """A block has so many bits of a partition's number below its own."""
 
-_TOGETHER = 65_536
-"""So many blocks are unpacked together."""
+_TOGETHER = 524_288
+"""So many words are unpacked together."""
 
 
 def words(column: pa.Array) -> Ints:
@@ -30,11 +30,15 @@ def words(column: pa.Array) -> Ints:
 def unpack(bits: Ints) -> tuple[Ints, Ints]:
     """Of each bit that is set, the row of its block and its number there, in order."""
     rows, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for begin in range(0, len(bits), _TOGETHER):
-        octets = np.ascontiguousarray(bits[begin : begin + _TOGETHER]).astype("<i8").view(np.uint8)
+    flat = bits.reshape(-1)
+    some = np.flatnonzero(flat)  # in sparse blocks most words are empty
+    for begin in range(0, len(some), _TOGETHER):
+        at = some[begin : begin + _TOGETHER]
+        octets = flat[at].astype("<i8").view(np.uint8).reshape(-1, 8)
         found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
-        rows.append((found >> BLOCK_BITS) + begin)
-        numbers.append(found & ((1 << BLOCK_BITS) - 1))
+        word = at[found >> 6]
+        rows.append(word // WORDS)
+        numbers.append((word % WORDS << 6) | (found & 63))
     return np.concatenate(rows), np.concatenate(numbers)
 
 
@@ -61,7 +65,8 @@ def repeated(bits: Ints, twice: Ints, count: Ints) -> tuple[Ints, Ints]:
     """
     even = bits & ~twice
     row, low = unpack(even)
-    several, odd = np.unpackbits(bits.astype("<i8").view(np.uint8), axis=1).sum(axis=1), np.empty(0, np.int64)
-    odd = np.flatnonzero(count > several + np.bincount(row, minlength=len(bits)))
+    some = np.flatnonzero(count > 1)
+    different = np.bincount(unpack(bits[some])[0], minlength=len(some))
+    odd = some[count[some] > different + np.bincount(row, minlength=len(bits))[some]]
     odd = odd[~np.isin(odd, row)]
     return np.append(row, odd), np.append(low, np.full(len(odd), -1))
