@@ -32,7 +32,6 @@ from spark_assign.kernels.group.decide import (
     Question,
     decide,
 )
-from spark_assign.report.notebook import plan_html, plan_text
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
 
@@ -131,10 +130,14 @@ class Plan:
 
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
+        from spark_assign.report.notebook import plan_html  # the core does not bring the report along
+
         return plan_html(self, top)
 
     def show(self, top: int = 10) -> None:
         """Print the same. Computes the plan."""
+        from spark_assign.report.notebook import plan_text
+
         print(plan_text(self, top))
 
     def _repr_html_(self) -> str:

@@ -100,6 +100,13 @@ def test_imports_run_in_one_direction() -> None:
     TopologicalSorter(known).prepare()
 
 
+def test_the_core_does_not_bring_the_report_along() -> None:
+    """Who plans loads no report; a plan that is to be shown does."""
+    loaded = "[name for name in sys.modules if name.startswith('spark_assign.report')]"
+    command = [sys.executable, "-c", f"import sys, spark_assign; print({loaded})"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout == "[]\n"
+
+
 def test_no_star_imports() -> None:
     """Every name says where it comes from."""
     paths = sources("spark_assign", "jobs", "tests")
