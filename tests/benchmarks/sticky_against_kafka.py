@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_assign import facts as gathering
 from spark_assign import plan
@@ -93,7 +94,10 @@ def _compare(
 def _facts(bench: Bench, path: Path) -> pa.Table:
     """What a worker is handed of the group."""
     fleet = fleets.read(bench.spark, path)
-    facts = gathering.in_whole_groups(fleet).toArrow()
+    # By a file: the facts of a large group are more than a driver takes from its tasks at once.
+    written = str(bench.folder / f"facts-{path.name}")
+    gathering.in_whole_groups(fleet).write.mode("overwrite").parquet(written)
+    facts: pa.Table = pq.read_table(written)
     bench.forget()
     return facts
 
