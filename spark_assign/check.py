@@ -44,7 +44,6 @@ _MARKS = ("racked", "static")
 
 _COUNTED = ("members", "subscriptions", "owned", "owned_runs")
 
-
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
     for table, key in _KEYS.items()

@@ -129,8 +129,8 @@ def _survey(requests: DataFrame, brokers: DataFrame) -> _Survey:
         asked,
         there.withColumn("table", F.lit("brokers")),
     ]
-    # A row per table, and one per fault of a column.
-    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), faults).collect()
+    every = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), faults)
+    rows = every.collect()  # a row per table, and one per fault of a column
     raise_faults([row for row in rows if row["problem"] is not None], _KEYS)
     sizes = {row["table"]: row["sizes"] for row in rows}
     partitions, most_replicas, *unrolled = sizes["requests"]

@@ -40,9 +40,8 @@ def summarize_simulation(
         the text, and the rows of the groups that lose most with the first protocol (at least one, if there is any).
     """
     every = _played_by_all(with_protocol(availability, protocols[0]), len(protocols))
-    sums = {
-        row["protocol"]: row.asDict() for row in every.groupBy("protocol").agg(*_totals()).collect()
-    }  # a row per protocol
+    totals = every.groupBy("protocol").agg(*_totals()).collect()  # a row per protocol
+    sums = {row["protocol"]: row.asDict() for row in totals}
     lines = [protocols_text({name: sums[name] for name in protocols if name in sums})]
     ordered = every.where(F.col("protocol") == protocols[0]).orderBy(
         F.desc("partition_ms_not_consumed"), "cluster", "group_id"
