@@ -20,7 +20,7 @@ from spark_assign.command import pairs, run_job
 from spark_assign.errors import ConfigError, Fault
 from spark_assign.places import is_path, join
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
-from spark_assign.replicas.place import ALGORITHMS
+from spark_assign.replicas.placing import ALGORITHMS
 from spark_assign.replicas.schemas import BROKERS, REQUESTS, SIZES
 from spark_assign.report import replicas as report
 from spark_assign.schemas import REPLICAS

@@ -26,7 +26,7 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_MEMBERS,
     SETTINGS_OF_PARTITIONS,
 )
-from spark_assign.protocol.simulate import play_fleet
+from spark_assign.protocol.simulating import play_fleet
 from spark_assign.protocol.story import play_story
 from spark_assign.report.html.collect_simulated import drawn_ownership
 from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story

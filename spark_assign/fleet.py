@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.check import Sizes, check
-from spark_assign.compare import changed_fleet
+from spark_assign.comparing import changed_fleet
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
-    from spark_assign.plan import Plan
+    from spark_assign.planning import Plan
 
 
 @dataclass(frozen=True)
