@@ -2,10 +2,10 @@
 
 from spark_assign.replicas.change import Change
 from spark_assign.replicas.checking import Check, check
+from spark_assign.replicas.files_for_tools import tool_files, write_tool_files
 from spark_assign.replicas.fleet import ReplicaFleet
 from spark_assign.replicas.placing import Placements, place
 from spark_assign.replicas.reassigning import Reassignment, reassign
-from spark_assign.replicas.tool_files import tool_files, write_tool_files
 
 __all__ = [
     "Change",
