@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from spark_assign import config, plan
 from spark_assign.command import Options, job, spark_session
 from spark_assign.errors import ConfigError
-from spark_assign.options import named_values, reads, sample_fleet, shipped, time_as_run_id, top, writes
+from spark_assign.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.report.summary import summarize
+from spark_assign.run_names import time_as_run_id
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +22,7 @@ from typing import Any
 import click
 
 from spark_assign.errors import ConfigError
+from spark_assign.run_names import time_as_run_id
 from spark_assign.settings_file import defaults
 
 Decorator = Callable[[Any], Any]
@@ -171,11 +171,6 @@ def fail_on(what: str, help: str) -> Decorator:
 def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
     """A time, `--name-ms`."""
     return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
-
-
-def time_as_run_id() -> str:
-    """The time of now, in UTC, as the name of a run; such names sort by time."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def shipped(job_file: str) -> Path:

@@ -38,7 +38,7 @@ PAGE = """
 $ cat x.csv
 a,b
 1,2
-$ spark-assign-plan --config x.toml
+$ spark-assign plan --config x.toml
 Plan 20260101T000000Z: 3 groups
   …
 ```

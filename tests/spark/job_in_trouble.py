@@ -21,7 +21,7 @@ def main(fleet: str, output: str, full_disk: str | None = None) -> None:
         builder = builder.config(key, value)
     builder.getOrCreate().sparkContext.setLogLevel("OFF")
     if full_disk is not None:
-        code = plan.main(["--fleet", fleet, "--output", full_disk, "--run-id", "r", "--tables", "assignments"])
+        code = plan.main(["--fleet", fleet, "--output", full_disk, "--run-id", "r", "--output-tables", "assignments"])
         left = [str(path.relative_to(full_disk)) for path in Path(full_disk).rglob("*") if path.is_file()]
         print("full disk:", code, *left, flush=True)
     plan.main(["--fleet", fleet, "--output", output, "--run-id", "r"])
