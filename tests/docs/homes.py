@@ -49,6 +49,7 @@ BLOCKS = {
     ("docs/airflow.md", "fleet.check try *"): "tests/airflow/test_end_to_end.py",
     ("docs/custom-assignor.md", "[[]project.entry-points.*"): "tests/docs/test_blocks.py",
     ("docs/house.md", "tables ─ check *"): "tests/docs/test_blocks.py",
+    ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
     ("docs/snapshot.md", "security.protocol=*"): "tests/docs/test_blocks.py",

@@ -48,7 +48,9 @@ def sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sam
     with pytest.MonkeyPatch.context() as patch, terminal() as seen:
         patch.setattr(plan_job, "SETTINGS", folder / "conf" / "plan.toml")
         patch.chdir(folder)
+        before = work_in(spark, str(folder))
         code = plan_job.main([])
+        work_in(spark, before)
     assert code == 0, str(seen)
     return Sample(folder / "output", seen.lines)
 
