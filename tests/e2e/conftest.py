@@ -63,15 +63,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 PLAN = (
-    "plan",
-    "--run-id",
-    "r",
-    "--fail-on",
-    "rejected",
-    "--assign",
-    "pay*=roundrobin",
-    "--output-tables",
-    "assignments",
+    *("plan", "--run-id", "r", "--fail-on", "rejected", "--assign", "pay*=roundrobin", "--assignor", "range"),
+    *("--output-tables", "assignments"),
 )
 """What is planned twice, here and on a cluster."""
 
