@@ -162,7 +162,7 @@ make_class_data() {
   # A run beside this one sees a whole file or none.
   if SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" \
     --conf "spark.driver.extraJavaOptions=$QUIET -XX:ArchiveClassesAtExit='$partial'" \
-    plan --config /dev/null --fleet "$ROOT/conf/sample-fleet" --output "$partial.plan" >"$log" 2>&1 &&
+    plan --sample --output "$partial.plan" >"$log" 2>&1 &&
     [[ -s "$partial" ]] && mv -f "$partial" "$place.$(size_of "$partial").jsa" 2>>"$log"; then
     say "Kept in $((SECONDS - started)) s."
   else

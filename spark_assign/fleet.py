@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_assign.check import Sizes, check
-from spark_assign.compare import changed_fleet
+from spark_assign.comparing import changed_fleet
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
-    from spark_assign.plan import Plan
+    from spark_assign.planning import Plan
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,31 @@ class Fleet:
             faults.append(Fault("owned", "*", "owned and owned_runs are both given", "Give one of the two"))
         if faults:
             raise FleetError(faults)
+
+    @classmethod
+    def read(
+        cls,
+        spark: SparkSession,
+        place: str | None,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | None = None,
+    ) -> Fleet:
+        """The fleet whose tables are in a place: `Fleet.read(spark, "./fleet")`, `Fleet.read(spark, "main.kafka")`.
+
+        Args:
+            spark: the session to read with, classic or Connect.
+            place: a folder, a URI or a catalog prefix; null where `tables` names everything.
+            format, options, tables: as `sources.tables.read_fleet` has them, which this calls.
+
+        Raises:
+            SourceError: a required table is not there, a file cannot be read, or a value does not parse.
+            FleetError: a column is missing or has a wrong type.
+        """
+        from spark_assign.sources.tables import read_fleet  # which makes the fleet, and so needs this class
+
+        return read_fleet(spark, place, format=format, options=options, tables=tables)
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -26,7 +26,7 @@ from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import rounds
 from spark_assign.kernels.group.compare import MAX_ROUNDS
 from spark_assign.kernels.group.decide import CONFIGURED
-from spark_assign.plan import asking, gather_chosen
+from spark_assign.planning import asking, gather_chosen
 from spark_assign.schemas import ROUNDS
 
 

@@ -23,7 +23,7 @@ from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, is_cooperative
 from spark_assign.protocol.schemas import EVENTS, UPGRADE
 from spark_assign.protocol.settings import Settings
-from spark_assign.protocol.simulate import simulate
+from spark_assign.protocol.simulating import simulate
 from spark_assign.schemas import GROUP_KEY
 
 COOPERATIVE = "cooperative-sticky"

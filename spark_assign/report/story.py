@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.protocol.simulate import Simulation
+from spark_assign.protocol.simulating import Simulation
 from spark_assign.protocol.story import Story
 from spark_assign.report.protocol import with_protocol
 from spark_assign.report.sequence import draw_sequence, sequence_diagram

@@ -27,6 +27,9 @@ from spark_assign.wire.reader import WireError
 
 Progress = Callable[[str], None]
 
+Patterns = str | Sequence[str] | None
+"""One shell pattern or several, of which one must match; null, or none of them: all match."""
+
 ATTEMPTS = 6
 PAUSE_S = 1.0
 DESCRIBE_BATCH = 100
@@ -54,8 +57,14 @@ class ListedGroup:
         return self.group_type in ("classic", "consumer")
 
 
-def listed(connection: ClusterConnection, pattern: str | None) -> dict[str, ListedGroup]:
-    """The groups whose id matches the glob pattern (None: all), by id.
+def matches(name: str, patterns: Patterns) -> bool:
+    """Whether a name is among those that are asked for."""
+    wanted = [patterns] if isinstance(patterns, str) else patterns
+    return not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
+    """The groups whose id matches, by id.
 
     Raises SourceError if a broker is silent: its groups would be missing without a trace.
     """
@@ -67,7 +76,7 @@ def listed(connection: ClusterConnection, pattern: str | None) -> dict[str, List
         if fault is not None:
             raise connection.failed(f"broker {broker} does not list its groups", fault)
         for group in answer.groups:
-            if pattern is None or fnmatchcase(group.group_id, pattern):
+            if matches(group.group_id, patterns):
                 found[group.group_id] = _listed(group, broker)
     return dict(sorted(found.items()))
 

@@ -157,7 +157,7 @@ def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 
 
 def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"planned": plan(fleet, "range"), "stored": read_plan(spark, "output/plan")}
+    return {"planned": plan(fleet), "stored": read_plan(spark, "output/plan")}
 
 
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {

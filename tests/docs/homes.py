@@ -36,7 +36,7 @@ IN_KAFKA = {
 }
 """Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
 
-LAUNCH = "./spark-submit.sh"
+LAUNCH, SCRIPT = "./spark-submit.sh", "spark-assign"
 ENDED = "echo $?"
 """Shows the exit code of the command before it."""
 LOOKS = ("ls", "head")
@@ -49,6 +49,7 @@ BLOCKS = {
     ("docs/airflow.md", "fleet.check try *"): "tests/airflow/test_end_to_end.py",
     ("docs/custom-assignor.md", "[[]project.entry-points.*"): "tests/docs/test_blocks.py",
     ("docs/house.md", "tables ─ check *"): "tests/docs/test_blocks.py",
+    ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
     ("docs/snapshot.md", "security.protocol=*"): "tests/docs/test_blocks.py",
@@ -83,10 +84,8 @@ def needs_kafka(step: Step) -> str:
 def job(step: Step) -> str | None:
     """The job that a command starts, if it does: by the launcher or as a console script."""
     words = step.words
-    if words[0] == LAUNCH:
+    if words[0] == LAUNCH or (words[0] == SCRIPT and len(words) > 1):
         name = words[1]
-    elif words[0].startswith("spark-assign-"):
-        name = words[0].removeprefix("spark-assign-")
     else:
         return None
     return name if (ROOT / "jobs" / f"{name}.py").exists() else None
@@ -94,7 +93,7 @@ def job(step: Step) -> str | None:
 
 def arguments(step: Step) -> list[str]:
     """What the command gives to its job."""
-    return step.words[2:] if step.words[0] == LAUNCH else step.words[1:]
+    return step.words[2:]
 
 
 def import_main(name: str) -> Callable[[list[str]], int]:

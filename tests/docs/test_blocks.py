@@ -11,10 +11,12 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StructType
 
+from jobs import compare, report, snapshot
 from spark_assign import schemas
 from spark_assign.assignors.registry import ENTRY_POINTS
 from spark_assign.connect import schemas as connect_schemas
@@ -89,6 +91,20 @@ def test_the_environment_of_airflow() -> None:
     for step in steps(ROOT / "docs/airflow.md"):
         if step.words[:3] == ["airflow", "dags", "test"]:
             assert step.words[3] == dag["dag_id"]
+
+
+def test_a_settings_file(tmp_path: Path) -> None:
+    """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
+    (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
+    (said,) = re.findall(r"^is `compare (.+)`\.$", (ROOT / "docs" / "plan.md").read_text(), re.MULTILINE)
+    by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
+    by_flags = vars(compare.main.parse(shlex.split(said)))
+    for name in ("top", "change"):
+        assert by_file[name] == by_flags[name]
+    assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
+    flags = {flag for job in (compare, report, snapshot) for each in job.main.params for flag in each.opts}
+    for row in table("docs/plan.md", "| flag | in every job"):
+        assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
 
 
 def test_the_entry_point_of_a_package() -> None:

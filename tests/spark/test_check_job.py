@@ -74,18 +74,18 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     said = {}
     for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven)):
         arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
-        assert plan.main([*arguments, "--tables", "runs"]) == 0
+        assert plan.main([*arguments, "--output-tables", "runs"]) == 0
     for run_id in ("2026-11-20", "2026-11-21"):
-        sides = ["--plans", plans, "--from", "previous", "--to", run_id]
+        sides = ["--from", "previous", "--to", f"{plans}@{run_id}"]
         capsys.readouterr()
         assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
         said[run_id] = capsys.readouterr().out
-    assert "From nothing to 2026-11-20" in said["2026-11-20"]
+    assert f"From nothing to {plans}@2026-11-20" in said["2026-11-20"]
     assert "Groups: 1 came, 0 went, 0 changed, 0 same" in said["2026-11-20"]
-    assert "From 2026-11-20 to 2026-11-21" in said["2026-11-21"]
+    assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in said["2026-11-21"]
 
     def checked(run_id: str, *arguments: str) -> int:
-        code = check.main(["--plan", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
+        code = check.main(["--run", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
         said[run_id] = capsys.readouterr().out
         return code
 
@@ -105,5 +105,5 @@ def test_the_run_before_a_snapshot_is_asked_for_by_mistake(
 ) -> None:
     """Only runs have an order."""
     fleet = snapshot(tmp_path / "fleet", "ab")
-    assert drift.main(["--plans", str(tmp_path), "--from", "previous", "--to", str(fleet)]) == 2
+    assert drift.main(["--from", "previous", "--to", str(fleet)]) == 2
     assert "--from previous: --to" in caplog.text

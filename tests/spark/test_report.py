@@ -140,27 +140,28 @@ def test_the_job_on_stored_plans(
 ) -> None:
     """A whole plan, one without members and movements, the exit code, and what is missing."""
     file = tmp_path / "out.html"
-    arguments = ["--plan", place, "--output", str(file)]
-    assert job.main([*arguments, "--run-id", "whole", "--fail-on", "rejected"]) == 1
+    arguments = ["--output", str(file), "--run"]
+    assert job.main([*arguments, f"{place}@whole", "--fail-on", "rejected"]) == 1
     assert f"Report {file}: 0." in capsys.readouterr().out
     text = file.read_text()
     assert "duplicate-member" in text
     assert "Partitions of each member, before and after" in text
     short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
     write_plan(short, place, run_id="short", tables=[])
-    assert job.main(arguments) == 0
+    assert job.main([*arguments, place]) == 0
     assert "Members are not shown: the plan was stored without the tables runs and assignments." in file.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
-    for wrong in (["--run-id", "other"], ["--output", str(tmp_path)], ["--output", "/no/where.html"]):
-        assert job.main(["--plan", place, *wrong]) == 2
+    assert job.main([*arguments, f"{place}@other"]) == 2
+    for wrong in (str(tmp_path), "/no/where.html"):
+        assert job.main(["--run", place, "--output", wrong]) == 2
 
 
-def test_the_job_without_anything(capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage is said before a session is started."""
-    with pytest.raises(SystemExit) as ended:
-        job.main(["--output", "report.html"])
-    assert ended.value.code == 2
-    assert "nothing to report on" in capsys.readouterr().err
+def test_the_job_without_anything(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage is said before a session is started; so is the new name of an option."""
+    assert job.main(["--output", "report.html"]) == 2
+    assert "nothing to report on: give one of --run" in caplog.text
+    assert job.main(["--plan", "output/plan"]) == 2
+    assert "report: --plan is now --run PLACE@ID" in capsys.readouterr().err
 
 
 @pytest.mark.once

@@ -272,7 +272,7 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
     """A row of `unreadable` and a line; the others are written. With none left, nothing is, and the code is 3."""
     out = tmp_path / "out"
     with serving({"/": (403, b"")}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
-        arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--format", "json"]
+        arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--output-format", "json"]
         assert job.main([*arguments, "--output", str(out)]) == 0
         assert json.loads((out / "unreadable.json").read_text())["connect_cluster"] == "bad"
         assert "not read: GET" in capsys.readouterr().err
@@ -298,9 +298,9 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
     [
         [],
         ["--bootstrap-server", "b:1", "--connect-auth", "f"],
-        ["--bootstrap-server", "b:1", "--protocol", "eager"],
-        ["--connect-url", "http://a:1", "--groups", "x"],
-        ["--connect-url", "http://a:1", "--protocol", "lazy"],
+        ["--bootstrap-server", "b:1", "--connect-protocol", "eager"],
+        ["--connect-url", "http://a:1", "--group", "x"],
+        ["--connect-url", "http://a:1", "--connect-protocol", "lazy"],
         ["--connect-url", "http://a:1", "--connect-attempts", "0"],
         ["--connect-url", "http://a:1", "--command-config", "f"],
         ["--connect-url", "http://a:1", "--connect-group", "g"],
@@ -309,6 +309,4 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
     """Code 2, nothing ignored."""
-    with pytest.raises(SystemExit) as exit:
-        job.main([*arguments, "--output", str(tmp_path / "out")])
-    assert exit.value.code == 2
+    assert job.main([*arguments, "--output", str(tmp_path / "out")]) == 2

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.plan import Plan
-from spark_assign.protocol.simulate import Simulation
+from spark_assign.planning import Plan
+from spark_assign.protocol.simulating import Simulation
 from spark_assign.report.html.bounded import any_of, collected
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import compare_rows, drift_rows

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.compare.what_if import AS_IS
+from spark_assign.comparing.what_if import AS_IS
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.rows import (

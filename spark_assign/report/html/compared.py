@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.compare.what_if import AS_IS
+from spark_assign.comparing.what_if import AS_IS
 from spark_assign.report.html.rows import CompareRows, Row, Rows
 from spark_assign.report.html.sections import Table
 from spark_assign.report.words import NONE, count, number, ratio

@@ -12,7 +12,7 @@ from spark_assign.errors import SourceError
 from spark_assign.facts import topic_counts
 from spark_assign.fleet import Fleet
 from spark_assign.java_order import string_order
-from spark_assign.plan import Plan
+from spark_assign.planning import Plan
 from spark_assign.runs import holds
 from spark_assign.schemas import GROUP_KEY
 

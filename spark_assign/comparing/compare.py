@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
 from spark_assign.assignors.windows import BY_WINDOWS
-from spark_assign.compare.what_if import AS_IS, Change
+from spark_assign.comparing.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import compare as kernel

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -32,8 +33,12 @@ from spark_assign.kernels.group.decide import (
     Question,
     decide,
 )
+from spark_assign.run_names import time_as_run_id
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
+
+if TYPE_CHECKING:
+    from spark_assign.sinks.plan_store import Manifest
 
 _RUN = ("first", "step", "count")
 _KINDS = {
@@ -127,6 +132,34 @@ class Plan:
     def groups(self) -> DataFrame:
         """cluster, group_id, assignor of the planned groups."""
         return self.metrics.select(*GROUP_KEY, "assignor")
+
+    def write(
+        self,
+        place: str,
+        *,
+        run_id: str | None = None,
+        format: str | None = None,
+        tables: Iterable[str] | None = None,
+        options: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        """Compute the plan and store it as a run, whole or not at all: `plan(fleet).write("./plans")`.
+
+        Args:
+            place: a folder, a URI or a catalog prefix.
+            run_id: the run's name; a run of the same name is replaced. By default the time, in UTC.
+            format, tables, options, inputs: as `sinks.plan_store.write_plan` has them, which this calls.
+
+        Returns:
+            the manifest of the run: its name, and the rows of each table. `sinks.plan_store.read_plan` reads it back.
+
+        Raises:
+            SourceError: an unknown table, or the place cannot be written to.
+        """
+        from spark_assign.sinks.plan_store import write_plan  # the core does not bring sinks along
+
+        run_id = run_id or time_as_run_id()
+        return write_plan(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
 
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""

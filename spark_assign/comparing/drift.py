@@ -14,11 +14,11 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.compare.states import State, in_whole_groups, state_of
+from spark_assign.comparing.states import State, in_whole_groups, state_of
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import drift as kernel
-from spark_assign.plan import Plan
+from spark_assign.planning import Plan
 from spark_assign.runs import expand
 from spark_assign.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
 
