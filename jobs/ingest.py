@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from spark_assign.errors import ConfigError, SparkAssignError
-from spark_assign.sources import describe_text, snapshot_files
+from spark_assign.sources import describe_text, snapshot_catalog, snapshot_files
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,8 +22,14 @@ def main(argv: list[str] | None = None) -> int:
         help="kafka-consumer-groups.sh --describe --all-groups",
     )
     output = parser.add_mutually_exclusive_group(required=True)
-    output.add_argument("--output", metavar="DIR", help="folder for a file per table; replaced as a whole")
-    output.add_argument("--table-prefix", metavar="CATALOG.SCHEMA", help="write tables with Spark instead")
+    output.add_argument(
+        "--output", metavar="DIR", help="folder of the fleet; of it only this cluster's folder is replaced"
+    )
+    output.add_argument(
+        "--table-prefix",
+        metavar="CATALOG.SCHEMA",
+        help="tables of a catalog instead; of them only this cluster's rows are replaced",
+    )
     parser.add_argument("--format", choices=snapshot_files.FORMATS, default="parquet", help="of --output")
     options = parser.parse_args(argv)
     try:
@@ -33,16 +39,18 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     try:
         if options.output:
-            snapshot_files.write_folder(snapshot, options.output, options.format)
+            folders = snapshot_files.write_folder(snapshot, options.output, options.format)
+            written = ", ".join(str(folder) for folder in folders)
         else:
             from pyspark.sql import SparkSession
 
-            snapshot_files.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
+            snapshot_catalog.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
+            written = options.table_prefix
     except SparkAssignError as error:
         print(f"ingest: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 3
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {options.output or options.table_prefix}")
+    print(f"written to {written}")
     return 0
 
 

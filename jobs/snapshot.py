@@ -17,6 +17,7 @@ from spark_assign.sources import (
     connect_http,
     connect_targets,
     kafka,
+    snapshot_catalog,
     snapshot_files,
 )
 from spark_assign.sources.kafka_connection import ClusterConnection
@@ -37,16 +38,18 @@ def main(argv: list[str] | None = None) -> int:
     try:
         snapshot = _of_connect(options) if options.connect_url else _of_kafka(options)
         if options.output:
-            snapshot_files.write_folder(snapshot, options.output, options.format)
+            folders = snapshot_files.write_folder(snapshot, options.output, options.format)
+            written = ", ".join(str(folder) for folder in folders)
         else:
             from pyspark.sql import SparkSession
 
-            snapshot_files.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
+            snapshot_catalog.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
+            written = options.table_prefix
     except SparkAssignError as error:
         print(f"snapshot: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 3
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {options.output or options.table_prefix}")
+    print(f"written to {written}")
     return 0
 
 
@@ -58,8 +61,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", metavar="GLOB", help="only groups whose id matches")
     parser.add_argument("--topics", metavar="GLOB", help="only topics that match, and those that the groups use")
     output = parser.add_mutually_exclusive_group(required=True)
-    output.add_argument("--output", metavar="DIR", help="folder for a file per table; replaced as a whole")
-    output.add_argument("--table-prefix", metavar="CATALOG.SCHEMA", help="write tables with Spark instead")
+    output.add_argument(
+        "--output", metavar="DIR", help="folder of the fleet; of it only this cluster's folder is replaced"
+    )
+    output.add_argument(
+        "--table-prefix",
+        metavar="CATALOG.SCHEMA",
+        help="tables of a catalog instead; of them only this cluster's rows are replaced",
+    )
     parser.add_argument("--format", choices=snapshot_files.FORMATS, default="parquet", help="of --output")
     of_connect = parser.add_argument_group("Connect clusters; --bootstrap-server is then where their workers meet")
     add = of_connect.add_argument
