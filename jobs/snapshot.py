@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     _check(parser, options)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    log.setLevel(logging.INFO)
+    logging.getLogger("spark_assign").setLevel(logging.INFO)
     # The client retries on its own and says so at length; what fails for good comes back as our error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:

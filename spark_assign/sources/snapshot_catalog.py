@@ -18,11 +18,12 @@ from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.errors import SourceError, reason
+from spark_assign.progress import progress
 from spark_assign.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ _ONE_AT_A_TIME = threading.Lock()
 
 _LATER = re.compile(
     r"Concurrent|CONCURRENT|(METADATA|PROTOCOL)_CHANGED|(Metadata|Protocol)Changed|CommitFailed|onflicting files"
+    # Of a table that another one is making just now.
+    r"|NON_EMPTY_LOCATION|ALREADY_EXISTS"
 )
 ATTEMPTS = 8
 
@@ -52,15 +55,18 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
     """
     read = [part.cluster for part in snapshot.read()]
     unread = [part.cluster for part in snapshot.unread()]
-    for name, table in snapshot.tables.items():
-        concerned = [*read, *unread] if name == "unreadable" else read
-        place = f"{prefix}.{name}"
-        try:
-            _again(partial(_replace, spark, place, snapshot.key, concerned, table))
-        except SourceError:
-            raise
-        except Exception as error:  # classic PySpark lets Java's own exceptions through
-            raise SourceError(f"the table {place} cannot be written: {reason(error)}") from error
+    with progress("tables written", len(snapshot.tables)) as step:
+        for name, table in snapshot.tables.items():
+            concerned = [*read, *unread] if name == "unreadable" else read
+            place = f"{prefix}.{name}"
+            step(0, name)
+            try:
+                _again(partial(_replace, spark, place, snapshot.key, concerned, table))
+            except SourceError:
+                raise
+            except Exception as error:  # classic PySpark lets Java's own exceptions through
+                raise SourceError(f"the table {place} cannot be written: {reason(error)}") from error
+            step()
 
 
 def _again(write: Callable[[], None]) -> None:
@@ -73,11 +79,11 @@ def _again(write: Callable[[], None]) -> None:
             if attempt == ATTEMPTS or not _LATER.search(str(error)):
                 raise
             log.info("another snapshot was written at the same time; once more")
-            time.sleep(random.uniform(0.2, 0.5) * 2**attempt)
+            time.sleep(random.uniform(0.5, 1) * min(2**attempt / 4, 4))
 
 
 def _replace(spark: SparkSession, place: str, key: str, clusters: Sequence[str], table: pa.Table) -> None:
-    rows = spark.createDataFrame(table)
+    rows = spark.createDataFrame(table, from_arrow_schema(table.schema))
     if not spark.catalog.tableExists(place):
         _make(spark, place, key, rows)
     columns = spark.table(place).columns
@@ -111,7 +117,7 @@ def _make(spark: SparkSession, place: str, key: str, rows: DataFrame) -> None:
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema)
     try:
         spark.sql(f"CREATE TABLE IF NOT EXISTS {place} ({columns}) PARTITIONED BY ({key})")
-    except PySparkException:
+    except Exception:  # classic PySpark lets Java's own exceptions through
         if not spark.catalog.tableExists(place):
             raise
 
