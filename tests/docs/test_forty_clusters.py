@@ -36,8 +36,7 @@ PYTHON
 def names(fleet: Path) -> dict[str, str]:
     """Which snapshot of each cluster counts."""
     files = [str(file.relative_to(fleet)) for file in fleet.rglob("*") if file.is_file()]
-    found = [part.split("/")[:2] for part in clusters.parts(files, "cluster")]
-    return {home: taken for home, taken in found}
+    return {part.split("/")[0]: part.split("/")[1] for part in clusters.parts(files, "cluster")}
 
 
 def test_the_loop(tmp_path: Path) -> None:
