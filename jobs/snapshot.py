@@ -20,6 +20,7 @@ from spark_assign.sources import (
     connect_http,
     connect_targets,
     kafka,
+    snapshot_catalog,
     snapshot_files,
 )
 from spark_assign.sources.kafka_connection import ClusterConnection
@@ -75,11 +76,13 @@ def main(options: Options) -> int:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     snapshot = _of_connect(options) if options.connect_url else _of_kafka(options)
     if options.output:
-        snapshot_files.write_folder(snapshot, options.output, options.output_format)
+        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
+        written = ", ".join(str(folder) for folder in folders)
     else:
-        snapshot_files.write_tables(snapshot, spark_session("snapshot", options), options.table_prefix)
+        snapshot_catalog.write_tables(snapshot, spark_session("snapshot", options), options.table_prefix)
+        written = options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {options.output or options.table_prefix}")
+    print(f"written to {written}")
     return 0
 
 

@@ -44,12 +44,13 @@ def run_job(
         run: the job; gives its exit code.
         verbose: whether a traceback follows the line.
         wrong: errors that say what is wrong with what the job was given; every other one is a failure.
-        progress: whether what the package tells of its progress is shown.
+        progress: whether the package tells in lines what it has done; what takes long is shown in any case.
 
     Returns:
         the exit code of the job, else 2 for wrong input and 3 for a failure.
     """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("spark_assign.progress").setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     log = logging.getLogger(f"spark_assign.{job}")

@@ -137,8 +137,17 @@ def writes(
 def writes_snapshot(formats: Sequence[str]) -> Decorator:
     """`--output`, `--table-prefix` and `--output-format` of what is read from a cluster; see `one_snapshot_place`."""
     return together(
-        click.option("--output", type=PLACE, metavar="DIR", help="folder for a file per table; replaced as a whole"),
-        click.option("--table-prefix", metavar="CATALOG.SCHEMA", help="write tables with Spark instead"),
+        click.option(
+            "--output",
+            type=PLACE,
+            metavar="DIR",
+            help="folder of the fleet; of it only this cluster's folder is replaced",
+        ),
+        click.option(
+            "--table-prefix",
+            metavar="CATALOG.SCHEMA",
+            help="tables of a catalog instead; of them only this cluster's rows are replaced",
+        ),
         click.option("--output-format", type=click.Choice(formats), default="parquet", help="of --output"),
     )
 

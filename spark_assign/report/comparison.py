@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
+from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
 from spark_assign.schemas import GROUP_KEY
 
@@ -16,6 +17,7 @@ _SHOWN = 10
 Row = Mapping[str, Any]
 
 
+@progress("comparing assignors", 1)
 def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
     """A line per change and assignor, the groups that gain most, and what was rejected. Reads a screenful of rows.
 

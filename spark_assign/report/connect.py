@@ -10,11 +10,13 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.scenarios import Scenario
 from spark_assign.errors import ConfigError
+from spark_assign.progress import progress
 
 _SHOWN = 10
 Rows = Sequence[Mapping[str, Any]]
 
 
+@progress("planning Connect clusters", 1)
 def summarize_plan(plan: ConnectPlan, top: int = _SHOWN) -> tuple[str, int]:
     """The text, and how many Connect clusters were rejected. Reads at most a screenful of rows.
 

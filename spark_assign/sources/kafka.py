@@ -76,6 +76,7 @@ def snapshot(
         _add_offsets(connection, rows, committed, leaders, progress)
     source = {
         "kind": "kafka",
+        "kafka_cluster_id": metadata.cluster_id or None,
         "bootstrap_servers": bootstrap_servers,
         "groups": groups,
         "topics": topics,

@@ -18,6 +18,7 @@ from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
+from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
@@ -95,19 +96,20 @@ def ask_per_group(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    progress: Progress,
+    what: str,
+    tell: Progress,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask each group's coordinator, many groups a request; ask again what may settle.
 
-    `read` takes the ids and the answer and gives (group_id, value or exception). Returns the values and, for
-    the groups that have none, what was said.
+    `read` takes the ids and the answer and gives (group_id, value or exception); `what` is done with them, such as
+    `described Connect groups`. Returns the values and, for the groups that have none, what was said.
     """
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
         again = []
-        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, progress):
+        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, what, tell):
             if not isinstance(value, Exception):
                 values[group_id] = value
                 faults.pop(group_id, None)
@@ -133,20 +135,18 @@ def _ask_once(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    progress: Progress,
+    what: str,
+    tell: Progress,
 ) -> Iterator[tuple[str, Any]]:
     by_broker: dict[int, list[str]] = defaultdict(list)
     for group in groups:
         by_broker[group.broker].append(group.group_id)
     asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
-    done = 0
-
-    def answered(position: int) -> None:
-        nonlocal done
-        done += len(asked[position][1])
-        progress(f"{done} of {len(groups)} groups")
-
-    answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
+    with progress(what, len(groups)) as step:
+        requests = [(broker, request(ids)) for broker, ids in asked]
+        answers = connection.ask(requests, lambda position: step(len(asked[position][1])))
+    if groups:
+        tell(f"{what}: {len(groups)} of {len(groups)} groups")
     for (_, ids), answer in zip(asked, answers, strict=True):
         if isinstance(answer, Exception):
             yield from ((group_id, answer) for group_id in ids)
@@ -159,7 +159,7 @@ def describe(
     groups: Mapping[str, ListedGroup],
     topics: Collection[str],
     rows: SnapshotRows,
-    progress: Progress,
+    tell: Progress,
 ) -> None:
     """Add groups, members, subscriptions, owned_runs of every listed group; undescribed for those that fail.
 
@@ -182,10 +182,8 @@ def describe(
         def read(ids: Sequence[str], answer: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
             return [(group.group_id, reader(group)) for group in answer.groups]
 
-        def report(done: str, kind: str = kind) -> None:
-            progress(f"described {kind} groups: {done}")
-
-        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, report)
+        what = f"described {kind} groups"
+        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
         described |= values
         faults |= failed
     for group_id, group in groups.items():

@@ -28,6 +28,8 @@ SAMPLE = ROOT / "conf" / "sample-fleet"
 FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
 """docs/plan.md: beside topics that the page shows."""
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
+CLUSTERS = ("shop-prod", "shop-eu")
+"""docs/forty-clusters.md: two of them, one as the other."""
 DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
 
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
@@ -66,6 +68,11 @@ def fill(folder: Path) -> None:
         (folder / name).symlink_to(SAMPLE)
     for name in ("events", "deployment"):
         (folder / f"{name}.csv").write_text(DEPLOYMENT)
+    for name in CLUSTERS:
+        home = folder / "clusters" / f"cluster={name}" / "taken=20261121T023153000000Z-5a3b1c"
+        home.mkdir(parents=True)
+        for file in (*SAMPLE.glob("*.csv"), SAMPLE / "snapshot.json"):
+            (home / file.name).write_text(file.read_text().replace(CLUSTERS[0], name))
     (folder / "faulty").mkdir()
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)

@@ -55,7 +55,7 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
     snapshot = json.loads((given.SAMPLE / "snapshot.json").read_text())
     assert {line.split()[0] for line in progress} == {snapshot["taken_at"][11:19]}
     assert rows == "shop-prod: " + ", ".join(f"{len(sample(table))} {table}" for table in schemas.SNAPSHOT_TABLES)
-    assert written == "written to conf/sample-fleet"
+    assert written == "written to fleet/cluster=shop-prod"
 
 
 def of(table: str, column: str) -> set[str]:

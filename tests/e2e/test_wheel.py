@@ -92,7 +92,7 @@ def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:
     words = ["ingest", "--cluster", "c", "--topics-file", str(tmp_path / "topics"), "--output", str(tmp_path / "fleet")]
     done = call(environment, *words, "--groups-file", str(tmp_path / "groups"))
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "fleet" / "topics.parquet").exists()
+    assert list(tmp_path.glob("fleet/cluster=c/*/topics.parquet"))
     done = call(environment, *words, "--groups-file", str(tmp_path / "nowhere"))
     assert done.returncode == 2
     assert "nowhere cannot be read" in done.stderr

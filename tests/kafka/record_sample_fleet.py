@@ -227,7 +227,7 @@ def record(target: Path) -> None:
             if snapshot_job.main([*arguments, "--output", str(folder), "--output-format", "csv"]) != 0:
                 raise SystemExit(3)
             target.mkdir(parents=True, exist_ok=True)
-            for file in folder.iterdir():
+            for file in folder.glob("cluster=shop-prod/taken=*/*"):
                 shutil.copyfile(file, target / file.name)
 
 

@@ -152,7 +152,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     arguments = ["--cluster", "prod", "--topics-file", str(files["topics"]), "--output", str(tmp_path / "fleet")]
     assert ingest.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
     assert "3 members" in capsys.readouterr().out
-    lines = (tmp_path / "fleet" / "topics.json").read_text().splitlines()
+    lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()
     assert json.loads(lines[0]) == {"cluster": "prod", "topic": "orders", "partitions": 3}
     assert ingest.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
     assert "nowhere cannot be read" in caplog.text

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
 from spark_assign.planning import Plan
+from spark_assign.progress import progress
 from spark_assign.protocol.simulating import Simulation
 from spark_assign.report.html.bounded import any_of, collected
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
@@ -39,6 +40,7 @@ Tables = Mapping[str, DataFrame]
 _PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 
+@progress("gathering the report", 1)
 def report(
     plan: Plan | StoredPlan | None = None,
     comparison: DataFrame | None = None,
