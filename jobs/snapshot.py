@@ -12,9 +12,10 @@ import sys
 from spark_assign.errors import ConfigError, SparkAssignError
 from spark_assign.sources import (
     client_properties,
+    client_settings,
     connect,
+    connect_access,
     connect_group,
-    connect_http,
     connect_targets,
     kafka,
     snapshot_files,
@@ -72,8 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--connect-workers", metavar="[NAME=]HOST:PORT,…", action="append", default=[], help="workers that may be idle")
     add("--connect-group", metavar="[NAME=]GROUP", action="append", default=[], help="the workers' group.id")
-    auth = f"file with user:password (or the environment variable {connect_http.CREDENTIALS_VARIABLE})"
+    auth = f"file with user:password (or the environment variable {connect_access.CREDENTIALS_VARIABLE})"
     add("--connect-auth", metavar="FILE", help=auth)
+    add("--connect-config", metavar="FILE", help="a properties file: client certificate, bearer token, proxy")
     add("--connect-ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
     add("--connect-timeout-s", metavar="S", type=float, default=30, help="for one answer (default 30)")
     add("--connect-attempts", metavar="N", type=int, default=5, help="at each request, the first included (default 5)")
@@ -84,7 +86,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Options of the one kind of snapshot given with the other would be ignored without a word."""
-    of_connect = ("connect_workers", "connect_group", "connect_auth", "connect_ca", "protocol", "max_delay_ms")
+    of_connect = (
+        "connect_workers",
+        "connect_group",
+        "connect_auth",
+        "connect_config",
+        "connect_ca",
+        "protocol",
+        "max_delay_ms",
+    )
     of_kafka = ("cluster", "groups", "topics")
     for name in of_kafka if options.connect_url else of_connect:
         if getattr(options, name):
@@ -113,17 +123,20 @@ def _of_kafka(options: argparse.Namespace) -> Snapshot:
 
 def _of_connect(options: argparse.Namespace) -> Snapshot:
     targets = connect_targets.targets(options.connect_url, options.connect_workers, options.connect_group)
-    http = connect_http.HttpSettings(
+    http = connect_access.HttpSettings(
         options.connect_timeout_s,
         options.connect_attempts,
-        connect_http.credentials(options.connect_auth),
+        connect_access.credentials(options.connect_auth),
         options.connect_ca,
     )
-    if http.credentials and any(url.startswith("http:") for target in targets for url in target.urls):
-        log.warning("the password goes over http:// in the clear; use https://")
+    http = connect_access.configured(http, options.connect_config)
+    if (http.credentials or http.token or http.tokens) and any(
+        url.startswith("http:") for target in targets for url in target.urls
+    ):
+        log.warning("the password or token goes over http:// in the clear; use https://")
     groups = None
     if options.bootstrap_server:
-        settings = client_properties.settings(_properties(options))
+        settings = client_settings.settings(_properties(options))
         with ClusterConnection(options.bootstrap_server, settings) as connection:
             groups = connect_group.read(connection, log.info)
     max_delay_ms = connect.DEFAULT_MAX_DELAY_MS if options.max_delay_ms is None else options.max_delay_ms

@@ -19,7 +19,7 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources import kafka_groups, kafka_offsets
-from spark_assign.sources.client_properties import settings
+from spark_assign.sources.client_settings import settings
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import Progress
 from spark_assign.sources.snapshot import Snapshot
