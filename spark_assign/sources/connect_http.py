@@ -79,7 +79,8 @@ class ConnectHttp:
                 raise SourceError(f"GET {url}: {passing.reason}{tries}. {passing.remedy}.") from None
             if len(self._urls) == 1 or attempt % len(self._urls) == 0:
                 try:
-                    asked = passing.answer and retry.get_retry_after(passing.answer)
+                    # An answer that is a refusal counts as false.
+                    asked = retry.get_retry_after(passing.answer) if passing.answer is not None else None
                 except InvalidHeader:
                     asked = None
                 wait(asked or retry.get_backoff_time())

@@ -45,6 +45,8 @@ _REMEDIES = {
     "ALERT_UNKNOWN_CA": "The brokers do not trust the client's certificate in ssl.keystore.location",
     "ALERT_CERTIFICATE_UNKNOWN": "The brokers do not trust the client's certificate in ssl.keystore.location",
     "ALERT_BAD_CERTIFICATE": "The brokers want a client's certificate that they trust: give ssl.keystore.location",
+    "UnsupportedSaslMechanism": "The brokers do not have this sasl.mechanism; ask their operator which they have",
+    "invalid_token": "The brokers do not take the token: check its issuer, audience and scope, and the clock here",
 }
 _REMEDY = "Check --bootstrap-server and the security settings of the properties file"
 

@@ -58,9 +58,8 @@ class Keys:
         assert opened.key is not None
         shut = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
-        self.key_pem = opened.key.private_bytes(*form, shut).decode()
-        self.chain_pem = (folder / "client.pem").read_text()
-        (folder / "client-key.pem").write_text(self.key_pem + self.chain_pem)
+        self.pem = (opened.key.private_bytes(*form, shut).decode(), (folder / "client.pem").read_text())
+        (folder / "client-key.pem").write_text("".join(self.pem))
         self._signing = rsa.generate_private_key(65537, 2048)
         self._forged = rsa.generate_private_key(65537, 2048)
         numbers = self._signing.public_key().public_numbers()

@@ -1,4 +1,4 @@
-"""Every way into a cluster, against a real broker: it works; what is wrong is said, with its exit code and no secret."""
+"""Every way into a cluster, against a real broker; what is wrong is said, with its exit code and no secret."""
 
 from __future__ import annotations
 
@@ -119,24 +119,21 @@ def test_wrong_passwords(guarded: Cluster, keys: Keys, snapshot: Snapshot, mecha
 
 
 def _stores(keys: Keys, kind: str) -> str:
-    inline = {name: text.replace("\n", "\\n") for name, text in (("key", keys.key_pem), ("chain", keys.chain_pem))}
-    trust = keys.at("trust-broker")
-    passwords = "".join(f"ssl.{store}.password={STORE_PASSWORD}\n" for store in ("truststore", "keystore"))
-    types = "".join(f"ssl.{store}.type={kind.partition(' ')[0]}\n" for store in ("truststore", "keystore"))
-    return (
-        "security.protocol=SSL\n"
-        + types
-        + {
-            "PEM": f"ssl.truststore.location={keys.at('broker.pem')}\nssl.keystore.location={keys.at('client-key.pem')}\n"
-            f"ssl.key.password={KEY_PASSWORD}\n",
-            "PEM inline": f"ssl.truststore.certificates={Path(keys.at('broker.pem')).read_text()}".replace("\n", "\\n")
-            + f"\nssl.keystore.key={inline['key']}\nssl.keystore.certificate.chain={inline['chain']}\n"
-            f"ssl.key.password={KEY_PASSWORD}\n",
-            "PKCS12": f"ssl.truststore.location={trust}.p12\nssl.keystore.location={keys.at('client.p12')}\n{passwords}",
-            "JKS": f"ssl.truststore.location={trust}.jks\nssl.keystore.location={keys.at('client.jks')}\n{passwords}"
-            f"ssl.key.password={KEY_PASSWORD}\n",
-        }[kind]
-    )
+    """A client's properties for MUTUAL, with trust store and key store of a kind."""
+    stores = ("ssl.truststore", "ssl.keystore")
+    text = "security.protocol=SSL\n" + "".join(f"{store}.type={kind.partition(' ')[0]}\n" for store in stores)
+    if kind == "PEM inline":
+        trust, key, chain = (
+            each.replace("\n", "\\n") for each in (keys.folder.joinpath("broker.pem").read_text(), *keys.pem)
+        )
+        text += f"ssl.truststore.certificates={trust}\nssl.keystore.key={key}\nssl.keystore.certificate.chain={chain}\n"
+    else:
+        files = {"PEM": ("broker.pem", "client-key.pem"), "PKCS12": ("trust-broker.p12", "client.p12")}
+        files["JKS"] = ("trust-broker.jks", "client.jks")
+        text += "".join(f"{store}.location={keys.at(file)}\n" for store, file in zip(stores, files[kind], strict=True))
+    if kind in ("PKCS12", "JKS"):
+        text += "".join(f"{store}.password={STORE_PASSWORD}\n" for store in stores)
+    return text + (f"ssl.key.password={KEY_PASSWORD}\n" if kind != "PKCS12" else "")
 
 
 @pytest.mark.parametrize("kind", ["PEM", "PEM inline", "PKCS12", "JKS"])
