@@ -47,7 +47,7 @@ _ASSERTIONS = "sasl.oauthbearer.assertion."
 _RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
 _OAUTH_HANDLERS = ("", "OAuthBearerLoginCallbackHandler")
 _IAM_HANDLERS = ("IAMClientCallbackHandler", "IAMOAuthBearerLoginCallbackHandler")
-_KNOWN = {
+KNOWN = {
     *_RENAMED,
     *_NUMBERS,
     *_REFUSED,
@@ -125,8 +125,8 @@ def _check_keys(properties: Mapping[str, str]) -> None:
             raise ConfigError(f"{key}: {_REFUSED[key]}")
         if key.startswith(_ASSERTIONS):
             raise ConfigError(f"{key}: assertions are not supported. Give client.credentials, or a token by file:///…")
-        if key.startswith(_SPACES) and key not in _KNOWN:
-            alike = get_close_matches(key, _KNOWN, 1, 0.9)
+        if key.startswith(_SPACES) and key not in KNOWN:
+            alike = get_close_matches(key, KNOWN, 1, 0.9)
             if alike:
                 raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {alike[0]}?")
     retriever = properties.get("sasl.oauthbearer.jwt.retriever.class", "").strip().rpartition(".")[2]

@@ -22,8 +22,9 @@ from kafka.admin import (
 from kafka.structs import OffsetAndMetadata
 
 from jobs import snapshot as snapshot_job
+from tests.docs.pages import ROOT
 from tests.kafka import broker as kafka_broker
-from tests.kafka import guarded_cluster
+from tests.kafka import documented, guarded_cluster
 from tests.kafka.broker import Cluster
 from tests.kafka.guarded_cluster import CLIENT_ID, CLIENT_SECRET, KEY_PASSWORD, STORE_PASSWORD, USER, Keys
 from tests.unit import connect_stub
@@ -49,7 +50,8 @@ def guarded(kafka_jars: str, keys: Keys) -> Iterator[Cluster]:
             user = UserScramCredentialUpsertion(USER, mechanism, guarded_cluster.PASSWORD, iterations=4096)
             admin.alter_user_scram_credentials([user])
         admin.create_topics([NewTopic(topic, 2, 1) for topic in TOPICS])
-        admin.create_acls([_acl(kind) for kind in (ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP)])
+        for step in documented.steps("test_security", "kafka-acls.sh *"):
+            documented.run_tool(step, cluster, {"User:snapshot": f"User:{USER}"})
         for group in GROUPS:
             consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group)
             consumer.assign([TopicPartition(topic, 0) for topic in TOPICS])
@@ -60,6 +62,7 @@ def guarded(kafka_jars: str, keys: Keys) -> Iterator[Cluster]:
 
 
 def _acl(kind: ResourceType, name: str = "*", denied: bool = False, principal: str = USER) -> ACL:
+    """DESCRIBE on something."""
     name = "kafka-cluster" if kind == ResourceType.CLUSTER else name
     type = ACLPermissionType.DENY if denied else ACLPermissionType.ALLOW
     return ACL(f"User:{principal}", "*", ACLOperation.DESCRIBE, type, ResourcePattern(kind, name))
@@ -273,16 +276,31 @@ def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, 
     ("kind", "name", "said"),
     [
         (ResourceType.GROUP, "secret-group", "Grant DESCRIBE on this group"),
-        (ResourceType.TOPIC, "secret-topic", ""),
-        (ResourceType.CLUSTER, "", "no permission DESCRIBE on the cluster: groups that this user may not describe"),
+        (
+            ResourceType.TOPIC,
+            "secret-topic",
+            "1 topics that groups own are not shown to this user, and plans will lack them",
+        ),
+        (
+            ResourceType.CLUSTER,
+            "",
+            "no permission DESCRIBE on the cluster: groups that this user may not describe are missing without a trace",
+        ),
     ],
     ids=["group", "topic", "cluster"],
 )
 def test_missing_permissions(
     guarded: Cluster, keys: Keys, snapshot: Snapshot, kind: ResourceType, name: str, said: str
 ) -> None:
-    """What is denied is named where Kafka tells it; what Kafka leaves out without a word is announced."""
+    """What is denied is named where Kafka tells it; what Kafka leaves out without a word is announced.
+
+    docs/security.md says so in the same words.
+    """
     assert guarded.secure_servers is not None
+    assert said.removeprefix("1 ") in (ROOT / "docs/security.md").read_text()
+    owner = KafkaConsumer("secret-topic", bootstrap_servers=guarded.bootstrap_servers, group_id="owners")
+    while not owner.assignment():
+        owner.poll(timeout_ms=100)
     admin = guarded.admin()
     denied = _acl(kind, name, denied=True)
     admin.create_acls([denied])
@@ -291,12 +309,23 @@ def test_missing_permissions(
     finally:
         admin.delete_acls([denied])
         admin.close()
+        owner.close()
     assert outcome.code == 0
     undescribed = {row["group_id"]: row["error"] for row in outcome.rows("undescribed")}
     topics = {row["topic"] for row in outcome.rows("topics")}
-    print(undescribed, topics, outcome.said)
     if kind == ResourceType.GROUP:
         assert said in str(undescribed["secret-group"])
     else:
         assert said in outcome.said
     assert ("secret-topic" in topics) == (kind != ResourceType.TOPIC)
+
+
+def test_the_command_of_the_page(guarded: Cluster, keys: Keys, tmp_path: Path) -> None:
+    """docs/security.md: the job with --command-config."""
+    assert guarded.secure_servers is not None
+    file, out = tmp_path / "client.properties", tmp_path / "fleet"
+    file.write_text(guarded_cluster.password(keys, "SCRAM-SHA-512"))
+    for step in documented.steps("test_security", "*snapshot *"):
+        instead = {"broker-1:9093": guarded.secure_servers, "client.properties": str(file), "./fleet": str(out)}
+        documented.run_job(step, guarded, instead)
+    assert (out / "snapshot.json").exists()
