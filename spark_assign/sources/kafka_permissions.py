@@ -34,9 +34,10 @@ def missing(connection: ClusterConnection) -> str | None:
 
 def unseen(topics: Collection[str]) -> str:
     """What is said about topics that groups own, and that are not among those shown to the user."""
-    some = ", ".join(sorted(topics)[:_SHOWN]) + (", …" if len(topics) > _SHOWN else "")
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    some = ", ".join(sorted(topics)[:_SHOWN]) + more
     return (
-        f"{len(topics)} topics that groups own are not shown to this user, and plans will lack them: {some}. "
+        f"topics that groups own are not shown to this user, and plans will lack them: {some}. "
         "Grant DESCRIBE on topics (or they are just deleted)"
     )
 
