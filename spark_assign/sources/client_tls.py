@@ -69,6 +69,11 @@ def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
 
     `authority` is a further PEM file with certificates to trust, in place of a trust store.
     """
+    if settings.trust is not None or settings.key is not None:
+        try:
+            import cryptography  # noqa: F401
+        except ImportError as error:
+            raise ConfigError("certificates need cryptography: install spark_assign[kafka]") from error
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = settings.check_host_name
     made.minimum_version = min(_VERSIONS[version] for version in settings.versions)
@@ -267,10 +272,7 @@ class _Opening:
         self._said = f"{_name(store)}: {problem}"
 
     def __enter__(self) -> None:
-        try:
-            import cryptography  # noqa: F401
-        except ImportError as error:
-            raise ConfigError("certificates need cryptography: install spark_assign[kafka]") from error
+        pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, ConfigError):

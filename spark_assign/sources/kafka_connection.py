@@ -8,6 +8,7 @@ file.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +49,8 @@ _REMEDIES = {
     "UnsupportedSaslMechanism": "The brokers do not have this sasl.mechanism; ask their operator which they have",
     "invalid_token": "The brokers do not take the token: check its issuer, audience and scope, and the clock here",
 }
+_OVER_AND_OVER = re.compile(r"\b(\w+Error)(?:: (?:\[Error \d+\] )?\1\b)+")
+"""An error's name, as the library's layers each put it before what was said."""
 _REMEDY = "Check --bootstrap-server and the security settings of the properties file"
 
 
@@ -132,7 +135,7 @@ class ClusterConnection:
 
     def failed(self, what: str, error: BaseException) -> SourceError:
         """An error that names the cluster, without secrets."""
-        said = hidden(f"{type(error).__name__}: {error}", self._secrets)
+        said = hidden(_OVER_AND_OVER.sub(r"\1", f"{type(error).__name__}: {error}"), self._secrets)
         remedy = next((text for sign, text in _REMEDIES.items() if sign in said), _REMEDY)
         return SourceError(f"Kafka at {self._bootstrap_servers}: {what} ({said}). {remedy}.")
 

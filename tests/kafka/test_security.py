@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from kafka.admin import (
 from kafka.structs import OffsetAndMetadata
 
 from jobs import snapshot as snapshot_job
+from spark_assign.sources import client_properties, kafka
 from tests.docs.pages import ROOT
 from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, guarded_cluster
@@ -229,6 +231,20 @@ def test_tokens_of_an_endpoint(guarded: Cluster, keys: Keys, snapshot: Snapshot,
     assert stub.bodies == ["grant_type=client_credentials&scope=read"]
     assert [headers["Authorization"] for headers in stub.headers] == ["Basic Y2xpZW50OnNlY3JldC00NzEx"]
     assert answer["access_token"] not in good.said
+
+
+def test_not_even_debug_logs_hold_a_token(guarded: Cluster, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    """The client library logs every request with its bytes at DEBUG; so does nobody here."""
+    for name in ("", "kafka", "urllib3", "requests"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    assert guarded.secure_servers is not None
+    token = keys.token()
+    with connect_stub.serving({"/token": {"access_token": token}}) as stub:
+        properties = client_properties.parse(_oauth(keys, f"{stub.url}/token"))
+        kafka.snapshot(guarded.secure_servers, properties=properties)
+    assert "Bootstrap complete" in caplog.text
+    for secret in (token, "4711", "Y2xpZW50OnNlY3JldC00NzEx"):
+        assert secret not in caplog.text
 
 
 def test_a_token_in_a_file(guarded: Cluster, keys: Keys, snapshot: Snapshot, tmp_path: Path) -> None:

@@ -109,6 +109,33 @@ def test_no_credentials_and_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
         Iam().credentials()
 
 
+def test_a_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """awsRoleArn with its session name and external id, asked for in awsStsRegion; a refusal says what to check."""
+    from botocore import session as botocore_session
+    from botocore.exceptions import ClientError
+
+    asked: list[Any] = []
+
+    class Sts:
+        def assume_role(self, **what: str) -> dict[str, Any]:
+            asked.append(what)
+            if what["RoleArn"] == "denied":
+                raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not yours"}}, "AssumeRole")
+            return {"Credentials": {"AccessKeyId": "ROLE", "SecretAccessKey": "r-4711", "SessionToken": "t-4711"}}
+
+    def client(_: Any, service: str, region_name: str) -> Sts:
+        asked.append((service, region_name))
+        return Sts()
+
+    monkeypatch.setattr(botocore_session.Session, "create_client", client)
+    options = {"awsRoleArn": "arn", "awsRoleSessionName": "me", "awsRoleExternalId": "x", "awsStsRegion": "eu-west-1"}
+    found = client_iam.iam(options).credentials()
+    assert (found.access_key, found.secret_key, found.token) == ("ROLE", "r-4711", "t-4711")
+    assert asked == [("sts", "eu-west-1"), {"RoleArn": "arn", "RoleSessionName": "me", "ExternalId": "x"}]
+    with pytest.raises(SourceError, match=r"no credentials \(.*not yours\)\. Check the role, and its trust"):
+        client_iam.iam({"awsRoleArn": "denied", "awsStsRegion": "eu-west-1"}).credentials()
+
+
 def test_the_token_of_the_signer(monkeypatch: pytest.MonkeyPatch) -> None:
     """For OAUTHBEARER with aws-msk-iam-auth's handler: AWS's signer, our credentials and region."""
     pytest.importorskip("aws_msk_iam_sasl_signer")

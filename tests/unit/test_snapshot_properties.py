@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_assign import sources
 from spark_assign.errors import ConfigError
 from spark_assign.sources import client_jaas, client_properties, client_settings, client_tls
 from spark_assign.sources.client_jaas import Login
@@ -199,3 +201,35 @@ def test_a_malformed_escape(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"client.properties: line 5: expected four hexadecimal digits") as raised:
         client_properties.read(file)
     assert "hus" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("library", "text", "extra"),
+    [
+        ("javaproperties", "", "kafka"),
+        ("cryptography", "security.protocol=SSL\nssl.ca.location=ca.pem", "kafka"),
+        ("jks", "security.protocol=SSL\nssl.truststore.location={jks}", "kafka"),
+        (
+            "requests",
+            OAUTH + "sasl.oauthbearer.token.endpoint.url=http://idp/\nsasl.oauthbearer.client.id=i\n"
+            "sasl.oauthbearer.client.secret=s",
+            "kafka",
+        ),
+        ("botocore.session", SASL + "AWS_MSK_IAM", "msk"),
+    ],
+)
+def test_a_library_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str, text: str, extra: str
+) -> None:
+    """The error names the extra that brings it."""
+    monkeypatch.undo()
+    (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, "spark_assign.sources.http_session", raising=False)
+    monkeypatch.delattr(sources, "http_session", raising=False)
+    with pytest.raises(ConfigError, match=rf"install spark_assign\[{extra}\]"):
+        _first_token(text.format(jks=tmp_path / "trust.jks"))
+
+
+def _first_token(text: str) -> None:
+    _settings(text)["sasl_oauth_token_provider"].token()
