@@ -15,9 +15,10 @@ from spark_assign.errors import ConfigError
 from spark_assign.options import one_snapshot_place, patterns, writes_snapshot
 from spark_assign.sources import (
     client_properties,
+    client_settings,
     connect,
+    connect_access,
     connect_group,
-    connect_http,
     connect_targets,
     kafka,
     snapshot_catalog,
@@ -37,10 +38,10 @@ RENAMED = {
     "--protocol": "--connect-protocol",
     "--max-delay-ms": "--connect-max-delay-ms",
 }
-AUTH = f"file with user:password (or the environment variable {connect_http.CREDENTIALS_VARIABLE})"
+AUTH = f"file with user:password (or the environment variable {connect_access.CREDENTIALS_VARIABLE})"
 OF_KAFKA = ("cluster", "group", "topic")
 OF_CONNECT = (
-    *("connect_workers", "connect_group", "connect_auth", "connect_ca"),
+    *("connect_workers", "connect_group", "connect_auth", "connect_config", "connect_ca"),
     *("connect_protocol", "connect_max_delay_ms"),
 )
 
@@ -56,6 +57,7 @@ OF_CONNECT = (
 @click.option("--connect-workers", metavar="[NAME=]HOST:PORT,…", multiple=True, help="workers that may be idle")
 @click.option("--connect-group", metavar="[NAME=]GROUP", multiple=True, help="the workers' group.id")
 @click.option("--connect-auth", metavar="FILE", help=AUTH)
+@click.option("--connect-config", metavar="FILE", help="a properties file: client certificate, bearer token, proxy")
 @click.option("--connect-ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
 @click.option("--connect-timeout-s", metavar="S", type=float, default=30, help="for one answer (default: 30)")
 @click.option(
@@ -124,17 +126,20 @@ def _of_kafka(options: Options) -> Snapshot:
 
 def _of_connect(options: Options) -> Snapshot:
     targets = connect_targets.targets(options.connect_url, options.connect_workers, options.connect_group)
-    http = connect_http.HttpSettings(
+    http = connect_access.HttpSettings(
         options.connect_timeout_s,
         options.connect_attempts,
-        connect_http.credentials(options.connect_auth),
+        connect_access.credentials(options.connect_auth),
         options.connect_ca,
     )
-    if http.credentials and any(url.startswith("http:") for target in targets for url in target.urls):
-        log.warning("the password goes over http:// in the clear; use https://")
+    http = connect_access.configured(http, options.connect_config)
+    if (http.credentials or http.token or http.tokens) and any(
+        url.startswith("http:") for target in targets for url in target.urls
+    ):
+        log.warning("the password or token goes over http:// in the clear; use https://")
     groups = None
     if options.bootstrap_server:
-        settings = client_properties.settings(_properties(options))
+        settings = client_settings.settings(_properties(options))
         with ClusterConnection(options.bootstrap_server, settings) as connection:
             groups = connect_group.read(connection, log.info)
     max_delay_ms = (

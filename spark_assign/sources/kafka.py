@@ -17,8 +17,8 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.sources import kafka_groups, kafka_offsets
-from spark_assign.sources.client_properties import settings
+from spark_assign.sources import kafka_groups, kafka_offsets, kafka_permissions
+from spark_assign.sources.client_settings import settings
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import Patterns, Progress, matches
 from spark_assign.sources.snapshot import Snapshot
@@ -59,10 +59,14 @@ def snapshot(
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
+        if lacks := kafka_permissions.missing(connection):
+            progress(lacks)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
         plannable = {group_id: group for group_id, group in listed.items() if group.plannable}
         kafka_groups.describe(connection, listed, readable.keys(), rows, progress)
+        if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
+            progress(kafka_permissions.unseen(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
         committed, faults = kafka_offsets.committed(connection, plannable, progress)

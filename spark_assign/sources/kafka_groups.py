@@ -19,7 +19,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
 from spark_assign.progress import progress
-from spark_assign.sources import kafka_connection
+from spark_assign.sources import kafka_connection, kafka_permissions
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
@@ -114,7 +114,7 @@ def ask_per_group(
                 values[group_id] = value
                 faults.pop(group_id, None)
                 continue
-            faults[group_id] = f"{type(value).__name__}: {value}"
+            faults[group_id] = kafka_permissions.fault(value)
             if getattr(value, "retriable", False):
                 again.append(group_id)
         if not again or attempt == ATTEMPTS:

@@ -25,6 +25,8 @@ NOT_RUN = {
 HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka", "tests/e2e", "nowhere"
 
 IN_KAFKA = {
+    "*snapshot --bootstrap-server * --command-config *": "test_security",
+    "kafka-acls.sh *": "test_security",
     "*snapshot --connect-url *": "test_connect_live",
     "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
     "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
@@ -57,7 +59,11 @@ BLOCKS = {
     ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
-    ("docs/snapshot.md", "security.protocol=*"): "tests/docs/test_blocks.py",
+    ("docs/connect-snapshot.md", "ssl.truststore.*"): "tests/docs/test_security_page.py",
+    ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "security.protocol=*"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "{"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "apiVersion: *"): "tests/docs/test_security_page.py",
 }
 """Blocks that are no step, by page and first line: what compares them."""
 

@@ -24,7 +24,6 @@ from spark_assign.protocol import Settings
 from spark_assign.protocol import schemas as protocol_schemas
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas import schemas as replica_schemas
-from spark_assign.sources import client_properties
 from tests.docs import given, homes
 from tests.docs.pages import ROOT, block, pages, steps
 
@@ -61,21 +60,6 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
 def of(table: str, column: str) -> set[str]:
     """The values of a column of the sample fleet."""
     return {row[column] for row in sample(table)}
-
-
-def test_the_clients_properties() -> None:
-    """docs/snapshot.md: all of them are understood, and the password is a secret."""
-    read = client_properties.settings(
-        client_properties.parse("\n".join(block("docs/snapshot.md", "security.protocol")))
-    )
-    assert {name: value for name, value in read.items() if name.startswith(("security", "sasl", "ssl_ca"))} == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "reader",
-        "sasl_plain_password": "…",
-        "ssl_cafile": "/etc/kafka/ca.pem",
-    }
-    assert repr(read["sasl_plain_password"]) == "'[hidden]'"
 
 
 def test_the_environment_of_airflow() -> None:

@@ -13,6 +13,7 @@ from tests.kafka.broker import Cluster
 
 BROKER = "broker-1:9092"
 TOOLS = {
+    "kafka-acls.sh": "AclCommand",
     "kafka-topics.sh": "TopicCommand",
     "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
     "kafka-reassign-partitions.sh": "reassign.ReassignPartitionsCommand",
