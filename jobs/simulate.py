@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.command import run_job
 from spark_assign.errors import ConfigError
-from spark_assign.protocol import Settings, Simulation, simulate, simulate_protocols, upgrade_plan
+from spark_assign.protocol import Settings, Simulation, holds_for, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario
 from spark_assign.protocol.schemas import (
@@ -69,7 +69,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="static: cooperative, and every member static. Scenario: may be given again. Fleet: default configured",
     )
     add("--compare", action="store_true", help="fleet: eager against cooperative against static, a row per group")
-    add("--upgrade", metavar="CLUSTER/GROUP", help="fleet: the two rolling bounces from eager to cooperative, by step")
+    add(
+        "--upgrade",
+        metavar="CLUSTER/GROUP",
+        help="fleet: the two rolling bounces from eager to cooperative, by step; for Java and franz-go clients",
+    )
     for name in TIMES:
         add(f"--{name.replace('_', '-')}", metavar="MS", type=int)
     add("--output", metavar="PLACE", help="fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
@@ -161,7 +165,8 @@ def run_fleet(options: argparse.Namespace, spark: SparkSession) -> int:
     if options.upgrade:
         cluster, _, group_id = options.upgrade.partition("/")
         steps = upgrade_plan(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
-        print(rows_text(steps.columns, [row.asDict() for row in steps.collect()]), flush=True)  # of one group
+        rows = [row.asDict() for row in steps.collect()]  # of one group
+        print(f"{holds_for(fleet, cluster, group_id, settings)}\n{rows_text(steps.columns, rows)}", flush=True)
         return 0
     log.info("read the fleet's tables; playing %d events", tables["events"].count())
     if options.compare:
