@@ -20,8 +20,9 @@ from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, PLAN_TABLES
+from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, OFFSETS, PLAN_TABLES
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
+from spark_assign.sources.tables import Shape, read_tables
 
 EXIT_CODES = """exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
@@ -67,6 +68,8 @@ OTHERWISE = {
 }
 """Where a job wrote this table, these have other columns: several protocols, topics that could not be placed."""
 
+OF_SNAPSHOT = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ("offsets",))
+
 NAMES = {
     "comparison": "Assignors compared",
     "simulation": "Rebalances in time",
@@ -82,6 +85,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="report", description=__doc__, epilog=EXIT_CODES)
     add = parser.add_argument
     add("--plan", metavar="PLACE", help="a plan (job plan)")
+    add("--fleet", metavar="PLACE", help="the snapshot that was planned: its offsets tell partitions without traffic")
     add("--run-id", metavar="ID", help="the plan's run (default: the one that finished last)")
     add("--comparison", metavar="PLACE", help="assignors compared (job compare)")
     add(
@@ -102,8 +106,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     given = ("plan", "comparison", "simulation", "connect", "replicas", "drift")
     if not any(getattr(options, name) for name in given):
         parser.error(f"nothing to report on: give one of {', '.join(f'--{name}' for name in given)}")
-    if options.run_id and not options.plan:
-        parser.error("--run-id goes with --plan")
+    for name in ("run_id", "fleet"):
+        if getattr(options, name) and not options.plan:
+            parser.error(f"--{name.replace('_', '-')} goes with --plan")
     return options
 
 
@@ -127,6 +132,7 @@ def run(options: argparse.Namespace) -> int:
         connect=found["connect"].tables if "connect" in found else None,
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
+        offsets=read_tables(spark, OF_SNAPSHOT, options.fleet)["offsets"] if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )

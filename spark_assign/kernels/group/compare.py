@@ -231,7 +231,7 @@ def _judged(
         rows.append(row)
     verdicts = judge([figures(row) for row in rows], now)
     for row, verdict in zip(rows, verdicts, strict=True):
-        row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients}
+        row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
         changes = verdict.recommended and row["assignor"] != now
         row["way"] = way_over(now, row["assignor"], clients).words if changes else None
     return rows
