@@ -11,12 +11,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
-
 from spark_assign.errors import ConfigError
 
 if TYPE_CHECKING:
     import altair as alt
+    from markupsafe import Markup
 
 ON_PAPER = {
     "text": "#1a1e23",
@@ -32,6 +31,14 @@ ON_PAPER = {
 }
 """The colours, by name; the page's style sheet has the same names, for light and for dark."""
 
+STROKES: tuple[tuple[str, list[int]], ...] = (
+    ("problem", []),
+    ("is", [9, 4]),
+    ("text", [2, 4]),
+    ("second", [12, 4, 2, 4]),
+)
+"""So many lines look different, by their colour and by their dashes."""
+
 _STANDS_FOR = {name: f"#fe00{at:02x}" for at, name in enumerate(ON_PAPER, start=1)}
 _FONT = "DejaVu Sans, Verdana, sans-serif"
 _NOISE = re.compile(
@@ -41,6 +48,7 @@ _NOISE = re.compile(
 _EMPTY = re.compile(
     r'<path[^>]* d=""[^>]*/>|<path d="M0,0h[\d.]+v[\d.]+h-?[\d.]+Z"(?: display="none")?/>|<g></g>|<g[^>]*/>'
 )
+_LONG = re.compile(r"\d+\.\d{3,}")
 _OWN = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
 
 
@@ -72,6 +80,8 @@ def inline(chart: alt.TopLevelMixin, ident: str, title: str, told: str) -> Marku
         title: its name.
         told: what it shows, in words.
     """
+    from markupsafe import Markup, escape
+
     drawn = _NOISE.sub("", _svg(chart))
     for _ in range(2):
         drawn = _EMPTY.sub("", drawn)
@@ -138,5 +148,5 @@ def _svg(chart: Any) -> str:
     }
     # What is drawn is made here, and the tests draw all of it: to check it once more takes as long as drawing.
     spec = chart.to_dict(validate=False)
-    drawn: str = vl_convert.vegalite_to_svg(spec | {"config": config})
-    return drawn
+    drawn = vl_convert.vegalite_to_svg(spec | {"config": config})
+    return _LONG.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), drawn)

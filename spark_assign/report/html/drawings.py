@@ -147,9 +147,6 @@ class Course:
     said: str
 
 
-STROKES = (("problem", []), ("is", [9, 4]), ("text", [2, 4]), ("second", [12, 4, 2, 4]))
-"""So many lines look different, by their colour and by their dashes."""
-
 _HOUR, _HIGH, _LINE = 3_600_000, 220, 17
 
 
@@ -172,7 +169,7 @@ def courses(lines: Sequence[Course], ident: str, title: str, unit: str) -> Marku
     drawn, names, below = [], [], float("inf")
     for at, line in sorted(enumerate(lines), key=lambda each: each[1].points[-1][1] if each[1].points else 0):
         last = line.points[-1][1] if line.points else 0.0
-        ink, dash = STROKES[at % len(STROKES)]
+        ink, dash = charts.STROKES[at % len(charts.STROKES)]
         values = [{"at": ms / one, "value": value} for ms, value in ((0, 0), *line.points, (end, last))]
         stroke = alt.Chart(alt.Data(values=values)).mark_line(
             interpolate="step-after", color=colour(ink), strokeDash=dash, strokeWidth=2.5

@@ -17,7 +17,7 @@ from spark_assign.report.words import NONE, cell, count, number, ratio, share
 
 @dataclass(frozen=True)
 class Length:
-    """A cell with a bar beside its words. `kind`: `was`, `is`, `flow` or `bad`; left and wide in per cent of the column."""
+    """A cell with a bar (`was`, `is`, `flow`, `bad`) beside its words; left and wide in per cent of the column."""
 
     kind: str
     words: str
