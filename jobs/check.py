@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,6 +15,7 @@ from spark_assign.command import run_job
 from spark_assign.places import place_and_run
 from spark_assign.report.alerts import summarize_alerts
 from spark_assign.schemas import DRIFT_TABLES
+from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import read_plan
 
 EXIT_CODES = """exit codes: 0 done; 1 there are groups beyond a threshold and --fail-on alerts is given; 2 wrong usage,
@@ -30,6 +32,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     growth = f"max/mean of a group may grow so many times, where it could be more even (default: {MAX_GROWTH})"
     add("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=growth)
     add("--max-rejected", metavar="N", type=int, default=0, help="so many groups may be rejected (default: 0)")
+    add("--metrics", metavar="FILE", type=Path, help="figures of every group in OpenMetrics, for the node exporter")
     add("--fail-on", choices=["alerts"], help="exit code 1 where a group is beyond a threshold")
     add("--top", metavar="N", type=int, default=10, help="groups in the summary (default: 10)")
     add("--verbose", action="store_true", help="tracebacks")
@@ -42,7 +45,10 @@ def run(options: argparse.Namespace) -> int:
     place, run_id = place_and_run(options.plan)
     plan = read_plan(spark, place, run_id)
     limits = {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
-    found = cached(alerts(plan.tables["rejected"], _drifted(options, spark), **limits))
+    drifted = _drifted(options, spark)
+    found = cached(alerts(plan.tables["rejected"], drifted, **limits))
+    if options.metrics:
+        write_metrics(plan, options.metrics, drifted)
     text, number = summarize_alerts(found, options.top)
     print(f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}", flush=True)
     return int(options.fail_on == "alerts" and number > 0)

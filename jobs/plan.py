@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_assign import config, plan
 from spark_assign.command import pairs, run_job
 from spark_assign.report.summary import summarize
+from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
@@ -52,6 +53,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--output-option", metavar="K=V", action="append", help="a writer option of Spark; may be given again")
     add("--tables", metavar="A,B,…", help="what to write besides metrics and rejected (default: everything)")
     add("--run-id", metavar="ID", help="the run's name; the same name again replaces it (default: the time)")
+    add("--metrics", metavar="FILE", type=Path, help="figures of every group in OpenMetrics, for the node exporter")
     add("--fail-on", metavar="WHAT", action="append", help='exit code 1 for: "rejected" groups')
     add("--top", metavar="N", type=int, help="groups in the summary (default: 10)")
     add("--verbose", action="store_true", help="Spark's warnings, and tracebacks")
@@ -84,10 +86,10 @@ def run(options: argparse.Namespace) -> int:
     if options.verbose and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("WARN")
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
-        return _run(settings, spark)
+        return _run(settings, spark, options.metrics)
 
 
-def _run(settings: config.PlanSettings, spark: SparkSession) -> int:
+def _run(settings: config.PlanSettings, spark: SparkSession, metrics: Path | None) -> int:
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
@@ -105,6 +107,8 @@ def _run(settings: config.PlanSettings, spark: SparkSession) -> int:
         inputs={"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice},
     )
     stored = stored_plan(spark, output.location, manifest, options=output.options)
+    if metrics:
+        write_metrics(stored, metrics)
     print(summarize(stored, output.location, settings.top), flush=True)
     failed = "rejected" in settings.fail_on and manifest.rows["rejected"] > 0
     return 1 if failed else 0

@@ -13,6 +13,7 @@ from typing import Any
 from spark_assign.report import charts
 
 Rows = Sequence[Mapping[str, Any]]
+Mark = dict[str, Any]
 
 COORDINATOR = "coordinator"
 EVENT = "event"
@@ -126,7 +127,7 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
     ends = sorted(lanes.values())
     middle = (ends[0] + ends[-1]) / 2
 
-    def layer(values: list[dict[str, Any]], mark: str, **looks: Any) -> Any:
+    def layer(values: list[Mark], mark: str, **looks: Any) -> Any:
         """Marks in pixels; x2 and y2 are the other ends of lines and boxes."""
         encoded = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
         first = values[0] if values else {}
@@ -134,7 +135,13 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
         encoded |= {"text": "text:N"} if "text" in first else {}
         return getattr(alt.Chart(alt.Data(values=values)), f"mark_{mark}")(**looks).encode(**encoded)
 
-    times, breaks, notes, said, asks, answers, heads = [], [], [], [], [], [], {"left": [], "right": []}
+    times: list[Mark] = []
+    breaks: list[Mark] = []
+    notes: list[Mark] = []
+    said: list[Mark] = []
+    asks: list[Mark] = []
+    answers: list[Mark] = []
+    heads: dict[str, list[Mark]] = {"left": [], "right": []}
     before = None
     for at, line in enumerate(story.lines):
         y = _TOP + _ROW * (at + 0.5)
