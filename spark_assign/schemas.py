@@ -214,7 +214,7 @@ unknown, as is `rack_matched`. `configured`: whether the group runs with it now,
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
 has the detail. `runs_with`: the assignor that the group runs with now, null where unknown. `clients`: the libraries
 that its members run on, as far as their client ids tell, with the number of members (`kernels.clients`). `way`: how to
-go over to the recommended assignor, where the group runs with another one or that is not known."""
+switch to the recommended assignor, where the group runs with another one or that is not known."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 

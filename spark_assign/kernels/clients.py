@@ -1,4 +1,4 @@
-"""Which client library a consumer runs on, and how its group may go over to another assignor.
+"""Which client library a consumer runs on, and how its group may switch to another assignor.
 
 The rule: a group may change its assignor by rolling restarts only if in every moment all members share one. That takes
 two restarts of each member: the first with the old and the new assignor in its list, the second with the new one alone.
@@ -139,14 +139,14 @@ STOP_ALL, ROLLING, NOT_THERE, SERVER = "stop all", "two rolling restarts", "not 
 
 @dataclass(frozen=True)
 class Way:
-    """How a group goes over: one of the ways above, and the sentences that say so."""
+    """How a group switches: one of the ways above, and the sentences that say so."""
 
     kind: str
     words: str
 
 
 def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
-    """How a group may go over from one assignor to another.
+    """How a group may switch from one assignor to another.
 
     Args:
         now: what it runs with; null: not known.

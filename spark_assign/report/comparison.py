@@ -67,7 +67,7 @@ def totals_lines(change: str, rows: Sequence[Row]) -> list[str]:
 
 
 def gains_lines(rows: Sequence[Row]) -> list[str]:
-    """A line per group: what it runs with or would get, what is recommended, and why; then how to go over."""
+    """A line per group: what it runs with or would get, what is recommended, and why; then how to switch."""
     table = [["group", "recommended", "why"]]
     for row in rows:
         reason = row["reason"].removeprefix(f"{row['assignor']}: ")
@@ -78,7 +78,7 @@ def gains_lines(rows: Sequence[Row]) -> list[str]:
         if row.get("way"):
             ways.setdefault(row["way"], []).append(f"{row['cluster']}/{row['group_id']}")
     if ways:
-        lines += ["", "How they go over:", *(f"    {', '.join(groups)}: {way}" for way, groups in ways.items())]
+        lines += ["", "How to switch:", *(f"    {', '.join(groups)}: {way}" for way, groups in ways.items())]
     return lines
 
 

@@ -121,7 +121,7 @@ def _advice(groups: DataFrame) -> DataFrame:
 
 
 def _ways(groups: DataFrame) -> DataFrame:
-    """How groups go over, and how many of them; the commonest first."""
+    """How groups switch, and how many of them; the commonest first."""
     going = groups.where(F.col("best.way").isNotNull()).groupBy("change", F.col("best.way").alias("way"))
     name = F.concat_ws("/", *GROUP_KEY)
     return going.agg(F.count(F.lit(1)).alias("groups"), F.min(name).alias("example")).orderBy(

@@ -111,10 +111,10 @@ def _paused(value: float | None) -> str:
 
 
 def _ways(rows: Rows) -> Table:
-    """How groups go over; the words are those of `kernels.clients`."""
+    """How groups switch; the words are those of `kernels.clients`."""
     several = len({row["change"] for row in rows}) > 1
     return Table(
-        "How to go over, by what is known of the clients",
+        "How to switch, by what is known of the clients",
         [
             *([("Change", False)] if several else []),
             *(("Way", False), ("Groups", True), ("For example", False)),
@@ -137,7 +137,7 @@ def _gains(rows: Rows) -> Table:
         [
             *(("Group", False), *([("Change", False)] if several else []), ("Now", False), ("Recommended", False)),
             *((title, True) for pair in pairs for title in pair),
-            *(("Clients", False), ("Going over", False), ("Reason", False)),
+            *(("Clients", False), ("Switching", False), ("Reason", False)),
         ],
         [
             [

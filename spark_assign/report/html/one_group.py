@@ -113,7 +113,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
 
 
 def _way(advice: Row | None) -> str:
-    """How the group goes over to what is recommended, and what is known of its clients."""
+    """How the group switches to what is recommended, and what is known of its clients."""
     if advice is None or not advice.get("way"):
         return ""
     return f"{advice['way']} {known_of(advice.get('clients'))}"

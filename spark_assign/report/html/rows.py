@@ -87,7 +87,7 @@ class CompareRows:
             partition_seconds_paused) and what is now (now_max_over_mean, …).
         gains: groups for which something else is recommended, those that gain most first: cluster, group_id, change,
             verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason, clients, way.
-        ways: change, way (how to go over, in words), groups (how many), example (the name of one).
+        ways: change, way (how to switch, in words), groups (how many), example (the name of one).
         advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
             (what it runs with; null: not known), clients, way (`schemas.COMPARISON`).
         advised_for: the name of that change.
