@@ -281,8 +281,8 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        changes = advice is not None and advice["verdict"] != "keep"
-        told = NONE if advice is None else f"{'' if changes else 'keep '}{advice['assignor']}"
+        changes = advice is not None and advice["verdict"] in ("change", "unknown")
+        told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = NONE if advice is None else _now(advice)
         lines.append(
             GroupLine(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, ""), now, told, changes)
