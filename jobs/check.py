@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -14,11 +15,13 @@ from spark_assign.options import PLACE, fail_on, stored_run, top
 from spark_assign.places import place_and_run
 from spark_assign.report.alerts import summarize_alerts
 from spark_assign.schemas import DRIFT_TABLES
+from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import read_plan
 
 EXIT_CODES = """Exit codes: 0 done; 1 there are groups beyond a threshold and --fail-on alerts is given; 2 wrong usage,
 or nothing is stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job
 wrote to; of its runs the last one is taken, or the one that PLACE@ID names."""
+METRICS = "figures of every group in OpenMetrics, for the node exporter"
 GROWTH = f"max/mean of a group may grow so many times, where it could be more even (default: {MAX_GROWTH})"
 
 
@@ -27,6 +30,7 @@ GROWTH = f"max/mean of a group may grow so many times, where it could be more ev
 @click.option("--drift", type=PLACE, metavar="PLACE[@ID]", help="what changed since an earlier run (job drift)")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
 @click.option("--max-rejected", metavar="N", type=int, default=0, help="so many groups may be rejected (default: 0)")
+@click.option("--metrics", metavar="FILE", type=click.Path(path_type=Path), help=METRICS)
 @fail_on("alerts", "exit code 1 where a group is beyond a threshold")
 @top()
 def main(options: Options) -> int:
@@ -35,7 +39,10 @@ def main(options: Options) -> int:
     place, run_id = place_and_run(options.run)
     plan = read_plan(spark, place, run_id)
     limits = {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
-    found = cached(alerts(plan.tables["rejected"], _drifted(options, spark), **limits))
+    drifted = _drifted(options, spark)
+    found = cached(alerts(plan.tables["rejected"], drifted, **limits))
+    if options.metrics:
+        write_metrics(plan, options.metrics, drifted)
     text, number = summarize_alerts(found, options.top)
     print(f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}", flush=True)
     return int(options.fail_on == "alerts" and number > 0)

@@ -17,6 +17,7 @@ from spark_assign.errors import ConfigError
 from spark_assign.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.report.summary import summarize
 from spark_assign.run_names import time_as_run_id
+from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
@@ -26,6 +27,8 @@ EXIT_CODES = """Exit codes: 0 planned and written; 1 the plan has what --fail-on
 tables; 3 failure. Without arguments the sample fleet is planned, as conf/plan.toml says."""
 SAMPLE = "This is the sample fleet that comes with spark_assign; --fleet PLACE plans your own."
 RENAMED = {"--tables": "--output-tables"}
+
+METRICS = "figures of every group in OpenMetrics, for the node exporter"
 
 log = logging.getLogger("spark_assign.plan")
 
@@ -49,6 +52,7 @@ def settings_file(function: Any) -> Any:
 @click.option(
     "--output-tables", metavar="A,B,…", help="what to write besides metrics and rejected (default: everything)"
 )
+@click.option("--metrics", metavar="FILE", type=click.Path(path_type=Path), help=METRICS)
 @click.option("--fail-on", metavar="WHAT", multiple=True, help='exit code 1 for: "rejected" groups')
 @top(default=None)
 def main(options: Options) -> int:
@@ -60,7 +64,7 @@ def main(options: Options) -> int:
     settings = config.load(options.config, flags(options))
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
-        return _run(settings, spark)
+        return _run(settings, spark, options.metrics)
 
 
 def flags(options: Options) -> dict[str, Any]:
@@ -80,7 +84,7 @@ def flags(options: Options) -> dict[str, Any]:
     }
 
 
-def _run(settings: config.PlanSettings, spark: SparkSession) -> int:
+def _run(settings: config.PlanSettings, spark: SparkSession, metrics: Path | None) -> int:
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
@@ -98,6 +102,8 @@ def _run(settings: config.PlanSettings, spark: SparkSession) -> int:
         inputs={"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice},
     )
     stored = stored_plan(spark, output.location, manifest, options=output.options)
+    if metrics:
+        write_metrics(stored, metrics)
     print(summarize(stored, output.location, settings.top), flush=True)
     failed = "rejected" in settings.fail_on and manifest.rows["rejected"] > 0
     return 1 if failed else 0

@@ -21,8 +21,9 @@ from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, PLAN_TABLES
+from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, OFFSETS, PLAN_TABLES
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
+from spark_assign.sources.tables import Shape, read_tables
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
@@ -71,6 +72,8 @@ OTHERWISE = {
 RENAMED = {"--plan": "--run PLACE@ID", "--run-id": "a part of --run PLACE@ID"}
 SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
 cooperative=./cooperative"""
+FLEET = "the snapshot that was planned: its offsets tell partitions without traffic"
+OF_SNAPSHOT = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ("offsets",))
 NAMES = {
     "comparison": "Assignors compared",
     "simulation": "Rebalances in time",
@@ -88,6 +91,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 
 @job(__doc__, EXIT_CODES, name="report", progress=False, renamed=RENAMED)
 @stored_run("a plan (job plan)")
+@click.option("--fleet", type=PLACE, metavar="PLACE", help=FLEET)
 @of_job("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]PLACE[@ID]", multiple=True, help=SIMULATIONS)
 @of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
@@ -107,6 +111,8 @@ def main(options: Options) -> int:
     flags = ("run", "comparison", "simulation", "connect", "replicas", "drift")
     if not any(getattr(options, name) for name in flags):
         raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
+    if options.fleet and not options.run:
+        raise ConfigError("--fleet goes with --run")
     spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output)
@@ -123,6 +129,7 @@ def main(options: Options) -> int:
         connect=found["connect"].tables if "connect" in found else None,
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
+        offsets=read_tables(spark, OF_SNAPSHOT, options.fleet)["offsets"] if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )

@@ -26,7 +26,7 @@ from spark_assign.options import (
     top,
     writes,
 )
-from spark_assign.protocol import Settings, Simulation, simulate, simulate_protocols, upgrade_plan
+from spark_assign.protocol import Settings, Simulation, holds_for, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario
 from spark_assign.protocol.schemas import (
@@ -78,7 +78,9 @@ log = logging.getLogger("spark_assign.simulate")
 )
 @click.option("--compare", is_flag=True, help="fleet: eager against cooperative against static, a row per group")
 @click.option(
-    "--upgrade", metavar="CLUSTER/GROUP", help="fleet: the two rolling bounces from eager to cooperative, by step"
+    "--upgrade",
+    metavar="CLUSTER/GROUP",
+    help="fleet: the two rolling bounces from eager to cooperative, by step; for Java and franz-go clients",
 )
 @together(*(milliseconds(name) for name in TIMES))
 @writes("fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
@@ -174,7 +176,8 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
     if options.upgrade:
         cluster, _, group_id = options.upgrade.partition("/")
         steps = upgrade_plan(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
-        print(rows_text(steps.columns, [row.asDict() for row in steps.collect()]), flush=True)  # of one group
+        rows = [row.asDict() for row in steps.collect()]  # of one group
+        print(f"{holds_for(fleet, cluster, group_id, settings)}\n{rows_text(steps.columns, rows)}", flush=True)
         return 0
     log.info("read the fleet's tables; playing %d events", tables["events"].count())
     if options.compare:

@@ -4,6 +4,15 @@ from spark_assign.protocol.compare import compare_protocols, simulate_protocols
 from spark_assign.protocol.replaying import replay
 from spark_assign.protocol.settings import Settings
 from spark_assign.protocol.simulating import Simulation, simulate
-from spark_assign.protocol.upgrade import upgrade_plan
+from spark_assign.protocol.upgrade import holds_for, upgrade_plan
 
-__all__ = ["Settings", "Simulation", "compare_protocols", "replay", "simulate", "simulate_protocols", "upgrade_plan"]
+__all__ = [
+    "Settings",
+    "Simulation",
+    "compare_protocols",
+    "holds_for",
+    "replay",
+    "simulate",
+    "simulate_protocols",
+    "upgrade_plan",
+]

@@ -98,7 +98,7 @@ def draw_group(sight: Sight, group: Row, folder: Path, name: str, kind: str = "s
         the files: a sequence diagram per protocol (`.mmd` for Mermaid, and drawn), and one timeline of all.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: what draws is not installed, or the format is another one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     title = group["group_id"]

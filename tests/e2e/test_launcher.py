@@ -98,7 +98,7 @@ def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path:
 
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
-    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    pytest.importorskip("altair", reason="drawing is an extra")
     command = [str(ROOT / "spark-submit.sh"), "simulate", "--scenario", "textbook-join", "--output", str(tmp_path)]
     without = {**os.environ, "JAVA_HOME": "/nowhere"}
     done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)

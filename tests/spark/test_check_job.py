@@ -58,6 +58,22 @@ def test_thresholds_that_make_no_sense(spark: SparkSession, limits: dict[str, An
         alerts(spark.createDataFrame([], REJECTED), **limits)
 
 
+def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
+    """By plan and by check; with the drift that check is given."""
+    pytest.importorskip("prometheus_client", reason="metrics are an extra")
+    place, file = str(tmp_path / "plans"), tmp_path / "spark_assign.prom"
+    fleet = str(snapshot(tmp_path / "fleet", "aaabbb", twice=True))
+    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r", "--tables", "runs"]
+    assert plan.main([*arguments, "--metrics", str(file)]) == 0
+    told = file.read_text()
+    assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in told
+    assert 'spark_assign_rejected_groups{cluster="c",code="duplicate-member"} 1.0' in told
+    file.unlink()
+    assert check.main(["--run", place, "--metrics", str(file)]) == 0
+    assert file.read_text() == told
+    assert check.main(["--run", place, "--metrics", str(tmp_path / "no" / "such")]) == 2
+
+
 def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first run has nothing before it, also when there is a later one by now; that has the run before by name."""
     even = snapshot(tmp_path / "even", "aaabbb")

@@ -24,7 +24,7 @@ from spark_assign.report.html.collect import plan_rows
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import compare_rows, drift_rows
 from spark_assign.report.html.collect_simulated import drawn_ownership, simulation_rows
-from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY
+from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY, OFFSETS
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
 from tests.spark.fleets import fleet
@@ -108,7 +108,7 @@ def test_members_before_and_after(stored: StoredPlan, rows: PlanRows) -> None:
 @pytest.mark.once
 def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
     """Spark adds up groups as Python does; every group is listed once, the worst first; refusals are there."""
-    key = lambda row: (row["assignor"], row["imbalance"], row["even"])  # noqa: E731
+    key = lambda row: (row["cluster"], row["assignor"], row["imbalance"], row["even"])  # noqa: E731
     assert sorted(rows.classes, key=key) == sorted(classes_of(rows.groups), key=key)
     assert {row["group_id"] for row in rows.groups} == {"joined", "claimed", "swapped", "idle"}
     assert rows.groups[-1]["group_id"] == "idle", "the only one that nothing happens to"
@@ -116,6 +116,25 @@ def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
     changes = Counter(row["reason"] for row in stored.tables["moves"].collect())
     assert {row["reason"]: row["partitions"] for row in rows.reasons} == changes
     assert sum(row["partitions"] for row in rows.moves if row["group_id"] == "joined") == 2
+
+
+@pytest.mark.once
+def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan) -> None:
+    """Those whose end offset is 0, of groups and of their members; without offsets nothing is known."""
+    ends = [("c", "joined", "t", partition, None, 0 if partition < 4 else 9, None) for partition in range(6)]
+    ends += [("c", "claimed", "t", 0, None, None, None), ("other", "joined", "t", 5, None, 0, None)]
+    found = plan_rows(stored, dataframe(spark, OFFSETS, ends))
+    assert [tuple(row.values()) for row in found.silent or ()] == [("c", "joined", 4)]
+    after = {
+        (run["group_id"], run["member_id"], run["first"] + at * run["step"])
+        for run in stored.tables["runs"].collect()
+        for at in range(run["count"])
+    }
+    for row in found.members:
+        mine = {each for group, member, each in after if (group, member) == (row["group_id"], row["member_id"])}
+        assert row["silent"] == (len(mine & {0, 1, 2, 3}) if row["group_id"] == "joined" else 0)
+    assert plan_rows(stored).silent is None
+    assert "4 without traffic" in report(stored, offsets=dataframe(spark, OFFSETS, ends))
 
 
 def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
@@ -231,6 +250,17 @@ def test_comparisons(spark: SparkSession) -> None:
         for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
         for change in ("as-is", "later")
     ]
+    assert found.ways == [], "a comparison of an earlier release does not tell"
+    way = F.when(F.col("recommended"), F.lit("Stop all members: why"))
+    later = compared.withColumns({"runs_with": F.lit("range"), "clients": F.lit("Java 3"), "way": way})
+    newer = compare_rows(later, listed)
+    assert [(row["change"], row["groups"], row["example"]) for row in newer.ways] == [
+        ("as-is", 5, "c/changes"),
+        ("later", 5, "c/changes"),
+    ]
+    assert {(row["now"], row["clients"], row["way"]) for row in newer.advice} == {
+        ("range", "Java 3", "Stop all members: why")
+    }
     assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
     text = report(comparison=compared)
     assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text
