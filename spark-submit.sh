@@ -7,6 +7,7 @@ VENV="${SPARK_ASSIGN_VENV:-$ROOT/.venv}"
 PYTHON="$VENV/bin/python"
 NAME="${VENV##*/}" NAME="${NAME#.venv}" NAME="${NAME#-}"
 SET_UP="set-up${NAME:+-$NAME}" # several environments may be made at once
+DEFAULT_PINS="pyspark==4.1.*" # what the lock has: see conf/requirements
 
 usage() {
   cat <<TEXT
@@ -26,6 +27,8 @@ Options (before JOB):
 
 First use makes $VENV. Environment: SPARK_HOME (used unless --env local),
 SPARK_ASSIGN_PYTHON (the interpreter to make .venv from), SPARK_ASSIGN_VENV (another place for it),
+SPARK_ASSIGN_LOCK=no (newest versions in place of the locked ones), SPARK_ASSIGN_INSTALLER=uv|pip (default: uv where
+it is on the PATH or in the package index, else pip),
 SPARK_ASSIGN_CLASS_DATA=no (neither make nor use the JVM's class data: about 180 MB under build/ that let
 local jobs start faster).
 TEXT
@@ -65,12 +68,12 @@ find_python() {
   pyenv install 3.12), or name one: SPARK_ASSIGN_PYTHON=/path/to/python3.12 ./spark-submit.sh …"
 }
 
-# Installs the dependencies that pyproject.toml declares, without the package itself: that travels as a zip,
-# on this machine as on a cluster, so it can never be stale.
+# Installs the dependencies that pyproject.toml declares, as conf/requirements locks them, without the package itself:
+# that travels as a zip, on this machine as on a cluster, so it can never be stale.
 make_venv() {
-  local extras="$1" pins="${SPARK_ASSIGN_PINS:-pyspark==4.1.*}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
+  local extras="$1" pins="${SPARK_ASSIGN_PINS:-$DEFAULT_PINS}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
   local checksum extra have started=$SECONDS
-  checksum="$(cksum <"$ROOT/pyproject.toml" | tr -d ' ')"
+  checksum="$({ cat "$ROOT/pyproject.toml" "$ROOT"/conf/requirements/*.txt; printf %s "${SPARK_ASSIGN_LOCK:-}"; } | cksum | tr -d ' ')"
   have="$(cat "$stamp" 2>/dev/null || true)"
   if [[ "$have" == "$checksum $pins "* ]]; then
     for extra in ${extras//,/ }; do [[ ",${have##* }," == *",$extra,"* ]] || break; extra=""; done
@@ -85,16 +88,9 @@ make_venv() {
     "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
   fi
   rm -f "$stamp"
-  "$PYTHON" - "$ROOT/pyproject.toml" "$extras" >"$VENV/requirements.txt" <<'PY'
-import sys, tomllib
-project = tomllib.load(open(sys.argv[1], "rb"))["project"]
-optional = project["optional-dependencies"]
-print(*project["dependencies"], *(line for e in dict.fromkeys(sys.argv[2].split(",")) for line in optional[e]), sep="\n")
-PY
-  # shellcheck disable=SC2086 # the pins are words
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check -r "$VENV/requirements.txt" $pins >>"$log" 2>&1 || {
+  "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || {
     tail -20 "$log" >&2
-    fail "pip could not install the dependencies (above, and in build/$SET_UP.log); nothing was run"
+    fail "the dependencies could not be installed (above, and in build/$SET_UP.log); nothing was run"
   }
   printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
   say "Set up in $((SECONDS - started)) s."
