@@ -170,10 +170,12 @@ make_class_data() {
 # The package as a zip named by its content: the same source gives the same file.
 build_zip() {
   "$PYTHON" - "$ROOT" <<'PY'
-import hashlib, os, pathlib, sys, tomllib, zipfile
+import hashlib, os, pathlib, re, sys, tomllib, zipfile
 root = pathlib.Path(sys.argv[1])
 project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-about = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+init = (root / "spark_assign" / "__init__.py").read_text()
+name, version = project["name"], re.search(r'^__version__ = "(.*)"$', init, re.M)[1]
+about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 files = sorted(p for p in (root / "spark_assign").rglob("*") if p.is_file() and p.suffix != ".pyc")
 digest = hashlib.sha256(about.encode())
 for file in files:
@@ -185,7 +187,7 @@ if not target.exists():
     partial = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         # What importlib.metadata needs to say the version.
-        archive.writestr(f"{project['name']}-{project['version']}.dist-info/METADATA", about)
+        archive.writestr(f"{name}-{version}.dist-info/METADATA", about)
         for file in files:
             archive.writestr(str(file.relative_to(root)), file.read_bytes())
     partial.rename(target)

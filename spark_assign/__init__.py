@@ -10,6 +10,8 @@ from spark_assign.fleet import Fleet
 from spark_assign.plan import Plan, plan
 from spark_assign.rounds import converge
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Change",
     "Drift",
@@ -21,6 +23,7 @@ __all__ = [
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
+    "__version__",
     "compare",
     "converge",
     "drift",

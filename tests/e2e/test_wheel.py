@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_assign import __version__
 from tests.e2e.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -28,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as databricks.yml builds it."""
     dist = tmp_path_factory.mktemp("dist")
     pip("wheel", "--no-deps", "--wheel-dir", str(dist), str(ROOT))
-    return dist / f"{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    return dist / f"{PROJECT['name']}-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +53,20 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names
     folders = {name.partition("/")[0] for name in names}
-    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{PROJECT['version']}.dist-info"}
+    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}
     assert not [name for name in names if "databricks" in name or "airflow" in name]
+
+
+def test_who_may_use_it_is_in_it(wheel: Path) -> None:
+    """The licence, what derives from Kafka, and that its types may be read."""
+    archive = zipfile.ZipFile(wheel)
+    about = f"{PROJECT['name']}-{__version__}.dist-info"
+    for name in ("LICENSE", "NOTICE"):
+        assert archive.read(f"{about}/licenses/{name}") == (ROOT / name).read_bytes()
+    said = archive.read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in said
+    assert "\nLicense-Expression: Apache-2.0\n" in said
+    assert "spark_assign/py.typed" in archive.namelist()
 
 
 @pytest.mark.parametrize("script", PROJECT["scripts"])
