@@ -43,6 +43,7 @@ LOOKS = ("ls", "head")
 """Commands of the shell that look at what a job has written."""
 
 BLOCKS = {
+    ("docs/assignors.md", "*"): "tests/docs/test_worked_examples.py",
     ("docs/airflow.md", "snapshot ──▶*"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[]DAG TEST[]] *"): "tests/airflow/test_end_to_end.py",
