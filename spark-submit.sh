@@ -195,11 +195,13 @@ print(target)
 PY
 }
 
-has_setting() { # KEY: is it given on the command line or in the environment's file?
-  local given
-  for given in ${conf[@]+"${conf[@]}"}; do [[ "$given" == "$1="* ]] && return 0; done
-  grep -Eq "^[[:space:]]*${1//./\\.}[[:space:]=]" "$ROOT/conf/spark/$environment.conf"
+setting() { # KEY: its value on the command line, else in the environment's file, else nothing
+  local given value
+  value="$(sed -nE "s/^[[:space:]]*${1//./\\.}[[:space:]=]+(.*)$/\1/p" "$ROOT/conf/spark/$environment.conf" | tail -1)"
+  for given in ${conf[@]+"${conf[@]}"}; do [[ "$given" == "$1="* ]] && value="${given#*=}"; done
+  printf '%s' "$value"
 }
+has_setting() { [[ -n "$(setting "$1")" ]]; }
 
 # --- the command line -----------------------------------------------------------------------------------
 
@@ -261,13 +263,34 @@ else
   if [[ "$environment" != local ]] && ! has_setting spark.master; then
     fail "--env $environment does not say where the cluster is: set spark.master in conf/spark/$environment.conf or by --conf spark.master=…" 2
   fi
+  # In cluster mode the driver runs elsewhere: this machine's paths mean nothing there.
+  cluster="" image=""
+  if [[ "$environment" != local && "$(setting spark.submit.deployMode)" == cluster ]]; then cluster=yes; fi
+  if [[ -n "$cluster" && "$(setting spark.master)" == k8s://* ]] && ! has_setting spark.kubernetes.file.upload.path; then
+    image="/opt/spark_assign" # where conf/deploy/Dockerfile puts jobs and package
+    [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || fail "a script of your own is not in the image: give it a place to be
+  uploaded to by --conf spark.kubernetes.file.upload.path=s3a://…" 2
+    job_file="local://$image/jobs/$job.py"
+  fi
   # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
   command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" --name "spark_assign $job"
-    --properties-file "$ROOT/conf/spark/$environment.conf"
-    --py-files "$(build_zip)${py_files:+,$py_files}")
-  has_setting spark.pyspark.driver.python || command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+    --properties-file "$ROOT/conf/spark/$environment.conf")
+  if [[ -z "$image" ]]; then
+    command+=(--py-files "$(build_zip)${py_files:+,$py_files}")
+  elif [[ -n "$py_files" ]]; then
+    command+=(--py-files "$py_files")
+  fi
+  if [[ -z "$cluster" ]] && ! has_setting spark.pyspark.driver.python; then
+    command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+  fi
   has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
-  if ! has_setting spark.driver.extraJavaOptions; then
+  if [[ -n "$cluster" ]]; then
+    # The driver's log settings travel with it; an image has its own.
+    if [[ -z "$image" ]] && ! has_setting spark.files && ! has_setting spark.driver.extraJavaOptions; then
+      command+=(--files "$ROOT/conf/spark/log4j2.properties"
+        --driver-java-options "-Dlog4j2.configurationFile=log4j2.properties")
+    fi
+  elif ! has_setting spark.driver.extraJavaOptions; then
     class_data=""
     if [[ "$environment" == local && "${SPARK_ASSIGN_CLASS_DATA:-yes}" != no ]]; then
       class_data="$(whole_class_data "$(class_data_place "$spark_home")")"
