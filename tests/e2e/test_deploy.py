@@ -1,8 +1,9 @@
-"""What the launcher makes of a cluster: the line for YARN and Kubernetes, where the driver is here and where it is not."""
+"""The lines that the launcher makes for YARN and Kubernetes: where the driver is here, and where it is not."""
 
 from __future__ import annotations
 
 import shlex
+from itertools import pairwise
 
 import pytest
 
@@ -24,7 +25,7 @@ def line(submit: Submit, *words: str) -> list[str]:
 
 def after(words: list[str], option: str) -> list[str]:
     """Every value of an option."""
-    return [value for name, value in zip(words, words[1:], strict=False) if name == option]
+    return [value for name, value in pairwise(words) if name == option]
 
 
 @pytest.mark.parametrize("env", [("--env", "yarn"), ("--env", "kubernetes", *API)], ids=["yarn", "kubernetes"])
