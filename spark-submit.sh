@@ -19,7 +19,7 @@ $(list_jobs)
 
 Options (before JOB):
   --env NAME        Spark settings from conf/spark/NAME.conf: $(list_environments) (default: local)
-  --conf KEY=VALUE  one more Spark setting; wins over conf/spark; may be given again
+  --conf KEY=VALUE  one more Spark setting; wins over conf/spark; repeat it for more
   --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
   --dry-run         print the exact spark-submit line, ready to paste, and run nothing
   --set-up [EXTRAS] make or refresh the Python environment (default: spark,kafka) and the JVM's class data, and stop
