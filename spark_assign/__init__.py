@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Change",
     "Drift",
@@ -28,6 +30,7 @@ __all__ = [
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
+    "__version__",
     "compare",
     "converge",
     "drift",

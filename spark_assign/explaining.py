@@ -47,6 +47,12 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 
     Raises:
         SourceError: the group is not in the plan, is in several clusters, or nothing is known of the partition.
+
+    Examples:
+        >>> print(explain(plan(fleet, "cooperative-sticky"), "payments-eu", "t", 2))
+        t-2 of c/payments-eu: goes from payments-eu-0 to payments-eu-1, since payments-eu-0 owned 3, its quota is
+        1 to 2, and of what it owned this is number 3 by partition and topic. It is withheld in this round:
+        payments-eu-0 gives it up first, and the next round assigns it.
     """
     found = _cluster_of(plan, group_id, cluster)
     facts = _gather(plan, found, group_id, topic, partition)

@@ -41,6 +41,18 @@ class Fleet:
 
     Raises:
         FleetError: a missing table or column, or a wrong type; lists everything found.
+
+    Examples:
+        >>> same = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
+        >>> one_less = fleet.with_members_left(group_id="payments-*", number=1)
+        >>> one_less.members.select("member_id").orderBy("member_id").show()
+        +-------------+
+        |    member_id|
+        +-------------+
+        |  encoder-a-0|
+        |  encoder-a-1|
+        |payments-eu-1|
+        +-------------+
     """
 
     topics: DataFrame
@@ -145,6 +157,10 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said who leaves.
+
+        Examples:
+            >>> fleet.with_members_left(group_id="payments-*", number=1).members.count()
+            3
         """
         by_pattern = member_id is not None or number is not None
         changed_fleet.either("leavers", leavers, by_pattern)
@@ -177,6 +193,17 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said who joins.
+
+        Examples:
+            >>> joined = fleet.with_members_joined(group_id="encoder-a", number=1).members
+            >>> joined.where("group_id = 'encoder-a'").select("member_id").orderBy("member_id").show()
+            +-----------+
+            |  member_id|
+            +-----------+
+            |encoder-a-0|
+            |encoder-a-1|
+            |  joiner-01|
+            +-----------+
         """
         changed_fleet.either("joiners", joiners, number is not None)
         if joiners is None:
@@ -207,6 +234,14 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said what changes.
+
+        Examples:
+            >>> fleet.with_partitions(topic="t", factor=2).topics.show()
+            +-------+-----+----------+
+            |cluster|topic|partitions|
+            +-------+-----+----------+
+            |      c|    t|         6|
+            +-------+-----+----------+
         """
         changed_fleet.either("partitions", partitions, topic is not None)
         if partitions is None:
@@ -219,6 +254,11 @@ class Fleet:
 
         The members join the next round with that, in their group's next generation. Groups that the plan rejects own
         nothing afterwards.
+
+        Examples:
+            >>> settled = fleet.after(plan(fleet, "range"))
+            >>> plan(settled, "range").moves.count()
+            0
         """
         group = Window.partitionBy(*GROUP_KEY)
         latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)

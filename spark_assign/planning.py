@@ -64,6 +64,18 @@ class Plan:
         fleet: what was planned.
         pass_over: makes one pass for the kinds of rows that are wanted (`kernels.group.decide`).
         stored: what such a pass has answered, read back; null where every table is computed.
+
+    Examples:
+        >>> planned = plan(fleet, "range")
+        >>> planned.metrics.select("group_id", "assignor", "members", "partitions", "moved").orderBy("group_id").show()
+        +-----------+--------+-------+----------+-----+
+        |   group_id|assignor|members|partitions|moved|
+        +-----------+--------+-------+----------+-----+
+        |  encoder-a|   range|      2|         3|    0|
+        |payments-eu|   range|      2|         3|    1|
+        +-----------+--------+-------+----------+-----+
+        >>> planned.rejected.count()
+        0
     """
 
     fleet: Fleet
@@ -200,6 +212,15 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     Raises:
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from.
+
+    Examples:
+        >>> planned = plan(fleet, {"payments-*": "cooperative-sticky", "*": "configured"})
+        >>> planned.moves.where("group_id = 'payments-eu'").select("partition", "to_member_id", "reason").show()
+        +---------+-------------+----------+
+        |partition| to_member_id|    reason|
+        +---------+-------------+----------+
+        |        2|payments-eu-1|over-quota|
+        +---------+-------------+----------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
     question = asking(fleet, patterns)

@@ -54,6 +54,16 @@ def compare(
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from; a change after which nobody is left in any group.
         ValueError: no assignor, two changes of one name, or settings with tables.
+
+    Examples:
+        >>> compared = compare(fleet, ["range", "cooperative-sticky"]).where("group_id = 'payments-eu'")
+        >>> compared.select("assignor", "moved", "recommended").orderBy("assignor").show()
+        +------------------+-----+-----------+
+        |          assignor|moved|recommended|
+        +------------------+-----+-----------+
+        |cooperative-sticky|    1|      false|
+        |             range|    1|       true|
+        +------------------+-----+-----------+
     """
     names = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not names:

@@ -103,7 +103,7 @@ def catalog(spark: SparkSession, fleet: Fleet) -> None:
 
 def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
     """What the Python blocks of a page may use without having made it; a small fleet where that will do."""
-    fleet = fleet if page in OF_THE_SAMPLE else _small(spark)
+    fleet = fleet if page in OF_THE_SAMPLE else small_fleet(spark)
     given: dict[str, Any] = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
     given |= {"spark": spark, "fleet": fleet, "before": fleet, "after": fleet}
     given["leavers"] = fleet.members.where("member_id like 'search-indexer-0%'")
@@ -116,7 +116,7 @@ OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md")
 WEIGHT = StructField("user_data", StringType())
 
 
-def _small(spark: SparkSession) -> Fleet:
+def small_fleet(spark: SparkSession) -> Fleet:
     """Two groups of two members; payments-eu-0 owns all of the topic, and encoder-a-1 sends a weight."""
     members = [("c", group, f"{group}-{n}") for group in ("payments-eu", "encoder-a") for n in range(2)]
     weights = {"encoder-a-1": "2"}

@@ -15,6 +15,12 @@ NOT_RUN = {
     "./tests/run.sh*": "is what runs this test",
     ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
     "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
+    "conf/deploy/pack.sh": "sets up and packs an environment of its own; tests/unit/test_deploy.py checks the script",
+    "hdfs *": "needs Hadoop",
+    "conda*": "needs conda",
+    "build/packed/bin/python *": "is what conda made",
+    "docker *": "needs Docker; tests/unit/test_deploy.py checks the Dockerfile",
+    "kubectl *": "needs Kubernetes; tests/unit/test_deploy.py checks the manifest",
     "export AIRFLOW*": "tests/airflow sets them, in Airflow's own environment",
     "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",
     "pip install 'apache-airflow*": "tests/run.sh makes Airflow's environment",
@@ -45,6 +51,7 @@ LOOKS = ("ls", "head")
 """Commands of the shell that look at what a job has written."""
 
 BLOCKS = {
+    ("docs/assignors.md", "*"): "tests/docs/test_worked_examples.py",
     ("docs/airflow.md", "snapshot ──▶*"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[]DAG TEST[]] *"): "tests/airflow/test_end_to_end.py",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_assign import __version__
 from tests.e2e.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -31,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as databricks.yml builds it."""
     dist = tmp_path_factory.mktemp("dist")
     pip("wheel", "--no-deps", "--wheel-dir", str(dist), str(ROOT))
-    return dist / f"{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    return dist / f"{PROJECT['name']}-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,20 @@ def test_what_is_in_it(wheel: Path) -> None:
     conf = {"plan.toml", "sample-fleet/topics.csv", "spark/local.conf", "spark/log4j2.properties"}
     assert {f"spark_assign_jobs/conf/{name}" for name in conf} <= names
     folders = {name.partition("/")[0] for name in names}
-    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{PROJECT['version']}.dist-info"}
+    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}
     assert not [name for name in names if "databricks" in name or "airflow" in name]
+
+
+def test_who_may_use_it_is_in_it(wheel: Path) -> None:
+    """The licence, what derives from Kafka, and that its types may be read."""
+    archive = zipfile.ZipFile(wheel)
+    about = f"{PROJECT['name']}-{__version__}.dist-info"
+    for name in ("LICENSE", "NOTICE"):
+        assert archive.read(f"{about}/licenses/{name}") == (ROOT / name).read_bytes()
+    said = archive.read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in said
+    assert "\nLicense-Expression: Apache-2.0\n" in said
+    assert "spark_assign/py.typed" in archive.namelist()
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -82,7 +95,7 @@ def test_a_job_is_imported_when_it_is_called(environment: Path) -> None:
     done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\nFalse\n")
-    assert call(environment, "--version").stdout == f"spark-assign, version {PROJECT['version']}\n"
+    assert call(environment, "--version").stdout == f"spark-assign, version {__version__}\n"
 
 
 def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from jobs import _entry
+from spark_assign import __version__
 
 yaml = pytest.importorskip("yaml")
 Job = pytest.importorskip("databricks.bundles.jobs").Job
@@ -93,7 +94,7 @@ def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
 def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> None:
     """The name, the script, the file, and arguments that each task's job takes; every parameter is used."""
     plain = job(target, name)
-    wheel = f"./dist/{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    wheel = f"./dist/{PROJECT['name']}-{__version__}-py3-none-any.whl"
     assert any(fnmatch(wheel, text) for text in strings(plain) if text.endswith(".whl"))
     used = set()
     for task in plain["tasks"]:
