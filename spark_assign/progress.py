@@ -172,10 +172,11 @@ class _Bar:
             for handler in self._handlers:
                 handler.addFilter(_clears_the_line)
         if self._total > 1:
-            self._bar.update(done - self._bar.pos, _behind(text))
+            self._bar.current_item = _behind(text)
+            self._bar.update(done - self._bar.pos)
         else:
             self._bar.label = text
-            self._bar.render_progress()
+        self._bar.render_progress()  # a step that takes long moves on as well
 
     def end(self) -> None:
         """Give the terminal its next line back."""

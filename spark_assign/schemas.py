@@ -112,6 +112,12 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
     "undescribed": UNDESCRIBED,
 }
 
+SNAPSHOTS = StructType(
+    [*_required(cluster=_STRING, taken_at=TimestampType()), *_nullable(kafka_cluster_id=_STRING, content=_STRING)]
+)
+"""In a catalog, a row per cluster: when it was read, the id of the Kafka cluster, and as JSON what `snapshot.json` says
+in a folder. For Connect clusters the table is `connect_snapshots`, and its first column `connect_cluster`."""
+
 # --- the Plan -------------------------------------------------------------------------------------------
 
 ASSIGNMENTS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT)])

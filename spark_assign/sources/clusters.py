@@ -1,8 +1,9 @@
 """A fleet of many clusters as one folder: `FLEET/cluster=NAME/taken=TIME/`, a folder for each cluster.
 
-Whoever takes a snapshot writes a new `taken=…` beside the old one, gives it its name by one rename when it is whole,
-and removes the old one. So a snapshot that is killed leaves the one before, several may be written at once, and the
-last one that was finished counts. Tables of Connect clusters are in `connect_cluster=NAME` likewise.
+Whoever takes a snapshot writes a new `taken=…` beside the one before, gives it its name by one rename when it is whole,
+and removes those that are older than the one before. So a snapshot that is killed leaves the one before, several may
+be written at once, and the last one that was finished counts. Tables of Connect clusters are in `connect_cluster=NAME`
+likewise. What is of no cluster, such as the events of a simulation, may stand beside the folders of the clusters.
 
 Files that lie in `FLEET/cluster=NAME` itself count until there is a `taken=…`, and a folder that has its files in
 itself is a fleet, too: one that was made by hand, or the snapshot of one cluster.

@@ -7,6 +7,7 @@ partition is overwritten, and no other. Tables that are not there are made, part
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
@@ -20,10 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from spark_assign.errors import SourceError, reason
+from spark_assign.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.progress import progress
+from spark_assign.schemas import SNAPSHOTS
+from spark_assign.sources.clusters import KEYS
 from spark_assign.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -50,23 +53,65 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
     not be read only the row of `unreadable` is replaced. Tables that are not there are made in the format that the
     session makes tables in (`spark.sql.sources.default`).
 
+    At last a row of `snapshots` says when the cluster was read: it is older than the cluster's rows where a snapshot has
+    not been written to its end.
+
     Raises:
+        ConfigError: the tables hold another Kafka cluster under this name, or this one under another name.
         SourceError: a table cannot be written; those before it have the cluster's new rows, the others its old ones.
     """
+    of_snapshots = "snapshots" if snapshot.key == KEYS[0] else "connect_snapshots"
+    _check(spark, f"{prefix}.{of_snapshots}", snapshot)
     read = [part.cluster for part in snapshot.read()]
     unread = [part.cluster for part in snapshot.unread()]
-    with progress("tables written", len(snapshot.tables)) as step:
-        for name, table in snapshot.tables.items():
+    tables = {**snapshot.tables, of_snapshots: _row_each(snapshot)}
+    with progress("tables written", len(tables)) as step:
+        for name, table in tables.items():
             concerned = [*read, *unread] if name == "unreadable" else read
             place = f"{prefix}.{name}"
             step(0, name)
             try:
                 _again(partial(_replace, spark, place, snapshot.key, concerned, table))
-            except SourceError:
+            except SparkAssignError:
                 raise
             except Exception as error:  # classic PySpark lets Java's own exceptions through
                 raise SourceError(f"the table {place} cannot be written: {reason(error)}") from error
             step()
+
+
+def _row_each(snapshot: Snapshot) -> pa.Table:
+    """The rows of SNAPSHOTS: one for each cluster that was read."""
+    rows = [
+        {
+            "cluster": part.cluster,
+            "taken_at": part.taken_at,
+            "kafka_cluster_id": part.source.get("kafka_cluster_id"),
+            "content": json.dumps(part.summary(), ensure_ascii=False),
+        }
+        for part in snapshot.read()
+    ]
+    table = pa.Table.from_pylist(rows, to_arrow_schema(SNAPSHOTS))
+    return table.rename_columns([snapshot.key, *SNAPSHOTS.names[1:]])
+
+
+def _check(spark: SparkSession, place: str, snapshot: Snapshot) -> None:
+    """Whether the name and the Kafka cluster belong together, as far as earlier snapshots tell."""
+    own = snapshot.source.get("kafka_cluster_id")
+    if not own or not spark.catalog.tableExists(place):
+        return
+    mine, same = F.col("cluster") == snapshot.cluster, F.col("kafka_cluster_id") == own
+    found = spark.table(place).where((mine & ~same) | (~mine & same)).limit(1).collect()  # one row
+    for row in found:
+        if row["cluster"] == snapshot.cluster:
+            raise ConfigError(
+                f"{place} has another Kafka cluster as {snapshot.cluster} (id {row['kafka_cluster_id']}; this one has "
+                f"{own}). Give this one a name of its own by --cluster; where it was set up anew and the old one is gone, "
+                f"delete that row of {place} first."
+            )
+        raise ConfigError(
+            f"{place} has this Kafka cluster (id {own}) already, as {row['cluster']}. Give that name by --cluster, or "
+            "delete the rows of that cluster first."
+        )
 
 
 def _again(write: Callable[[], None]) -> None:

@@ -187,11 +187,13 @@ def _in_folder(
         inside = of_key[key_of(schema)]
         places = [_in_part(join(location, *part.split("/")[:-1]), format, table, mine) for part, mine in inside.items()]
         there = [place for place in places if place is not None]
-        if is_cluster(next(iter(inside))) and _in_part(location, format, table, files) is not None:
+        own = _in_part(location, format, table, files) if is_cluster(next(iter(inside))) else None
+        if own is not None and there:
             raise SourceError(
                 f"{table}: {location} has it in itself and in {next(iter(inside))} as well. "
                 "Leave one: a folder for each cluster, or the tables of all"
             )
+        there += [own] if own is not None else []
         by_format: dict[str | None, tuple[str, ...]] = {}
         for place in there:
             by_format[place.format] = (*by_format.get(place.format, ()), *place.names)

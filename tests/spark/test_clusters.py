@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_assign import drift, plan
 from spark_assign.connect import schemas as connect
-from spark_assign.errors import SourceError
-from spark_assign.schemas import SNAPSHOT_TABLES
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.schemas import INPUT_TABLES, SNAPSHOT_TABLES
 from spark_assign.sources import snapshot_catalog
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_catalog import write_tables
@@ -104,6 +105,17 @@ def test_clusters_by_hand(spark: SparkSession, tmp_path: Path) -> None:
         read_fleet(spark, str(tmp_path))
 
 
+def test_tables_beside_the_clusters(spark: SparkSession, tmp_path: Path) -> None:
+    """Those that no cluster has, such as the events of a simulation."""
+    write_folder(snapshots.of_kafka("eu"), tmp_path)
+    (tmp_path / "events.csv").write_text("cluster,at_ms\neu,5\n")
+    events = StructType([StructField("cluster", StringType()), StructField("at_ms", LongType())])
+    shape = Shape("A fleet with events", {**INPUT_TABLES, "events": events}, ("topics", "events"))
+    assert read_tables(spark, shape, str(tmp_path))["events"].collect() == [("eu", 5)]
+    write_folder(snapshots.of_kafka("us"), tmp_path)
+    assert members(spark, str(tmp_path)) == {"eu": 2, "us": 2}
+
+
 def test_connect_clusters_beside_them(spark: SparkSession, tmp_path: Path) -> None:
     """In the same folder; one that cannot be read any more stays as it was."""
     write_folder(snapshots.of_kafka("eu"), tmp_path)
@@ -177,6 +189,26 @@ def test_connect_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None
     assert [row.connect_cluster for row in spark.table(f"{schema}.unreadable").collect()] == ["c2"]
     write_tables(snapshots.of_connect(["c2"], tasks=1), spark, schema)
     assert spark.table(f"{schema}.unreadable").isEmpty()
+
+
+def test_no_cluster_is_overwritten_by_another(spark: SparkSession, schema: str) -> None:
+    """Nor is one there twice; and when each was read is told."""
+
+    def of(cluster: str, id: str) -> Snapshot:
+        taken = snapshots.of_kafka(cluster)
+        few = {name: taken.tables[name] for name in ("topics", "members")}
+        return replace(taken, source={"kafka_cluster_id": id}, tables=few)
+
+    write_tables(of("eu", "A"), spark, schema)
+    write_tables(of("eu", "A"), spark, schema)
+    write_tables(of("us", "B"), spark, schema)
+    with pytest.raises(ConfigError, match=r"another Kafka cluster as eu \(id A; this one has C\)"):
+        write_tables(of("eu", "C"), spark, schema)
+    with pytest.raises(ConfigError, match=r"this Kafka cluster \(id B\) already, as us"):
+        write_tables(of("ap", "B"), spark, schema)
+    rows = spark.table(f"{schema}.snapshots").selectExpr("cluster", "kafka_cluster_id", "unix_seconds(taken_at)")
+    at = int(snapshots.TAKEN_AT.timestamp())
+    assert sorted(map(tuple, rows.collect())) == [("eu", "A", at), ("us", "B", at)]
 
 
 def test_the_session_is_as_it_was(spark: SparkSession, schema: str) -> None:

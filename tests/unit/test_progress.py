@@ -169,7 +169,9 @@ def test_on_a_terminal(told: pytest.LogCaptureFixture, monkeypatch: pytest.Monke
     handler = logging.StreamHandler(terminal)
     logging.getLogger().addHandler(handler)
     try:
-        with progress("tables written", 4, "decided") as step:
+        with progress("tables written", 4) as step:
+            step(0, "decided")
+            assert "now decided" in terminal.getvalue()
             step(3, "moves")
             assert "tables written" in terminal.getvalue()
             assert "75%" in terminal.getvalue() or "3/4" in terminal.getvalue()
