@@ -117,7 +117,7 @@ def expose(figures: Figures) -> bytes:
         changed = (((*_key(row), change), row[change]) for row in figures.drifted for change in _CHANGES if row[change])
         about = "Partitions that have changed hands since the run before"
         gauge("group_drift_partitions", about, (*by_group, "change"), changed)
-    text: bytes = generate_latest(registry)
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 
 
