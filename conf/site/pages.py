@@ -1,10 +1,11 @@
-"""Hooks of MkDocs: pages that stand at the top of the repository, and links that lead out of the docs.
+"""Hooks of MkDocs: pages that stand at the top of the repository, links that lead out of the docs, and public names.
 
 On the site a link to a file that is no page of it leads to that file in the repository.
 """
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from pathlib import Path
@@ -24,6 +25,9 @@ TOP = {
 
 LINK = re.compile(r"(\]\(|src=\")([^)\s\"#]+)(#[^)\s\"]*)?(?=[)\"])")
 
+DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
+"""What mkdocstrings describes."""
+
 
 def on_files(files: Files, config: Any) -> Files:
     """The files of docs/, and those of TOP."""
@@ -35,7 +39,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """A page with its links as they are on the site."""
-    return with_links_of_the_site(markdown, TOP.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
+    linked = with_links_of_the_site(markdown, TOP.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
+    return DESCRIBED.sub(lambda found: f"::: {defined_at(found[1])}", linked)
+
+
+def defined_at(public: str) -> str:
+    """Where a name that a package exports is defined: a module of the same name would hide it from mkdocstrings."""
+    package, _, name = public.rpartition(".")
+    exported = ast.parse((ROOT.joinpath(*package.split(".")) / "__init__.py").read_text(encoding="utf-8"))
+    for node in exported.body:
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return f"{node.module}.{name}"
+    raise ValueError(f"{package} does not export {name}: take it off docs/reference.md")
 
 
 def with_links_of_the_site(markdown: str, file: str) -> str:
