@@ -22,14 +22,14 @@ EXIT_CODES = """Exit codes: 0 done; 1 there are groups beyond a threshold and --
 or nothing is stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job
 wrote to; of its runs the last one is taken, or the one that PLACE@ID names."""
 METRICS = "figures of every group in OpenMetrics, for the node exporter"
-GROWTH = f"max/mean of a group may grow so many times, where it could be more even (default: {MAX_GROWTH})"
+GROWTH = f"max/mean of a group may grow by this factor, where it could be more even (default: {MAX_GROWTH})"
 
 
 @job(__doc__, EXIT_CODES, name="check", renamed={"--plan": "--run PLACE@ID"})
 @stored_run("a plan (job plan)", required=True)
 @click.option("--drift", type=PLACE, metavar="PLACE[@ID]", help="what changed since an earlier run (job drift)")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
-@click.option("--max-rejected", metavar="N", type=int, default=0, help="so many groups may be rejected (default: 0)")
+@click.option("--max-rejected", metavar="N", type=int, default=0, help="how many groups may be rejected (default: 0)")
 @click.option("--metrics", metavar="FILE", type=click.Path(path_type=Path), help=METRICS)
 @fail_on("alerts", "exit code 1 where a group is beyond a threshold")
 @top()

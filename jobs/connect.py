@@ -25,7 +25,7 @@ from spark_assign.sources.tables import Shape, read_tables
 
 TIMES = (
     ("start", "a task takes to start", 2_000),
-    ("stop", "a worker takes to stop what it has to", 1_000),
+    ("stop", "a worker takes to stop what it must give up", 1_000),
     ("rebalance", "a rebalance takes", 3_000),
 )
 FLEET = Shape("A ConnectFleet", INPUT_TABLES, REQUIRED_TABLES)

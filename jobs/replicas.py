@@ -80,7 +80,7 @@ def checking(options: Options) -> int:
 
 @_command("reassign", "what moves after a change: tables replicas and brokers, perhaps sizes")
 @click.option("--cluster", metavar="GLOB", default="*", help="only clusters whose name matches change")
-@click.option("--remove", metavar="ID,ID,…", help="brokers whose replicas have to go")
+@click.option("--remove", metavar="ID,ID,…", help="brokers whose replicas must move away")
 @click.option("--add", metavar="ID[=RACK],…", help="new brokers")
 @click.option("--rack", metavar="ID=RACK,…", help="brokers that get another rack")
 @named_values("--replication-factor", "GLOB=N", "of topics")

@@ -1,4 +1,4 @@
-"""Simulate the group protocol: who stops for how long when consumers join, leave, crash or are deployed anew."""
+"""Simulate the group protocol: who stops for how long when consumers join, leave, crash or are redeployed."""
 
 from __future__ import annotations
 
