@@ -154,7 +154,14 @@ class ConnectHttp:
             text = "no answer in time"
         if isinstance(error, requests.exceptions.ProxyError):
             return _PassingError(f"the proxy does not let us through ({text})", "Check proxy.url, or HTTPS_PROXY")
-        return _PassingError(text, "Check the address, and that the worker runs")
+        remedy = "Check the address, and that the worker runs"
+        if (
+            isinstance(reason, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError)
+            and self._settings.tls.key is None
+        ):
+            # What TLS 1.3 says of a missing certificate comes after the handshake, and may be lost with the connection.
+            remedy += ". Where it wants a client's certificate, give ssl.keystore.location in --connect-config FILE"
+        return _PassingError(text, remedy)
 
 
 class _PassingError(Exception):
