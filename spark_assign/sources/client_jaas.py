@@ -1,4 +1,7 @@
-"""`sasl.jaas.config`: a login module and its options, as Kafka's JaasConfig reads them with Java's StreamTokenizer."""
+"""`sasl.jaas.config`: a login module and its options, as Kafka's JaasConfig reads them with Java's StreamTokenizer.
+
+What Kafka takes is taken alike; beside that values without quotation marks may have digits and signs in them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from spark_assign.sources.secret import Secret
 
 KEY = "sasl.jaas.config"
 _TOKEN = re.compile(
-    r"""\s+|//[^\r\n]*|/\*.*?\*/"""
-    r"""|(?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?P=quote)"""
-    r"""|(?P<sign>[=;])|(?P<word>[^\s;="']+)""",
+    r"""\s+|//[^\r\n]*|/\*.*?(?:\*/|\Z)"""
+    r"""|(?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n]))"""
+    r"""|(?P<sign>[=;])|(?P<word>(?:(?!//|/\*)[^\s;="'])+)""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)

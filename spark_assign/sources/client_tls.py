@@ -7,12 +7,13 @@ first bytes, as Java's own key stores do.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import secrets
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ class Store:
     password: Secret | None = None
     inline: Secret | None = None
     """PEM text in place of a file: certificates, and the key of a key store."""
+    key_location: str | None = None
+    """Where the key has a file of its own, as in librdkafka."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,10 @@ def _key_store(properties: Mapping[str, str]) -> Store | None:
     files = [properties.get(f"ssl.{part}.location", "").strip() for part in ("key", "certificate")]
     texts = [properties.get(f"ssl.{part}.pem", "") for part in ("key", "certificate")]
     if any(files):
-        both = "\n".join(_read("ssl.key", file).decode("latin-1") for file in dict.fromkeys(filter(None, files)))
-        return Store("ssl.key", "PEM", inline=Secret(both))
+        key_file, chain_file = files
+        return Store(
+            "ssl.certificate", "PEM", chain_file or key_file, key_location=key_file if chain_file and key_file else None
+        )
     if any(texts):
         return Store("ssl.key", "PEM", inline=Secret("\n".join(texts)))
     key, chain = (properties.get(f"{place}.{part}", "") for part in ("key", "certificate.chain"))
@@ -156,7 +161,10 @@ def _read(place: str, file: str) -> bytes:
 
 
 def _content(store: Store) -> bytes:
-    return store.inline.encode() if store.inline is not None else _read(store.place, store.location or "")
+    if store.inline is not None:
+        return store.inline.encode()
+    key = _read("ssl.key", store.key_location) + b"\n" if store.key_location else b""
+    return key + _read(store.place, store.location or "")
 
 
 def _name(store: Store) -> str:
@@ -209,7 +217,7 @@ def _blocks(content: bytes) -> list[tuple[str, str, str]]:
 
 
 def _certificates(content: bytes, store: Store) -> list[Certificate]:
-    with _Opening(store, "expected certificates in PEM"):
+    with _opening(store, "expected certificates in PEM"):
         return [_certificate(_der(body)) for label, body, _ in _blocks(content) if label.endswith("CERTIFICATE")]
 
 
@@ -227,7 +235,7 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
         if encrypted and password is None:
             raise ConfigError(f"{_name(store)}: the key is encrypted. Give its password in ssl.key.password")
         opener = password.encode() if encrypted and password is not None else None
-        with _Opening(store, "ssl.key.password does not open it, or it is no key in PEM"):
+        with _opening(store, "ssl.key.password does not open it, or it is no key in PEM"):
             if "ENCRYPTED" in body:  # openssl's own form, with headers
                 return serialization.load_pem_private_key(block.encode("latin-1"), opener)
             return serialization.load_der_private_key(_der(body), opener)
@@ -237,7 +245,7 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
 def _open_pkcs12(content: bytes, store: Store) -> Any:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
-    with _Opening(store, f"{store.place}.password does not open it, or it is neither PKCS12 nor JKS"):
+    with _opening(store, f"{store.place}.password does not open it, or it is neither PKCS12 nor JKS"):
         return pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
 
 
@@ -246,7 +254,7 @@ def _open_jks(content: bytes, store: Store) -> Any:
         import jks
     except ImportError as error:
         raise ConfigError("JKS stores need pyjks: install spark_assign[kafka]") from error
-    with _Opening(store, f"{store.place}.password does not open it, or it is damaged"):
+    with _opening(store, f"{store.place}.password does not open it, or it is damaged"):
         return jks.KeyStore.loads(
             content, str.__str__(store.password) if store.password is not None else None, try_decrypt_keys=False
         )
@@ -258,25 +266,22 @@ def _jks_key(content: bytes, store: Store, key_password: Secret | None) -> tuple
     if store.password is None:
         raise ConfigError(f"{_name(store)}: needs {store.place}.password")
     for entry in _open_jks(content, store).private_keys.values():
-        with _Opening(store, "ssl.key.password does not open its key" if key_password else "needs ssl.key.password"):
+        with _opening(store, "ssl.key.password does not open its key" if key_password else "needs ssl.key.password"):
             entry.decrypt(str.__str__(key_password or store.password))
             key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
         return key, [_certificate(der) for _, der in entry.cert_chain]
     return None, []
 
 
-class _Opening:
+@contextlib.contextmanager
+def _opening(store: Store, problem: str) -> Iterator[None]:
     """Whatever the libraries raise for a damaged file or a wrong password becomes one ConfigError without either."""
-
-    def __init__(self, store: Store, problem: str) -> None:
-        self._said = f"{_name(store)}: {problem}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ConfigError):
-            raise ConfigError(self._said) from None
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception:
+        raise ConfigError(f"{_name(store)}: {problem}") from None
 
 
 def _pem(*certificates: Certificate) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.sources.connect_access import CREDENTIALS_VARIABLE, HttpSettings, credentials
-from spark_assign.sources.secret import hidden
+from spark_assign.sources.secret import Secret, hidden
 
 if TYPE_CHECKING:
     import requests
@@ -49,7 +49,10 @@ class ConnectHttp:
         self._urls = [url.rstrip("/") for url in urls]
         self._settings = settings
         self._http = http_session
-        self._session = http_session.session(settings.tls_context(), settings.authorization())
+        header = settings.authorization()
+        token = str.__str__(header or "").partition(" ")[2]
+        self._secrets = (*settings.secrets(), Secret(token))
+        self._session = http_session.session(settings.tls_context(), header)
         self._session.headers.update({"Accept": "application/json", "User-Agent": "spark-assign-snapshot"})
 
     @property
@@ -119,7 +122,7 @@ class ConnectHttp:
             said = str(json.loads(body)["message"])
         except (ValueError, KeyError, TypeError):
             said = _shortened(body)
-        said = hidden(said, self._settings.secrets())
+        said = hidden(said, self._secrets)
         code = answer.status_code
         reason = f"{code} {answer.reason}" + (f" ({said})" if said else "")
         remedy = _REMEDIES.get(code, "Look into the log of that worker")
@@ -146,12 +149,19 @@ class ConnectHttp:
                 f"GET {url}: the server wants a client's certificate that it trusts. "
                 "Give it by ssl.keystore.location in --connect-config FILE."
             )
-        text = hidden(str(reason) or type(reason).__name__, self._settings.secrets())
+        text = hidden(str(reason) or type(reason).__name__, self._secrets)
         if isinstance(error, requests.Timeout) or isinstance(reason, TimeoutError):
             text = "no answer in time"
         if isinstance(error, requests.exceptions.ProxyError):
             return _PassingError(f"the proxy does not let us through ({text})", "Check proxy.url, or HTTPS_PROXY")
-        return _PassingError(text, "Check the address, and that the worker runs")
+        remedy = "Check the address, and that the worker runs"
+        if (
+            isinstance(reason, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError)
+            and self._settings.tls.key is None
+        ):
+            # What TLS 1.3 says of a missing certificate comes after the handshake, and may be lost with the connection.
+            remedy += ". Where it wants a client's certificate, give ssl.keystore.location in --connect-config FILE"
+        return _PassingError(text, remedy)
 
 
 class _PassingError(Exception):

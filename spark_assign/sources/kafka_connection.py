@@ -26,7 +26,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from spark_assign.errors import SourceError, SparkAssignError
-from spark_assign.sources.secret import hidden
+from spark_assign.sources.secret import Secret, hidden
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class ClusterConnection:
         self._hush(known)
         if known.get("sasl_mechanism") == "OAUTHBEARER" and "sasl_oauth_token_provider" in known:
             # The first token here, where its error is ours; the library's thread finds it made.
-            known["sasl_oauth_token_provider"].token()
+            self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
         self._manager: Any = _LastWords(self._net, **known)
         self._net.start()

@@ -1,4 +1,4 @@
-"""Properties files are read as java.util.Properties reads them: odd cases and random ones, held against it live."""
+"""Properties files are read as java.util.Properties reads them, sasl.jaas.config as Kafka: held against both, live."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from spark_assign.errors import ConfigError
-from spark_assign.sources import client_properties
+from spark_assign.sources import client_jaas, client_properties
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parent / "java" / "PropertiesAsJava.java"
+JAVA = Path(__file__).parent / "java"
 
 ODD = {
     "next line": "k=a\u0085b",
@@ -57,16 +57,24 @@ PIECES = ["a", "b", "k", "=", ":", " ", "\t", "\f", "\\", "\\", "\n", "\r", "\r\
 PIECES += ["\u0085", "\u2028", "\x0b", "\x1c", "\u00a0", "\ufeff", "\ud83d", "\ude00", "\\ud83d", "\\ude00", "\\u000a"]
 
 
-def by_java(texts: list[str]) -> list[dict[str, str] | None]:
-    """What java.util.Properties reads, None where it refuses; one JVM for all."""
+def asked(program: str, texts: list[str], *options: str) -> list[str]:
+    """The answers of a Java program to texts, a line each; one JVM for all."""
     questions = "".join(f"{_hexadecimal(text)}\n" for text in texts)
-    done = subprocess.run(["java", str(PROGRAM)], input=questions, capture_output=True, text=True, check=True)
+    command = ["java", *options, str(JAVA / program)]
+    done = subprocess.run(command, input=questions, capture_output=True, text=True, check=True)
     answers = done.stdout.split("\n")[:-1]
     assert len(answers) == len(texts)
-    return [
-        None if answer == "refused" else dict(pair.split("=") for pair in answer.split())  # type: ignore[misc]
-        for answer in answers
-    ]
+    return answers
+
+
+def by_java(texts: list[str]) -> list[dict[str, str] | None]:
+    """What java.util.Properties reads, None where it refuses."""
+    answers = asked("PropertiesAsJava.java", texts)
+    return [None if answer == "refused" else _pairs(answer) for answer in answers]
+
+
+def _pairs(answer: str) -> dict[str, str]:
+    return {key: value for key, _, value in (pair.partition("=") for pair in answer.split())}
 
 
 def by_us(text: str) -> dict[str, str] | None:
@@ -93,3 +101,54 @@ def test_properties_are_those_of_java(kafka_jars: str) -> None:
         text: (java, by_us(text)) for text, java in zip(texts, by_java(texts), strict=True) if java != by_us(text)
     }
     assert differ == {}, f"seed {seed}"
+
+
+JAAS = ["a", "b1", "user_x", '"', "'", "\\\\", '\\"', "\\n", "\\101", "\\7", "=", "=", " ", " ", "\t", "\n", "//", "/*"]
+JAAS += ["*/", "-", ".", "$", "ä", '"p;q=r"', "'s t'", "1", "#", "x.Y", ";"]
+QUOTED = [
+    "a",
+    "\\\\",
+    '\\"',
+    "\\n",
+    "\\101",
+    "\\18",
+    "\\0",
+    "\\377",
+    "\\400",
+    "ä",
+    "\U0001f600",
+    " ",
+    ";",
+    "=",
+    "//",
+    "'",
+    "\\e",
+]
+
+
+def test_login_modules_are_those_of_kafka(kafka_jars: str) -> None:
+    """Whatever Kafka takes is taken alike: passwords in quotation marks, and texts of odd pieces."""
+    pick = random.Random()
+    seed = pick.randrange(1 << 32)
+    pick.seed(seed)
+    texts = [f'a.B required k="{"".join(pick.choices(QUOTED, k=pick.randint(0, 6)))}";' for _ in range(2_000)]
+    ends = [";", ";", "", " ; ", ";\n", "; // x", "; /* x"]
+    texts += [
+        f"a.B required {''.join(pick.choices(JAAS, k=pick.randint(0, 8)))}{pick.choice(ends)}" for _ in range(10_000)
+    ]
+    taken = {}
+    for text, answer in zip(texts, asked("JaasAsKafka.java", texts, "-cp", kafka_jars), strict=True):
+        module, _, options = answer.partition(" ")
+        if answer != "refused":
+            taken[text] = (bytes.fromhex(module).decode("utf-16-be").rpartition(".")[2], _pairs(options))
+    differ = {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)}
+    assert differ == {}, f"seed {seed}"
+    assert len(taken) > 1_000
+
+
+def _login(text: str) -> tuple[str, dict[str, str]] | None:
+    try:
+        login = client_jaas.login(text)
+    except ConfigError:
+        return None
+    return login.module, {_hexadecimal(name): _hexadecimal(value) for name, value in login.options.items()}

@@ -69,10 +69,12 @@ def test_bearer_tokens(tmp_path: Path) -> None:
 
 def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
     """A proxy that shows what it was sent."""
-    with serving({"/": (403, {"message": "no entry for given-4711"})}) as stub:
-        settings = _configured(tmp_path, "bearer.auth.token=given-4711\n")
-        with pytest.raises(SourceError, match=r"403 Forbidden \(no entry for \[hidden\]\)"):
-            ConnectHttp([stub.url], settings).get("/")
+    with serving({"/": (403, {"message": "no entry for any-4711"}), "/token": {"access_token": "any-4711"}}) as stub:
+        endpoint = f"bearer.auth.issuer.endpoint.url={stub.url}/token\nbearer.auth.client.id=i\n"
+        for text in ("bearer.auth.token=any-4711\n", f"{endpoint}bearer.auth.client.secret=s\n"):
+            http = ConnectHttp([stub.url], _configured(tmp_path, text))
+            with pytest.raises(SourceError, match=r"403 Forbidden \(no entry for \[hidden\]\)"):
+                http.get("/")
 
 
 def test_basic_auth_in_the_file(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_client_certificates(tmp_path: Path, guarded: str) -> None:
     key = f"ssl.keystore.type=PEM\nssl.keystore.location={tmp_path / 'both.pem'}\n"
     assert ConnectHttp([guarded], _configured(tmp_path, trust + key)).get("/") == ROOT
     assert ConnectHttp([guarded], _configured(tmp_path, key, ca_file=str(tmp_path / "stub.pem"))).get("/") == ROOT
-    with pytest.raises(SourceError, match=r"the server wants a client's certificate .*ssl\.keystore.location"):
+    with pytest.raises(SourceError, match=r"wants a client's certificate.*ssl\.keystore\.location"):
         ConnectHttp([guarded], _configured(tmp_path, trust)).get("/")
     with pytest.raises(SourceError, match="certificate is not trusted"):
         ConnectHttp([guarded], _configured(tmp_path, key)).get("/")
