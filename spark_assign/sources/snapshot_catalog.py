@@ -53,8 +53,8 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
     not be read only the row of `unreadable` is replaced. Tables that are not there are made in the format that the
     session makes tables in (`spark.sql.sources.default`).
 
-    At last a row of `snapshots` says when the cluster was read: it is older than the cluster's rows where a snapshot
-    has not been written to its end.
+    At last a row of `snapshots` says when the cluster was read. Where a snapshot has not been written to its end, that
+    is older than the cluster's rows.
 
     Raises:
         ConfigError: the tables hold another Kafka cluster under this name, or this one under another name.
