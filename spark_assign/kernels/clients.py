@@ -7,7 +7,7 @@ and most libraries refuse that: the consumer does not start. Then all members ha
 with the new assignor. That is safe for every library, so it is what is said where a library is not known.
 
 Who may mix, and where that is written:
-    Java        yes: KIP-429, and the upgrade notes of Kafka 2.4 ("two rolling bounces")
+    Java        yes, since 2.4: KIP-429, and the upgrade notes of Kafka 2.4 ("two rolling bounces")
     franz-go    yes: the comment of kgo.CooperativeStickyBalancer ("two rolling bounce deploys")
     librdkafka  no: "All partition.assignment.strategy assignors must have the same protocol type, online migration
                 between assignors with different protocol types is not supported"; confluentinc/librdkafka#3589, #4368,
@@ -82,7 +82,8 @@ LIBRARIES = {
 }
 """By name. What is built on librdkafka has its default client id."""
 
-_OF_ASSIGNOR = {"RoundRobinAssigner": "kafkajs", "stream": "Java"}
+STREAMS = "stream"
+_OF_ASSIGNOR = {"RoundRobinAssigner": "kafkajs", STREAMS: "Java"}
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 
 
@@ -161,6 +162,8 @@ def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
             "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
             "change group.remote.assignor if at all.",
         )
+    if now == STREAMS:
+        return Way(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
     if lacking := [name for name in known if to not in LIBRARIES[name].assignors]:
         return Way(NOT_THERE, f"{_listed(lacking)} {_has(lacking)} no {to}: keep what the group runs with.")
     stop = f"Stop all members, then start them with {to} alone"

@@ -92,6 +92,7 @@ def test_counting() -> None:
         (COOPERATIVE, "range", "Java 3", STOP_ALL),
         (None, COOPERATIVE, "Java 3", STOP_ALL),
         ("uniform", COOPERATIVE, "Java 3", SERVER),
+        ("stream", COOPERATIVE, "Java 3", NOT_THERE),
         ("server-range", "range", "unknown 3", SERVER),
     ],
 )
