@@ -24,6 +24,7 @@ NOT_RUN = {
     "export AIRFLOW*": "tests/airflow sets them, in Airflow's own environment",
     "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",
     "pip install 'apache-airflow*": "tests/run.sh makes Airflow's environment",
+    "pip install '.[*": "tests/e2e/test_wheel.py installs the wheel in an empty environment",
     "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",
 }
 """Pattern of a command, or of the first line of a Python block: why it cannot run here."""
