@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from spark_assign.command import Options, job, spark_session
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.options import PLACE, fail_on, stored_run
+from spark_assign.options import PLACE, fail_on, reads, stored_run
 from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
@@ -84,6 +84,12 @@ NAMES = {
 """What the sections are called where the page says what they were made from."""
 
 
+def offsets(spark: SparkSession, options: Options) -> DataFrame:
+    """Those of the snapshot."""
+    given = {"format": options.format, "options": options.option, "tables": options.table}
+    return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)["offsets"]
+
+
 def of_job(flag: str, help: str) -> Callable[[Any], Any]:
     """What another job has stored."""
     return click.option(flag, type=PLACE, metavar="PLACE[@ID]", help=help)
@@ -91,7 +97,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 
 @job(__doc__, EXIT_CODES, name="report", progress=False, renamed=RENAMED)
 @stored_run("a plan (job plan)")
-@click.option("--fleet", type=PLACE, metavar="PLACE", help=FLEET)
+@reads(FLEET, sample=False)
 @of_job("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]PLACE[@ID]", multiple=True, help=SIMULATIONS)
 @of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
@@ -129,7 +135,7 @@ def main(options: Options) -> int:
         connect=found["connect"].tables if "connect" in found else None,
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
-        offsets=read_tables(spark, OF_SNAPSHOT, options.fleet)["offsets"] if options.fleet else None,
+        offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )

@@ -47,7 +47,7 @@ def defined_at(public: str) -> str:
     """Where a name that a package exports is defined: a module of the same name would hide it from mkdocstrings."""
     package, _, name = public.rpartition(".")
     exported = ast.parse((ROOT.joinpath(*package.split(".")) / "__init__.py").read_text(encoding="utf-8"))
-    for node in exported.body:
+    for node in ast.walk(exported):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return f"{node.module}.{name}"
     raise ValueError(f"{package} does not export {name}: take it off docs/reference.md")

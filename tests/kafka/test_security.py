@@ -93,7 +93,7 @@ def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
     def run(servers: str, properties: str) -> Outcome:
         config, out = tmp_path / "client.properties", tmp_path / "out"
         config.write_text(properties)
-        arguments = ["--bootstrap-server", servers, "--command-config", str(config), "--format", "json"]
+        arguments = ["--bootstrap-server", servers, "--command-config", str(config), "--output-format", "json"]
         code = snapshot_job.main([*arguments, "--output", str(out), "--cluster", "guarded"])
         printed = capfd.readouterr()
         said = printed.out + printed.err + caplog.text

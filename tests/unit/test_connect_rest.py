@@ -282,7 +282,7 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
         assert (of_bad / "tasks.json").read_text() == ""
         assert "not read: GET" in capsys.readouterr().err
         assert job.main([*arguments[:2], "--output", str(tmp_path / "none")]) == 3
-        now_bad = ["--connect-url", f"good={bad.url}", "--connect-url", f"third={good.url}", "--format", "json"]
+        now_bad = ["--connect-url", f"good={bad.url}", "--connect-url", f"third={good.url}", "--output-format", "json"]
         assert job.main([*now_bad, "--output", str(out)]) == 0
     whole, kept = sorted(out.glob("connect_cluster=good/taken=*"))
     for folder in (whole, kept):
