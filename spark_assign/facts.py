@@ -39,7 +39,7 @@ OWNED_PER_FACT = 16
 
 _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(("member_id", "topic", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()),
-    "client_id": StringType(),
+    **dict.fromkeys(("client_id", "topic_id"), StringType()),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
@@ -50,13 +50,14 @@ _RUN = ("first", "step", "count")
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> DataFrame:
+def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topic_ids: bool = False) -> DataFrame:
     """The facts of the fleet, but for the racks of replicas.
 
     Args:
         fleet: what is known; its tables have been checked.
         user_data: whether an assignor wants to see what `members` has in a column of that name.
         clients: whether the members' client ids are asked for.
+        topic_ids: whether an assignor looks at the ids of topics.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
@@ -67,10 +68,11 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> D
         *(["client_id"] if clients else []),
     ]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
-    asked = _with(fleet.subscriptions.select(*MEMBER_KEY, "topic"), known)
+    asking = fleet.subscriptions.select(*MEMBER_KEY, "topic")
+    asked = _with(asking, fleet.topics.select(*known.columns, "topic_id") if topic_ids else known)
     facts = [
         _fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more),
-        _fact(asked, kinds.ASKS, "member_id", "topic", "partitions"),
+        _fact(asked, kinds.ASKS, "member_id", "topic", "partitions", *(["topic_id"] if topic_ids else [])),
     ]
     if fleet.groups is not None:
         facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
@@ -85,17 +87,19 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> D
     return _union(facts)
 
 
-def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+def in_whole_groups(
+    fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False, topic_ids: bool = False
+) -> DataFrame:
     """All facts of the fleet, those of a group in one task.
 
     Args:
-        fleet, user_data: as for `gather`.
+        fleet, user_data, topic_ids: as for `gather`.
         assignors: those of `assignors.windows` that lay out every group.
 
     Returns:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
-    rows = gather(fleet, user_data=user_data).repartition(tasks(fleet), *GROUP_KEY)
+    rows = gather(fleet, user_data=user_data, topic_ids=topic_ids).repartition(tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
         return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
@@ -104,10 +108,16 @@ def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data:
     return _union([laid, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
 
 
-def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+def of_changes(
+    fleets: Mapping[str, Fleet],
+    assignors: Collection[str] = (),
+    *,
+    user_data: bool = False,
+    topic_ids: bool = False,
+) -> DataFrame:
     """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
     told = [
-        gather(each, user_data=user_data, clients=True).withColumn("change", F.lit(name))
+        gather(each, user_data=user_data, clients=True, topic_ids=topic_ids).withColumn("change", F.lit(name))
         for name, each in fleets.items()
     ]
     number = sum(tasks(each) for each in fleets.values())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.kernels.java_hash import java_key, text_walk
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
@@ -109,6 +109,38 @@ def served_key(member: Row) -> tuple[bool, bytes]:
     """Sorts members as ranges do: static ones by instance id, then the others by member id."""
     instance = member["instance"]
     return instance is None, java_key(member["id"] if instance is None else instance)
+
+
+def client_row(row: Row) -> Row:
+    """The same as rows of the clients' assignors (`README-client.md`) tell it: names for topics, beside their ids."""
+    name = {topic: told["name"] for topic, told in row["topics"].items()}
+    members = [
+        {
+            "id": member["id"],
+            "instance": member["instance"],
+            "rack": member["rack"],
+            "generation": 1,
+            "topics": [name[topic] for topic in member["topics"]]
+            + [f"unresolved-{number}" for number in range(member.get("unresolved", 0))],
+            "owned": [(name.get(topic, topic), partition) for topic, partition in member["previous"]],
+        }
+        for member in row["members"]
+    ]
+    topics = {told["name"]: told["partitions"] for told in row["topics"].values()}
+    ids = {told["name"]: topic for topic, told in row["topics"].items()}
+    return {"case": row["case"], "topics": topics, "topic_ids": ids, "members": members, "replica_racks": None}
+
+
+def told_by_a_fleet(row: Row) -> bool:
+    """Whether a fleet's tables say all that the answer hangs on.
+
+    They do not say that members with equal subscriptions count as differing (which Kafka has with regular expressions);
+    nor, of a bucket with more than eight members, in which order the recorded walk met them.
+    """
+    asked = {(tuple(sorted(member["topics"])), member.get("unresolved", 0)) for member in row["members"]}
+    ids = [member["id"] for member in row["members"]]
+    forced = len(asked) == 1 and row["subscription_type"] == "HETEROGENEOUS"
+    return row["system"] == "server-range" or (not forced and text_walk(ids) == ids)
 
 
 def signed_halves(uuid: str) -> tuple[int, int]:
