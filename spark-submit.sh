@@ -7,6 +7,7 @@ VENV="${SPARK_ASSIGN_VENV:-$ROOT/.venv}"
 PYTHON="$VENV/bin/python"
 NAME="${VENV##*/}" NAME="${NAME#.venv}" NAME="${NAME#-}"
 SET_UP="set-up${NAME:+-$NAME}" # several environments may be made at once
+DEFAULT_PINS="pyspark==4.1.*" # what the lock has: see conf/requirements
 
 usage() {
   cat <<TEXT
@@ -18,7 +19,7 @@ $(list_jobs)
 
 Options (before JOB):
   --env NAME        Spark settings from conf/spark/NAME.conf: $(list_environments) (default: local)
-  --conf KEY=VALUE  one more Spark setting; wins over conf/spark; may be given again
+  --conf KEY=VALUE  one more Spark setting; wins over conf/spark; repeat it for more
   --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
   --dry-run         print the exact spark-submit line, ready to paste, and run nothing
   --set-up [EXTRAS] make or refresh the Python environment (default: spark,kafka) and the JVM's class data, and stop
@@ -26,6 +27,8 @@ Options (before JOB):
 
 First use makes $VENV. Environment: SPARK_HOME (used unless --env local),
 SPARK_ASSIGN_PYTHON (the interpreter to make .venv from), SPARK_ASSIGN_VENV (another place for it),
+SPARK_ASSIGN_LOCK=no (newest versions in place of the locked ones), SPARK_ASSIGN_INSTALLER=uv|pip (default: uv where
+it is on the PATH or in the package index, else pip),
 SPARK_ASSIGN_CLASS_DATA=no (neither make nor use the JVM's class data: about 180 MB under build/ that let
 local jobs start faster).
 TEXT
@@ -65,12 +68,12 @@ find_python() {
   pyenv install 3.12), or name one: SPARK_ASSIGN_PYTHON=/path/to/python3.12 ./spark-submit.sh …"
 }
 
-# Installs the dependencies that pyproject.toml declares, without the package itself: that travels as a zip,
-# on this machine as on a cluster, so it can never be stale.
+# Installs the dependencies that pyproject.toml declares, as conf/requirements locks them, without the package itself:
+# that travels as a zip, on this machine as on a cluster, so it can never be stale.
 make_venv() {
-  local extras="$1" pins="${SPARK_ASSIGN_PINS:-pyspark==4.1.*}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
+  local extras="$1" pins="${SPARK_ASSIGN_PINS:-$DEFAULT_PINS}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
   local checksum extra have started=$SECONDS
-  checksum="$(cksum <"$ROOT/pyproject.toml" | tr -d ' ')"
+  checksum="$({ cat "$ROOT/pyproject.toml" "$ROOT"/conf/requirements/*.txt; printf %s "${SPARK_ASSIGN_LOCK:-}"; } | cksum | tr -d ' ')"
   have="$(cat "$stamp" 2>/dev/null || true)"
   if [[ "$have" == "$checksum $pins "* ]]; then
     for extra in ${extras//,/ }; do [[ ",${have##* }," == *",$extra,"* ]] || break; extra=""; done
@@ -85,16 +88,9 @@ make_venv() {
     "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
   fi
   rm -f "$stamp"
-  "$PYTHON" - "$ROOT/pyproject.toml" "$extras" >"$VENV/requirements.txt" <<'PY'
-import sys, tomllib
-project = tomllib.load(open(sys.argv[1], "rb"))["project"]
-optional = project["optional-dependencies"]
-print(*project["dependencies"], *(line for e in dict.fromkeys(sys.argv[2].split(",")) for line in optional[e]), sep="\n")
-PY
-  # shellcheck disable=SC2086 # the pins are words
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check -r "$VENV/requirements.txt" $pins >>"$log" 2>&1 || {
+  "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || {
     tail -20 "$log" >&2
-    fail "pip could not install the dependencies (above, and in build/$SET_UP.log); nothing was run"
+    fail "the dependencies could not be installed (above, and in build/$SET_UP.log); nothing was run"
   }
   printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
   say "Set up in $((SECONDS - started)) s."
@@ -162,7 +158,7 @@ make_class_data() {
   # A run beside this one sees a whole file or none.
   if SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" \
     --conf "spark.driver.extraJavaOptions=$QUIET -XX:ArchiveClassesAtExit='$partial'" \
-    plan --config /dev/null --fleet "$ROOT/conf/sample-fleet" --output "$partial.plan" >"$log" 2>&1 &&
+    plan --sample --output "$partial.plan" >"$log" 2>&1 &&
     [[ -s "$partial" ]] && mv -f "$partial" "$place.$(size_of "$partial").jsa" 2>>"$log"; then
     say "Kept in $((SECONDS - started)) s."
   else
@@ -174,10 +170,12 @@ make_class_data() {
 # The package as a zip named by its content: the same source gives the same file.
 build_zip() {
   "$PYTHON" - "$ROOT" <<'PY'
-import hashlib, os, pathlib, sys, tomllib, zipfile
+import hashlib, os, pathlib, re, sys, tomllib, zipfile
 root = pathlib.Path(sys.argv[1])
 project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-about = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+init = (root / "spark_assign" / "__init__.py").read_text()
+name, version = project["name"], re.search(r'^__version__ = "(.*)"$', init, re.M)[1]
+about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 files = sorted(p for p in (root / "spark_assign").rglob("*") if p.is_file() and p.suffix != ".pyc")
 digest = hashlib.sha256(about.encode())
 for file in files:
@@ -189,7 +187,7 @@ if not target.exists():
     partial = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         # What importlib.metadata needs to say the version.
-        archive.writestr(f"{project['name']}-{project['version']}.dist-info/METADATA", about)
+        archive.writestr(f"{name}-{version}.dist-info/METADATA", about)
         for file in files:
             archive.writestr(str(file.relative_to(root)), file.read_bytes())
     partial.rename(target)
@@ -197,11 +195,13 @@ print(target)
 PY
 }
 
-has_setting() { # KEY: is it given on the command line or in the environment's file?
-  local given
-  for given in ${conf[@]+"${conf[@]}"}; do [[ "$given" == "$1="* ]] && return 0; done
-  grep -Eq "^[[:space:]]*${1//./\\.}[[:space:]=]" "$ROOT/conf/spark/$environment.conf"
+setting() { # KEY: its value on the command line, else in the environment's file, else nothing
+  local given value
+  value="$(sed -nE "s/^[[:space:]]*${1//./\\.}[[:space:]=]+(.*)$/\1/p" "$ROOT/conf/spark/$environment.conf" | tail -1)"
+  for given in ${conf[@]+"${conf[@]}"}; do [[ "$given" == "$1="* ]] && value="${given#*=}"; done
+  printf '%s' "$value"
 }
+has_setting() { [[ -n "$(setting "$1")" ]]; }
 
 # --- the command line -----------------------------------------------------------------------------------
 
@@ -263,13 +263,34 @@ else
   if [[ "$environment" != local ]] && ! has_setting spark.master; then
     fail "--env $environment does not say where the cluster is: set spark.master in conf/spark/$environment.conf or by --conf spark.master=…" 2
   fi
+  # In cluster mode the driver runs elsewhere: this machine's paths mean nothing there.
+  cluster="" image=""
+  if [[ "$environment" != local && "$(setting spark.submit.deployMode)" == cluster ]]; then cluster=yes; fi
+  if [[ -n "$cluster" && "$(setting spark.master)" == k8s://* ]] && ! has_setting spark.kubernetes.file.upload.path; then
+    image="/opt/spark_assign" # where conf/deploy/Dockerfile puts jobs and package
+    [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || fail "a script of your own is not in the image: give it a place to be
+  uploaded to by --conf spark.kubernetes.file.upload.path=s3a://…" 2
+    job_file="local://$image/jobs/$job.py"
+  fi
   # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
   command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" --name "spark_assign $job"
-    --properties-file "$ROOT/conf/spark/$environment.conf"
-    --py-files "$(build_zip)${py_files:+,$py_files}")
-  has_setting spark.pyspark.driver.python || command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+    --properties-file "$ROOT/conf/spark/$environment.conf")
+  if [[ -z "$image" ]]; then
+    command+=(--py-files "$(build_zip)${py_files:+,$py_files}")
+  elif [[ -n "$py_files" ]]; then
+    command+=(--py-files "$py_files")
+  fi
+  if [[ -z "$cluster" ]] && ! has_setting spark.pyspark.driver.python; then
+    command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+  fi
   has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
-  if ! has_setting spark.driver.extraJavaOptions; then
+  if [[ -n "$cluster" ]]; then
+    # The driver's log settings travel with it; an image has its own.
+    if [[ -z "$image" ]] && ! has_setting spark.files && ! has_setting spark.driver.extraJavaOptions; then
+      command+=(--files "$ROOT/conf/spark/log4j2.properties"
+        --driver-java-options "-Dlog4j2.configurationFile=log4j2.properties")
+    fi
+  elif ! has_setting spark.driver.extraJavaOptions; then
     class_data=""
     if [[ "$environment" == local && "${SPARK_ASSIGN_CLASS_DATA:-yes}" != no ]]; then
       class_data="$(whole_class_data "$(class_data_place "$spark_home")")"

@@ -1,67 +1,78 @@
-"""The jobs as console scripts of the wheel (`spark-assign-plan` …), where this folder is called spark_assign_jobs.
+"""The command `spark-assign` of the wheel, where this folder is called spark_assign_jobs: `spark-assign plan …`.
 
-A scheduler that calls the function itself, as a Python wheel task of Databricks does, takes every end without an
-exception for a success. So an exit code other than 0 is raised, and 0 is returned from.
+A job is imported when it is called. A scheduler that calls the function itself, as a Python wheel task of Databricks
+does, takes every end without an exception for a success. So an exit code other than 0 is raised; 0 is returned from.
 """
 
 from __future__ import annotations
 
+import ast
+import os
+import shlex
 import sys
 from importlib import import_module
+from pathlib import Path
+
+import click
+
+from spark_assign.command import Commands
+from spark_assign.options import shipped
+
+JOBS = Path(__file__).parent
 
 
-def check() -> None:
-    """The job check."""
-    _run("check")
+class Jobs(Commands):
+    """The files beside this one, each a command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return sorted(file.stem for file in JOBS.glob("*.py") if not file.stem.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The job of that name, which is imported now."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{__package__}.{cmd_name}").main
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each with the first line of its docstring, and none imported."""
+        sources = {name: (JOBS / f"{name}.py").read_text(encoding="utf-8") for name in self.list_commands(ctx)}
+        with formatter.section("Jobs"):
+            lines = ((name, str(ast.get_docstring(ast.parse(source)))) for name, source in sources.items())
+            formatter.write_dl([(name, about.partition("\n")[0]) for name, about in lines])
 
 
-def compare() -> None:
-    """The job compare."""
-    _run("compare")
+EPILOG = "Each explains itself: spark-assign JOB --help"
 
 
-def connect() -> None:
-    """The job connect."""
-    _run("connect")
+@click.command(cls=Jobs, name="spark-assign", epilog=EPILOG, invoke_without_command=True)
+@click.version_option(package_name="spark_assign", prog_name="spark-assign")
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Plan Apache Kafka assignment on Spark, exactly as Kafka's own classes would decide."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
-def drift() -> None:
-    """The job drift."""
-    _run("drift")
-
-
-def ingest() -> None:
-    """The job ingest."""
-    _run("ingest")
-
-
-def plan() -> None:
-    """The job plan."""
-    _run("plan")
-
-
-def replicas() -> None:
-    """The job replicas."""
-    _run("replicas")
-
-
-def report() -> None:
-    """The job report."""
-    _run("report")
-
-
-def simulate() -> None:
-    """The job simulate."""
-    _run("simulate")
-
-
-def snapshot() -> None:
-    """The job snapshot."""
-    _run("snapshot")
-
-
-def _run(job: str) -> None:
-    """Run `main` of the job beside this file, with the arguments of the process."""
-    code = import_module(f"{__package__}.{job}").main()
+def main() -> None:
+    """Run the job that the process was called for."""
+    _spark_of_this_machine()
+    code = command()
     if code:
         sys.exit(code)
+
+
+def _spark_of_this_machine() -> None:
+    """Where nobody says which Spark: the installed one, with this Python and the settings of ./spark-submit.sh."""
+    if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = shipped(__file__) / "spark"
+    quiet = f"-Dlog4j2.configurationFile='file:{settings / 'log4j2.properties'}'"
+    words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet, "pyspark-shell"]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from spark_assign.errors import ConfigError, SparkAssignError
-from spark_assign.sources import describe_text, snapshot_files
+import click
+
+from spark_assign.command import Options, job, spark_session
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.options import REPEATABLE, one_snapshot_place, writes_snapshot
+from spark_assign.sources import describe_text, snapshot_catalog, snapshot_files
+
+EXIT_CODES = """Exit codes: 0 written; 2 wrong usage, or text that is not what these tools print; 3 it cannot be
+written."""
+RENAMED = {"--topics": "--topics-file", "--groups": "--groups-file", "--format": "--output-format"}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Exit code 0: written; 2: wrong usage, or text that is not what these tools print; 3: it cannot be written."""
-    parser = argparse.ArgumentParser(prog="ingest", description=__doc__)
-    parser.add_argument("--cluster", required=True, help="name for the cluster column")
-    parser.add_argument("--topics", nargs="+", required=True, metavar="FILE", help="kafka-topics.sh --describe")
-    parser.add_argument(
-        "--groups",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help="kafka-consumer-groups.sh --describe --all-groups",
-    )
-    output = parser.add_mutually_exclusive_group(required=True)
-    output.add_argument("--output", metavar="DIR", help="folder for a file per table; replaced as a whole")
-    output.add_argument("--table-prefix", metavar="CATALOG.SCHEMA", help="write tables with Spark instead")
-    parser.add_argument("--format", choices=snapshot_files.FORMATS, default="parquet", help="of --output")
-    options = parser.parse_args(argv)
+@job(__doc__, EXIT_CODES, name="ingest", wrong=(ConfigError,), renamed=RENAMED)
+@click.option("--cluster", required=True, help="name for the cluster column")
+@click.option(
+    "--topics-file", metavar="FILE", multiple=True, required=True, help=f"kafka-topics.sh --describe{REPEATABLE}"
+)
+@click.option(
+    "--groups-file",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help=f"kafka-consumer-groups.sh --describe --all-groups{REPEATABLE}",
+)
+@writes_snapshot(snapshot_files.FORMATS)
+def main(options: Options) -> int:
+    """Read, write, print."""
+    one_snapshot_place(options)
     try:
-        snapshot = describe_text.read(options.topics, options.groups, options.cluster)
-    except SparkAssignError as error:
-        print(f"ingest: {error}", file=sys.stderr)
-        return 2
-    try:
-        if options.output:
-            snapshot_files.write_folder(snapshot, options.output, options.format)
-        else:
-            from pyspark.sql import SparkSession
-
-            snapshot_files.write_tables(snapshot, SparkSession.builder.getOrCreate(), options.table_prefix)
-    except SparkAssignError as error:
-        print(f"ingest: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 3
+        snapshot = describe_text.read(options.topics_file, options.groups_file, options.cluster)
+    except SourceError as error:
+        raise ConfigError(str(error)) from error
+    if options.output:
+        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
+        written = ", ".join(str(folder) for folder in folders)
+    else:
+        snapshot_catalog.write_tables(snapshot, spark_session("ingest", options), options.table_prefix)
+        written = options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {options.output or options.table_prefix}")
+    print(f"written to {written}")
     return 0
 
 

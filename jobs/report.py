@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+import click
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from spark_assign.command import run_job
+from spark_assign.command import Options, job, spark_session
 from spark_assign.connect import schemas as connect
-from spark_assign.errors import SourceError
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.options import PLACE, fail_on, reads, stored_run
 from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, PLAN_TABLES
+from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, OFFSETS, PLAN_TABLES
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
+from spark_assign.sources.tables import Shape, read_tables
 
-EXIT_CODES = """exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
+EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
-runs the last one is taken, or the one that PLACE@RUN names."""
+runs the last one is taken, or the one that PLACE@ID names."""
 
 REPLICA_TABLES = {
     "placements": replicas.PLACEMENTS,
@@ -67,6 +69,11 @@ OTHERWISE = {
 }
 """Where a job wrote this table, these have other columns: several protocols, topics that could not be placed."""
 
+RENAMED = {"--plan": "--run PLACE@ID", "--run-id": "a part of --run PLACE@ID"}
+SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
+cooperative=./cooperative"""
+FLEET = "the snapshot that was planned: its offsets tell partitions without traffic"
+OF_SNAPSHOT = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ("offsets",))
 NAMES = {
     "comparison": "Assignors compared",
     "simulation": "Rebalances in time",
@@ -77,44 +84,45 @@ NAMES = {
 """What the sections are called where the page says what they were made from."""
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="report", description=__doc__, epilog=EXIT_CODES)
-    add = parser.add_argument
-    add("--plan", metavar="PLACE", help="a plan (job plan)")
-    add("--run-id", metavar="ID", help="the plan's run (default: the one that finished last)")
-    add("--comparison", metavar="PLACE", help="assignors compared (job compare)")
-    add(
-        "--simulation",
-        metavar="[NAME=]PLACE",
-        action="append",
-        help="rebalances in time (job simulate, also with --compare); may be given again, with names: "
-        "eager=./eager, cooperative=./cooperative",
-    )
-    add("--connect", metavar="PLACE", help="Connect clusters, or a scenario played through one (job connect)")
-    add("--replicas", metavar="PLACE", help="replicas (job replicas place, reassign or check)")
-    add("--drift", metavar="PLACE", help="what changed between two runs (job drift)")
-    add("--output", metavar="FILE", type=Path, default=Path("report.html"), help="default: report.html")
-    add("--title", metavar="TEXT", default="Kafka assignment report", help="the page's heading")
-    add("--fail-on", choices=["rejected"], help="exit code 1 for rejected groups in the plan")
-    add("--verbose", action="store_true", help="Spark's warnings, and tracebacks")
-    options = parser.parse_args(argv)
-    given = ("plan", "comparison", "simulation", "connect", "replicas", "drift")
-    if not any(getattr(options, name) for name in given):
-        parser.error(f"nothing to report on: give one of {', '.join(f'--{name}' for name in given)}")
-    if options.run_id and not options.plan:
-        parser.error("--run-id goes with --plan")
-    return options
+def offsets(spark: SparkSession, options: Options) -> DataFrame:
+    """Those of the snapshot."""
+    given = {"format": options.format, "options": options.option, "tables": options.table}
+    return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)["offsets"]
 
 
-def run(options: argparse.Namespace) -> int:
+def of_job(flag: str, help: str) -> Callable[[Any], Any]:
+    """What another job has stored."""
+    return click.option(flag, type=PLACE, metavar="PLACE[@ID]", help=help)
+
+
+@job(__doc__, EXIT_CODES, name="report", progress=False, renamed=RENAMED)
+@stored_run("a plan (job plan)")
+@reads(FLEET, sample=False)
+@of_job("--comparison", "assignors compared (job compare)")
+@click.option("--simulation", metavar="[NAME=]PLACE[@ID]", multiple=True, help=SIMULATIONS)
+@of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
+@of_job("--replicas", "replicas (job replicas place, reassign or check)")
+@of_job("--drift", "what changed between two runs (job drift)")
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    help="default: report.html",
+)
+@click.option("--title", metavar="TEXT", default="Kafka assignment report", help="the page's heading")
+@fail_on("rejected", "exit code 1 for rejected groups in the plan")
+def main(options: Options) -> int:
     """Load, call, write, print."""
-    spark = SparkSession.builder.appName("spark_assign report").getOrCreate()
-    if options.verbose and hasattr(spark, "sparkContext"):
-        spark.sparkContext.setLogLevel("WARN")
+    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift")
+    if not any(getattr(options, name) for name in flags):
+        raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
+    if options.fleet and not options.run:
+        raise ConfigError("--fleet goes with --run")
+    spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output)
-    plan = read_plan(spark, options.plan, options.run_id, schemas=PLAN_TABLES) if options.plan else None
+    plan = read_plan(spark, *place_and_run(options.run), schemas=PLAN_TABLES) if options.run else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
@@ -127,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
         connect=found["connect"].tables if "connect" in found else None,
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
+        offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )
@@ -164,14 +173,12 @@ def run_of(found: StoredPlan) -> str:
     return f"run {found.manifest.run_id}, finished {found.manifest.finished_at:%Y-%m-%d %H:%M} UTC"
 
 
-def named(given: list[str] | None) -> list[tuple[str, str]]:
+def named(given: Sequence[str]) -> list[tuple[str, str]]:
     """`NAME=PLACE` words; a place without a name is what every group is configured with."""
-    pairs = [word.partition("=") if "=" in word else ("configured", "=", word) for word in given or []]
+    pairs = [word.partition("=") if "=" in word else ("configured", "=", word) for word in given]
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):
-        raise SourceError(
-            f"--simulation {' '.join(given or [])}: give each a name of its own, such as eager={pairs[0][2]}"
-        )
+        raise SourceError(f"--simulation {' '.join(given)}: give each a name of its own, such as eager={pairs[0][2]}")
     return [(name, place) for name, _, place in pairs]
 
 
@@ -186,12 +193,6 @@ def _without_lists(schemas: Mapping[str, StructType]) -> dict[str, StructType]:
         )
         for name, schema in schemas.items()
     }
-
-
-def main(argv: list[str] | None = None) -> int:
-    """The exit code; see --help."""
-    options = parse(argv)
-    return run_job("report", partial(run, options), verbose=options.verbose, progress=False)
 
 
 if __name__ == "__main__":

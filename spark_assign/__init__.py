@@ -1,14 +1,23 @@
-"""Plan Apache Kafka assignment for whole fleets on Spark, exactly as Kafka's own classes would decide."""
+"""Plan Apache Kafka assignment for whole fleets on Spark, exactly as Kafka's own classes would decide.
 
-from spark_assign.assignors import Group, GroupAssignor, Member, register
-from spark_assign.compare.compare import compare
-from spark_assign.compare.drift import Drift, drift
-from spark_assign.compare.what_if import Change
-from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
-from spark_assign.explain import explain
-from spark_assign.fleet import Fleet
-from spark_assign.plan import Plan, plan
-from spark_assign.rounds import converge
+What is named here is loaded when it is first asked for, so that a command which needs no Spark loads none.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_assign.assignors import Group, GroupAssignor, Member, register
+    from spark_assign.comparing.compare import compare
+    from spark_assign.comparing.drift import Drift, drift
+    from spark_assign.comparing.what_if import Change
+    from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
+    from spark_assign.explaining import explain
+    from spark_assign.fleet import Fleet
+    from spark_assign.planning import Plan, plan
+    from spark_assign.rounds import converge
+
+__version__ = "0.1.0"
 
 __all__ = [
     "Change",
@@ -21,6 +30,7 @@ __all__ = [
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
+    "__version__",
     "compare",
     "converge",
     "drift",
@@ -28,3 +38,29 @@ __all__ = [
     "plan",
     "register",
 ]
+
+_HOMES = {
+    "assignors": ("Group", "GroupAssignor", "Member", "register"),
+    "comparing.compare": ("compare",),
+    "comparing.drift": ("Drift", "drift"),
+    "comparing.what_if": ("Change",),
+    "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
+    "explaining": ("explain",),
+    "fleet": ("Fleet",),
+    "planning": ("Plan", "plan"),
+    "rounds": ("converge",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The module that a public name is in is imported by its first use."""
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
+from spark_assign.progress import progress
 from spark_assign.schemas import GROUP_KEY
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Sizes:
     owned_runs: int
 
 
+@progress("checking the fleet", 1)
 def check(fleet: Fleet) -> Sizes:
     """Count the fleet's rows and check those that belong to no group, in one query.
 

@@ -6,18 +6,18 @@ a run.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from spark_assign.errors import ConfigError
-from spark_assign.places import resolve
 from spark_assign.schemas import INPUT_TABLES, PLAN_TABLES
+from spark_assign.settings_file import did_you_mean, from_file
 
 FAIL_ON = ("rejected",)
+OUTPUT = "output/plan"
+"""Where a plan is written if nothing is said: under the folder in which the job is called."""
 
 _STRINGS = dict[str, str]
 _LISTS = list[str]
@@ -37,7 +37,7 @@ class FleetSettings:
 class OutputSettings:
     """Where the plan is written; the arguments of `sinks.plan_store.write_plan`."""
 
-    location: str
+    location: str = OUTPUT
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = tuple(PLAN_TABLES)
@@ -53,7 +53,7 @@ class PlanSettings:
 
     fleet: FleetSettings
     output: OutputSettings
-    assignor: str = "range"
+    assignor: str = "configured"
     assign: tuple[tuple[str, str], ...] = ()
     run_id: str | None = None
     fail_on: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSetti
     Raises:
         ConfigError: the file cannot be read, or a key is unknown, missing or of the wrong kind.
     """
-    settings = {} if path is None else _from_file(path)
+    settings = {} if path is None else from_file(path)
     origin = "the settings" if path is None else str(path)
     _check(settings, {**_TOP, "fleet": dict, "output": dict}, "", origin)
     flags = {key: value for key, value in (flags or {}).items() if value is not None}
@@ -101,32 +101,13 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSetti
     return _build({**settings, **flags})
 
 
-def _from_file(path: Path) -> dict[str, Any]:
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
-    folder = str(path.absolute().parent)
-    for name in ("fleet", "output"):
-        table = settings.get(name)
-        if isinstance(table, dict) and isinstance(table.get("location"), str):
-            table["location"] = resolve(table["location"], folder)
-    fleet = settings.get("fleet")
-    if isinstance(fleet, dict) and isinstance(fleet.get("tables"), dict):
-        tables = fleet["tables"].items()
-        fleet["tables"] = {k: resolve(v, folder) if isinstance(v, str) else v for k, v in tables}
-    return settings
-
-
 def _check(given: Any, kinds: Mapping[str, Any], prefix: str, origin: str) -> None:
     """Every key is known and every value of its kind."""
     if not isinstance(given, dict):
         raise ConfigError(f"{origin}: {prefix.rstrip('.')} is {_seen(given)}, expected a table of {', '.join(kinds)}")
     for key, value in given.items():
         if key not in kinds:
-            raise ConfigError(f"{origin}: unknown key {prefix}{key}. {_known(key, kinds)}")
+            raise ConfigError(f"{origin}: unknown key {prefix}{key}. {did_you_mean(key, kinds)}")
         if not _is(value, kinds[key]):
             raise ConfigError(f"{origin}: {prefix}{key} is {_seen(value)}, expected {_EXPECTED[kinds[key]]}")
 
@@ -134,19 +115,19 @@ def _check(given: Any, kinds: Mapping[str, Any], prefix: str, origin: str) -> No
 def _build(settings: Mapping[str, Any]) -> PlanSettings:
     fleet, output = FleetSettings(**settings["fleet"]), settings["output"]
     if fleet.location is None and not fleet.tables:
-        raise ConfigError("there is no fleet: give --fleet FOLDER_OR_CATALOG, or location under [fleet]")
-    if "location" not in output:
-        raise ConfigError("there is no place for the plan: give --output, or location under [output]")
+        raise ConfigError(
+            "there is no fleet: give --fleet PLACE (or location under [fleet]), or --sample for the sample fleet"
+        )
     for name in fleet.tables:
         if name not in INPUT_TABLES:
-            raise ConfigError(f"fleet.tables: no such table {name}. {_known(name, INPUT_TABLES)}")
+            raise ConfigError(f"fleet.tables: no such table {name}. {did_you_mean(name, INPUT_TABLES)}")
     tables = output.get("tables", PLAN_TABLES)
     for name in tables:
         if name not in PLAN_TABLES:
-            raise ConfigError(f"output.tables: no such table {name}. {_known(name, PLAN_TABLES)}")
+            raise ConfigError(f"output.tables: no such table {name}. {did_you_mean(name, PLAN_TABLES)}")
     for name in settings.get("fail_on", []):
         if name not in FAIL_ON:
-            raise ConfigError(f"fail_on: unknown condition {name}. {_known(name, FAIL_ON)}")
+            raise ConfigError(f"fail_on: unknown condition {name}. {did_you_mean(name, FAIL_ON)}")
     patterns: dict[str, str] = {}
     for entry in settings["assign"]:
         if set(entry) != set(_ASSIGN):
@@ -186,8 +167,3 @@ def _is(value: Any, kind: Any) -> bool:
 
 def _seen(value: Any) -> str:
     return f"{value!r} ({type(value).__name__})"
-
-
-def _known(name: str, known: Any) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return (f"Did you mean {close[0]}? " if close else "") + f"Known: {', '.join(known)}"

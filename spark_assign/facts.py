@@ -44,6 +44,7 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(
         ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
     ),
+    "client_id": StringType(),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
@@ -54,21 +55,25 @@ _RUN = ("first", "step", "count")
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(fleet: Fleet, *, user_data: bool = False) -> DataFrame:
+def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> DataFrame:
     """The facts of the fleet, but for the racks of replicas.
 
     Args:
         fleet: what is known; its tables have been checked.
         user_data: whether an assignor wants to see what `members` has in a column of that name.
+        clients: whether the members' client ids are asked for.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
     """
     known = topic_counts(fleet)
-    there = user_data and "user_data" in fleet.members.columns
+    more = [
+        *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
+        *(["client_id"] if clients else []),
+    ]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     asked = fleet.subscriptions.select(*MEMBER_KEY, "topic")
-    facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *(["user_data"] if there else []))]
+    facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
     if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
         alike = alike_topics(asked, known)
         facts.append(_fact(alike, kinds.ALIKE, "topic", "like"))
@@ -107,8 +112,11 @@ def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data:
 
 
 def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
-    """The same of several states of a fleet, told apart by a column `change`."""
-    told = [gather(each, user_data=user_data).withColumn("change", F.lit(name)) for name, each in fleets.items()]
+    """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
+    told = [
+        gather(each, user_data=user_data, clients=True).withColumn("change", F.lit(name))
+        for name, each in fleets.items()
+    ]
     number = sum(tasks(each) for each in fleets.values())
     rows = _union(told).repartition(number, *GROUP_KEY)
     key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())

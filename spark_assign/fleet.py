@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_assign.check import Sizes, check
-from spark_assign.compare import changed_fleet
+from spark_assign.comparing import changed_fleet
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES, conform
 
 if TYPE_CHECKING:
-    from spark_assign.plan import Plan
+    from spark_assign.planning import Plan
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,18 @@ class Fleet:
 
     Raises:
         FleetError: a missing table or column, or a wrong type; lists everything found.
+
+    Examples:
+        >>> same = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
+        >>> one_less = fleet.with_members_left(group_id="payments-*", number=1)
+        >>> one_less.members.select("member_id").orderBy("member_id").show()
+        +-------------+
+        |    member_id|
+        +-------------+
+        |  encoder-a-0|
+        |  encoder-a-1|
+        |payments-eu-1|
+        +-------------+
     """
 
     topics: DataFrame
@@ -68,6 +81,31 @@ class Fleet:
             faults.append(Fault("owned", "*", "owned and owned_runs are both given", "Give one of the two"))
         if faults:
             raise FleetError(faults)
+
+    @classmethod
+    def read(
+        cls,
+        spark: SparkSession,
+        place: str | None,
+        *,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | None = None,
+    ) -> Fleet:
+        """The fleet whose tables are in a place: `Fleet.read(spark, "./fleet")`, `Fleet.read(spark, "main.kafka")`.
+
+        Args:
+            spark: the session to read with, classic or Connect.
+            place: a folder, a URI or a catalog prefix; null where `tables` names everything.
+            format, options, tables: as `sources.tables.read_fleet` has them, which this calls.
+
+        Raises:
+            SourceError: a required table is not there, a file cannot be read, or a value does not parse.
+            FleetError: a column is missing or has a wrong type.
+        """
+        from spark_assign.sources.tables import read_fleet  # which makes the fleet, and so needs this class
+
+        return read_fleet(spark, place, format=format, options=options, tables=tables)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -119,6 +157,10 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said who leaves.
+
+        Examples:
+            >>> fleet.with_members_left(group_id="payments-*", number=1).members.count()
+            3
         """
         by_pattern = member_id is not None or number is not None
         changed_fleet.either("leavers", leavers, by_pattern)
@@ -151,6 +193,17 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said who joins.
+
+        Examples:
+            >>> joined = fleet.with_members_joined(group_id="encoder-a", number=1).members
+            >>> joined.where("group_id = 'encoder-a'").select("member_id").orderBy("member_id").show()
+            +-----------+
+            |  member_id|
+            +-----------+
+            |encoder-a-0|
+            |encoder-a-1|
+            |  joiner-01|
+            +-----------+
         """
         changed_fleet.either("joiners", joiners, number is not None)
         if joiners is None:
@@ -181,6 +234,14 @@ class Fleet:
 
         Raises:
             FleetError: a column is missing, or it is not said what changes.
+
+        Examples:
+            >>> fleet.with_partitions(topic="t", factor=2).topics.show()
+            +-------+-----+----------+
+            |cluster|topic|partitions|
+            +-------+-----+----------+
+            |      c|    t|         6|
+            +-------+-----+----------+
         """
         changed_fleet.either("partitions", partitions, topic is not None)
         if partitions is None:
@@ -193,6 +254,11 @@ class Fleet:
 
         The members join the next round with that, in their group's next generation. Groups that the plan rejects own
         nothing afterwards.
+
+        Examples:
+            >>> settled = fleet.after(plan(fleet, "range"))
+            >>> plan(settled, "range").moves.count()
+            0
         """
         group = Window.partitionBy(*GROUP_KEY)
         latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)

@@ -26,7 +26,7 @@ from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import rounds
 from spark_assign.kernels.group.compare import MAX_ROUNDS
 from spark_assign.kernels.group.decide import CONFIGURED
-from spark_assign.plan import asking, gather_chosen
+from spark_assign.planning import asking, gather_chosen
 from spark_assign.schemas import ROUNDS
 
 
@@ -47,6 +47,16 @@ def converge(
 
     Raises:
         UnknownAssignorError, FleetError: as `plan` does.
+
+    Examples:
+        >>> rounds = converge(fleet, "cooperative-sticky").where("group_id = 'payments-eu'")
+        >>> rounds.select("round", "moved", "revoked", "stable").orderBy("round").show()
+        +-----+-----+-------+------+
+        |round|moved|revoked|stable|
+        +-----+-----+-------+------+
+        |    1|    1|      1| false|
+        |    2|    0|      0|  true|
+        +-----+-----+-------+------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
     told = gather_chosen(fleet, patterns)

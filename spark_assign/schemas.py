@@ -112,6 +112,12 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
     "undescribed": UNDESCRIBED,
 }
 
+SNAPSHOTS = StructType(
+    [*_required(cluster=_STRING, taken_at=TimestampType()), *_nullable(kafka_cluster_id=_STRING, content=_STRING)]
+)
+"""In a catalog, a row per cluster: when it was read, the id of the Kafka cluster, and as JSON what `snapshot.json` says
+in a folder. For Connect clusters the table is `connect_snapshots`, and its first column `connect_cluster`."""
+
 # --- the Plan -------------------------------------------------------------------------------------------
 
 ASSIGNMENTS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT)])
@@ -203,6 +209,7 @@ COMPARISON = StructType(
             rejected=_STRING,
         ),
         *_required(recommended=BooleanType(), reason=_STRING),
+        *_nullable(runs_with=_STRING, clients=_STRING, way=_STRING),
     ]
 )
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
@@ -211,7 +218,9 @@ for the end, when everybody has what was withheld from it. `moved` and `revoked`
 partition-seconds, see `kernels.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
 unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
-has the detail."""
+has the detail. `runs_with`: the assignor that the group runs with now, null where unknown. `clients`: the libraries
+that its members run on, as far as their client ids tell, with the number of members (`kernels.clients`). `way`: how to
+switch to the recommended assignor, where the group runs with another one or that is not known."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 

@@ -28,18 +28,16 @@ dbutils.widgets.text("run_id", "", "Run id (the same again replaces it; empty: t
 # COMMAND ----------
 
 import html
-import time
 
-from spark_assign import plan
+from spark_assign import Fleet, plan
 from spark_assign.report.summary import summarize
-from spark_assign.sinks.plan_store import read_plan, write_plan
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sinks.plan_store import read_plan
 
 catalog = dbutils.widgets.get("catalog")
 fleet_place = f"{catalog}.{dbutils.widgets.get('schema')}"
 plan_place = f"{catalog}.{dbutils.widgets.get('output_schema')}"
 assignor = dbutils.widgets.get("assignor")
-run_id = dbutils.widgets.get("run_id") or time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+run_id = dbutils.widgets.get("run_id") or None
 
 # COMMAND ----------
 
@@ -49,12 +47,12 @@ run_id = dbutils.widgets.get("run_id") or time.strftime("%Y%m%dT%H%M%SZ", time.g
 
 # COMMAND ----------
 
-planned = plan(read_fleet(spark, fleet_place), assignor)
+planned = plan(Fleet.read(spark, fleet_place), assignor)
 
 # COMMAND ----------
 
 # The plan is there once its row is in the table manifest; until then nobody sees a part of it.
-manifest = write_plan(planned, plan_place, run_id=run_id, inputs={"fleet": fleet_place, "assignor": assignor})
+manifest = planned.write(plan_place, run_id=run_id, inputs={"fleet": fleet_place, "assignor": assignor})
 stored = read_plan(spark, plan_place, manifest.run_id)
 planned.fleet.release()
 

@@ -28,6 +28,19 @@ def register(name: str, assignor: GroupAssignor) -> None:
 
     Raises:
         TypeError: it has no `assign_group`.
+
+    Examples:
+        >>> class FirstMemberOnly(GroupAssignor):
+        ...     def assign_group(self, group):
+        ...         every = [(topic, n) for topic, count in group.partitions.items() for n in range(count)]
+        ...         return {group.members[0].member_id: every}
+        >>> register("first-member-only", FirstMemberOnly())
+        >>> plan(fleet, "first-member-only").metrics.select("max_per_member", "min_per_member").distinct().show()
+        +--------------+--------------+
+        |max_per_member|min_per_member|
+        +--------------+--------------+
+        |             3|             0|
+        +--------------+--------------+
     """
     if not callable(getattr(assignor, "assign_group", None)):
         raise TypeError(f"{assignor!r} has no assign_group(group); derive it from GroupAssignor")

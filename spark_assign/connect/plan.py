@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ByteType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, ByteType, IntegerType, StringType, StructField, StructType
 
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.schemas import DECIDED, PLAN_TABLES, STATE
+from spark_assign.connect.schemas import DECIDED, ITEM, PLAN_TABLES, STATE
 from spark_assign.errors import Fault, FleetError
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import sheet as kinds
@@ -160,6 +160,7 @@ _COLUMNS = {
     "position": IntegerType(),
     "names": StringType(),
     "numbers": StringType(),
+    "items": ArrayType(ITEM),
 }
 
 CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
@@ -219,9 +220,13 @@ def _list(row: Mapping[str, Any], columns: Sequence[str]) -> str:
 
 
 def fact(rows: DataFrame, kind: int | Column, **columns: Column) -> DataFrame:
-    """Rows as facts of a kind, with these columns; the others are null."""
+    """Rows as facts of a kind, with these columns; the others are null, or an empty list.
+
+    On its way into Arrow a list that is null makes Spark go over all null lists before it again; no empty one does.
+    """
     kind = F.lit(kind) if isinstance(kind, int) else kind
-    every = (columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    nothing = {name: F.array() if isinstance(type_, ArrayType) else F.lit(None) for name, type_ in _COLUMNS.items()}
+    every = (column.cast(_COLUMNS[name]).alias(name) for name, column in (nothing | columns).items())
     return rows.select("connect_cluster", kind.cast("byte").alias("kind"), *every)
 
 
@@ -248,17 +253,7 @@ _FIGURES = (
 def _facts_of_state(state: DataFrame) -> list[DataFrame]:
     facts = [fact(state, kinds.STATE, numbers=listed(*_FIGURES))]
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        complete = F.coalesce(F.forall(name, _complete), F.lit(True))
-        connectors = F.array_join(F.col(f"{name}.connector"), kinds.SEPARATOR)
-        tasks = F.array_join(F.col(f"{name}.task").cast("array<string>"), ",", "-1")
-        facts.append(
-            fact(
-                state.where(F.size(name) > 0),
-                F.when(complete, kind).otherwise(kinds.FAULTY),
-                names=F.when(complete, connectors).otherwise(name),
-                numbers=F.when(complete, tasks),
-            )
-        )
+        facts.append(fact(state.where(F.size(name) > 0), kind, items=F.col(name)))
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         workers = state.select("connect_cluster", F.posexplode(name).alias("place", "worker_id"))
         there = F.col("worker_id").isNotNull()
@@ -272,7 +267,3 @@ def _facts_of_state(state: DataFrame) -> list[DataFrame]:
             )
         )
     return facts
-
-
-def _complete(item: Column) -> Column:
-    return item["connector"].isNotNull() & _fits(item["kind"], item["task"])

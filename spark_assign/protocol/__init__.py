@@ -1,9 +1,18 @@
 """The group protocol in time: who stops, for how long, under eager and cooperative rebalancing."""
 
 from spark_assign.protocol.compare import compare_protocols, simulate_protocols
-from spark_assign.protocol.replay import replay
+from spark_assign.protocol.replaying import replay
 from spark_assign.protocol.settings import Settings
-from spark_assign.protocol.simulate import Simulation, simulate
-from spark_assign.protocol.upgrade import upgrade_plan
+from spark_assign.protocol.simulating import Simulation, simulate
+from spark_assign.protocol.upgrade import holds_for, upgrade_plan
 
-__all__ = ["Settings", "Simulation", "compare_protocols", "replay", "simulate", "simulate_protocols", "upgrade_plan"]
+__all__ = [
+    "Settings",
+    "Simulation",
+    "compare_protocols",
+    "holds_for",
+    "replay",
+    "simulate",
+    "simulate_protocols",
+    "upgrade_plan",
+]

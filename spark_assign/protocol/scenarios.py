@@ -3,9 +3,9 @@
 - `textbook-join`: the picture of every talk about cooperative rebalancing. Two consumers own the three partitions of a
   topic, two and one, and a third one joins: with the eager protocol all three partitions stop, with the cooperative
   one only the partition that moves.
-- `rolling-deployment`: 200 consumers of one group are deployed anew, ten at a time.
-- `crash`: a consumer goes without a word; the coordinator finds out when its session times out.
-- `deploy-fleet`: every group of a fleet (the shipped sample, or another) is deployed anew, consumer by consumer.
+- `rolling-deployment`: 200 consumers of one group are redeployed, ten at a time.
+- `crash`: a consumer dies without leaving; the coordinator finds out when its session times out.
+- `deploy-fleet`: every group of a fleet (the shipped sample, or another) is redeployed, consumer by consumer.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def rolling_deployment() -> Scenario:
     rolling = {"down_ms": 5_000, "parallelism": consumers // 20, "pause_ms": 10_000}
     return Scenario(
         name,
-        f"{consumers} consumers of {2 * consumers} partitions are deployed anew, {rolling['parallelism']} at a time",
+        f"{consumers} consumers of {2 * consumers} partitions are redeployed, {rolling['parallelism']} at a time",
         [_event(name, 10_000, "rolling-restart", **rolling)],
         _group(name, {"orders": 2 * consumers}, owned),
         {"revoke_ms": 100, "restore_ms": 2_000},
@@ -101,7 +101,7 @@ def crash() -> Scenario:
     owned = {f"c{number}": [("orders", 3 * number - 3, 3)] for number in (1, 2, 3, 4)}
     return Scenario(
         name,
-        "one of four consumers goes without a word; its session has to time out",
+        "one of four consumers dies without leaving; its session must time out",
         [_event(name, 20_000, "member-crashes", member_id="c2")],
         _group(name, {"orders": 12}, owned),
         {"revoke_ms": 200, "restore_ms": 2_000},
@@ -113,7 +113,7 @@ def deploy_fleet() -> Scenario:
     rolling = {"down_ms": 15_000, "parallelism": 1, "pause_ms": 15_000}
     return Scenario(
         "deploy-fleet",
-        "every group of the fleet is deployed anew, one consumer at a time",
+        "every group of the fleet is redeployed, one consumer at a time",
         [{"at_ms": 10_000, "event": "rolling-restart", **rolling}],
         settings={"revoke_ms": 100, "restore_ms": 2_000},
         protocols=("configured", "eager", "cooperative", "static"),

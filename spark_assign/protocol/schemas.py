@@ -165,6 +165,7 @@ UPGRADE = StructType(
         *_required(step=_INT, bounce=_INT, member_id=_STRING),
         StructField("strategies", ArrayType(_STRING)),
         *_required(eager_members=_INT),
+        StructField("client", _STRING),
         StructField("refused", _STRING),
         StructField("rounds", _INT),
         StructField("generation_id", _INT),
@@ -174,8 +175,9 @@ UPGRADE = StructType(
     ]
 )
 """A row per restart, in order: `member_id` comes back with `strategies`; `eager_members` then still follow the eager
-protocol. `refused`: why this restart must not be. The rest: the rebalances that follow from it, the last generation,
-its assignor, and how many partitions were revoked and moved in all of them; null where there was no rebalance."""
+protocol. `client`: the library it runs on, as far as its client id tells (`kernels.clients`). `refused`: why this
+restart must not be. The rest: the rebalances that follow from it, the last generation, its assignor, and how many
+partitions were revoked and moved in all of them; null where there was no rebalance."""
 
 REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
 

@@ -4,6 +4,10 @@ First bounce: every member gets `cooperative-sticky` beside what it has; it stil
 are cooperative. Second bounce: every member keeps `cooperative-sticky` alone. In between the group always has an
 assignor that all members support. Without the first bounce it has not: the first member that comes back is refused by
 the coordinator (INCONSISTENT_GROUP_PROTOCOL) and stays out.
+
+These steps hold for Java and franz-go only. Other libraries do not start with a list that mixes eager and cooperative
+assignors, or have no cooperative one (`kernels.clients`, with the sources): there all members have to stop first. A
+restart of a member that is known to run on such a library is refused; `holds_for` says what is known of a group.
 """
 
 from __future__ import annotations
@@ -19,14 +23,13 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
+from spark_assign.kernels.clients import COOPERATIVE, LIBRARIES, Client, count_clients, known_of, recognize, way_over
 from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, is_cooperative
 from spark_assign.protocol.schemas import EVENTS, UPGRADE
 from spark_assign.protocol.settings import Settings
-from spark_assign.protocol.simulate import simulate
+from spark_assign.protocol.simulating import simulate
 from spark_assign.schemas import GROUP_KEY
-
-COOPERATIVE = "cooperative-sticky"
 
 Strategies = tuple[str, ...]
 
@@ -38,7 +41,16 @@ class _Step:
     member_id: str
     strategies: Strategies
     eager: int
+    client: str | None
     refused: str | None
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What a member runs with: its assignors, and its library."""
+
+    strategies: Strategies
+    client: Client
 
 
 def upgrade_plan(
@@ -58,8 +70,9 @@ def upgrade_plan(
         settings: times and strategies; null: Kafka's defaults.
 
     Returns:
-        a row per restart; see `schemas.UPGRADE`. A restart after which the group would have no assignor in common is
-        refused, with the reason; what comes after it is not simulated.
+        a row per restart; see `schemas.UPGRADE`. A restart after which the group would have no assignor in common, or
+        for which the member's library would not start, is refused, with the reason; what comes after it is not
+        simulated.
 
     Raises:
         FleetError: the fleet has no such group.
@@ -69,7 +82,7 @@ def upgrade_plan(
     spark = fleet.members.sparkSession
     group = spark.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
     one = fleet.only(group)
-    carried = _strategies(one, settings)
+    carried = _carried(one, settings)
     if not carried:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
@@ -108,6 +121,7 @@ def upgrade_plan(
             "member_id": step.member_id,
             "strategies": list(step.strategies),
             "eager_members": step.eager,
+            "client": step.client,
             "refused": step.refused,
         }
         for step in steps
@@ -116,9 +130,23 @@ def upgrade_plan(
     return told.join(of_step, "step", "left").select(*UPGRADE.names).orderBy("step")
 
 
-def _strategies(one: Fleet, settings: Settings) -> dict[str, Strategies]:
+def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
+    """For which clients the steps of `upgrade_plan` hold, and what that means for this group; in words.
+
+    Reads the members of the group. Arguments as for `upgrade_plan`.
+    """
+    group = fleet.members.sparkSession.createDataFrame(pa.table({"cluster": [cluster], "group_id": [group_id]}))
+    carried = _carried(fleet.only(group), settings or Settings())
+    now = next((likes[0] for likes in (each.strategies for each in carried.values())), None)
+    clients = count_clients(each.client for each in carried.values())
+    way = way_over(now, COOPERATIVE, clients)
+    allowed = " and ".join(each.name for each in LIBRARIES.values() if each.mixes)
+    return f"Rolling steps hold for {allowed} clients only. {known_of(clients)} {way.words}"
+
+
+def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:
     """What the members of the group run with, by member id."""
-    members = one.members.select(*GROUP_KEY, "member_id")
+    members = one.members.select(*GROUP_KEY, "member_id", "client_id")
     if one.groups is not None:
         members = members.join(one.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
     else:
@@ -130,23 +158,24 @@ def _strategies(one: Fleet, settings: Settings) -> dict[str, Strategies]:
         members = members.withColumn("partition_assignment_strategy", F.lit(None).cast("array<string>"))
     rows = members.orderBy("member_id").collect()  # the members of one group
     return {
-        row["member_id"]: tuple(
-            row["partition_assignment_strategy"] or ([row["assignor"]] if row["assignor"] else KAFKA_DEFAULT)
+        row["member_id"]: _Carried(
+            tuple(row["partition_assignment_strategy"] or ([row["assignor"]] if row["assignor"] else KAFKA_DEFAULT)),
+            recognize(row["group_id"], row["client_id"], row["member_id"], row["assignor"]),
         )
         for row in rows
     }
 
 
-def _two_bounces(carried: dict[str, Strategies]) -> Iterable[tuple[int, str, Strategies]]:
-    for member_id, strategies in carried.items():
-        yield 1, member_id, (COOPERATIVE, *(each for each in strategies if each != COOPERATIVE))
+def _two_bounces(carried: dict[str, _Carried]) -> Iterable[tuple[int, str, Strategies]]:
+    for member_id, each in carried.items():
+        yield 1, member_id, (COOPERATIVE, *(name for name in each.strategies if name != COOPERATIVE))
     for member_id in carried:
         yield 2, member_id, (COOPERATIVE,)
 
 
-def _steps(carried: dict[str, Strategies], order: Sequence[tuple[str, Sequence[str]]] | None) -> Iterable[_Step]:
+def _steps(carried: dict[str, _Carried], order: Sequence[tuple[str, Sequence[str]]] | None) -> Iterable[_Step]:
     """The restarts, each with the reason why it cannot be if it cannot."""
-    now = dict(carried)
+    now = {name: each.strategies for name, each in carried.items()}
     refused: str | None = None
     seen: dict[str, int] = {}
     restarts = [(0, name, tuple(likes)) for name, likes in order] if order is not None else list(_two_bounces(carried))
@@ -159,15 +188,29 @@ def _steps(carried: dict[str, Strategies], order: Sequence[tuple[str, Sequence[s
             raise ValueError(f"order: step {number} has assignors {unknown}; there are {', '.join(ASSIGNORS)}")
         seen[member_id] = seen.get(member_id, 0) + 1
         others = [likes for name, likes in now.items() if name != member_id]
-        if refused is None and (why := _refusal(member_id, strategies, others, now)):
-            refused = why
-            yield _Step(number, bounce or seen[member_id], member_id, strategies, _eager(now), why)
-        elif refused is not None:
-            why = "not reached: a restart before it is refused"
-            yield _Step(number, bounce or seen[member_id], member_id, strategies, _eager(now), why)
+        library = carried[member_id].client.library
+        if refused is not None:
+            why: str | None = "not reached: a restart before it is refused"
         else:
-            now[member_id] = strategies
-            yield _Step(number, bounce or seen[member_id], member_id, strategies, _eager(now), None)
+            why = refused = _not_started(library, strategies) or _refusal(member_id, strategies, others, now)
+            if why is None:
+                now[member_id] = strategies
+        yield _Step(number, bounce or seen[member_id], member_id, strategies, _eager(now), library, why)
+
+
+def _not_started(library: str | None, strategies: Strategies) -> str | None:
+    """Why a consumer of this library would not start with these assignors."""
+    if library is None:
+        return None
+    known = LIBRARIES[library]
+    if lacking := [name for name in strategies if name not in known.assignors]:
+        return f"{library} has no {', '.join(lacking)}"
+    if not known.mixes and COOPERATIVE in strategies and len(set(strategies)) > 1:
+        return (
+            f"{library} does not start with eager and cooperative assignors in one list: stop all members, then start "
+            f"them with {COOPERATIVE} alone"
+        )
+    return None
 
 
 def _refusal(

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
+from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
 from spark_assign.schemas import GROUP_KEY
 
@@ -16,6 +17,7 @@ _SHOWN = 10
 Row = Mapping[str, Any]
 
 
+@progress("comparing assignors", 1)
 def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
     """A line per change and assignor, the groups that gain most, and what was rejected. Reads a screenful of rows.
 
@@ -67,12 +69,19 @@ def totals_lines(change: str, rows: Sequence[Row]) -> list[str]:
 
 
 def gains_lines(rows: Sequence[Row]) -> list[str]:
-    """A line per group: what it runs with or would get, what is recommended, and why."""
+    """A line per group: what it runs with or would get, what is recommended, and why; then how to switch."""
     table = [["group", "recommended", "why"]]
     for row in rows:
         reason = row["reason"].removeprefix(f"{row['assignor']}: ")
         table.append([f"{row['cluster']}/{row['group_id']}", row["assignor"], reason])
-    return ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
+    lines = ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
+    ways: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("way"):
+            ways.setdefault(row["way"], []).append(f"{row['cluster']}/{row['group_id']}")
+    if ways:
+        lines += ["", "How to switch:", *(f"    {', '.join(groups)}: {way}" for way, groups in ways.items())]
+    return lines
 
 
 def _gains(rows: DataFrame, top: int) -> DataFrame:
@@ -83,7 +92,8 @@ def _gains(rows: DataFrame, top: int) -> DataFrame:
         .when(F.col("assignor") == KAFKA_DEFAULT, F.lit(1))
         .otherwise(F.lit(0))
     )
-    figures = F.struct("assignor", "max_over_mean", "moved", "reason")
+    way = "way" if "way" in rows.columns else F.lit(None).cast("string").alias("way")
+    figures = F.struct("assignor", "max_over_mean", "moved", "reason", way)
     both = able.groupBy(*GROUP_KEY).agg(
         F.max_by(figures, F.struct(rank, "moved", "assignor")).alias("now"),
         F.max_by(figures, "recommended").alias("best"),
@@ -91,7 +101,7 @@ def _gains(rows: DataFrame, top: int) -> DataFrame:
     balance = F.coalesce(F.round(F.col("now.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
     gain = both.where(F.col("now.assignor") != F.col("best.assignor"))
     order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), F.col("cluster"), F.col("group_id")]
-    return gain.orderBy(*order).limit(top).select(*GROUP_KEY, "best.assignor", "best.reason")
+    return gain.orderBy(*order).limit(top).select(*GROUP_KEY, "best.assignor", "best.reason", "best.way")
 
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:

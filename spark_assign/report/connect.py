@@ -9,12 +9,14 @@ from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.scenarios import Scenario
-from spark_assign.errors import ConfigError
+from spark_assign.progress import progress
+from spark_assign.report import charts
 
 _SHOWN = 10
 Rows = Sequence[Mapping[str, Any]]
 
 
+@progress("planning Connect clusters", 1)
 def summarize_plan(plan: ConnectPlan, top: int = _SHOWN) -> tuple[str, int]:
     """The text, and how many Connect clusters were rejected. Reads at most a screenful of rows.
 
@@ -96,34 +98,55 @@ def draw_comparison(scenario: Scenario, rounds: Rows, path: str) -> None:
     """What each change of the story costs with each protocol, as a picture (the format by the name: .svg, .png, .pdf).
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: what draws is not installed, or the format is another one.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
-    figure = Figure(figsize=(10, 7), layout="constrained")
-    single, added_up = figure.subplots(2, 1, sharex=True)
+    alt = charts.altair()
     changes = sorted({each["at_ms"] for each in scenario.events})
+    rows = []
     for protocol in scenario.protocols:
         cost = list(_per_change(changes, [row for row in rounds if row["protocol"] == protocol]))
-        total = [sum(cost[: number + 1]) for number in range(len(cost))]
-        single.step(range(1, len(cost) + 1), cost, where="mid", label=protocol)
-        added_up.step(range(1, len(cost) + 1), total, where="mid", label=protocol)
-    for number, (begin, phase) in enumerate(scenario.phases):
-        at = changes.index(begin) + 0.5
-        for each in (single, added_up):
-            each.axvline(at, color="0.8", linewidth=0.8, zorder=0)
+        total = 0
+        for number, each in enumerate(cost, start=1):
+            total += each
+            rows.append({"change": number, "protocol": protocol, "cost": each, "total": total})
+    begins = [
         # Some phases are one change long: their names stand below each other.
-        single.annotate(phase, (at + 0.5, 0.94 - 0.07 * number), xycoords=("data", "axes fraction"), fontsize=8)
-    single.set_ylabel("starts and stops of one change")
-    added_up.set_ylabel("added up")
-    added_up.set_xlabel("changes, one after the other")
-    added_up.set_yscale("symlog", linthresh=100)
-    added_up.set_ylim(bottom=0)
-    single.legend(loc="center right")
-    figure.suptitle(f"Connect, {scenario.name}: connectors and tasks started and stopped")
-    figure.savefig(path, dpi=120)
+        {"at": changes.index(begin) + 0.5, "phase": phase, "below": 8 + 15 * at}
+        for at, (begin, phase) in enumerate(scenario.phases)
+    ]
+    strokes = [(charts.colour(ink), dash) for ink, dash in charts.STROKES[: len(scenario.protocols)]]
+    of_all = alt.Scale(domain=[0.5, len(changes) + 0.5], nice=False)
+    protocol = alt.Color(
+        "protocol:N",
+        sort=list(scenario.protocols),
+        scale=alt.Scale(domain=list(scenario.protocols), range=[ink for ink, _ in strokes]),
+        legend=alt.Legend(title=None, orient="top"),
+    )
+    dashes = alt.StrokeDash(
+        "protocol:N",
+        sort=list(scenario.protocols),
+        scale=alt.Scale(domain=list(scenario.protocols), range=[dash or [1, 0] for _, dash in strokes]),
+    )
+    panels = []
+    powers = [0, *(10**power for power in range(2, 10))]
+    for name, title, scale, ticks in (
+        ("cost", "starts and stops of one change", alt.Scale(), {"tickCount": 6}),
+        ("total", "added up", alt.Scale(type="symlog", constant=100), {"values": powers}),
+    ):
+        last = name == "total"
+        axis = alt.Axis(title="changes, one after the other", tickMinStep=1) if last else None
+        line = alt.Chart(alt.Data(values=rows)).mark_line(interpolate="step", strokeWidth=2)
+        here, there = (alt.X(f"{field}:Q", scale=of_all, axis=axis) for field in ("change", "at"))
+        y = alt.Y(f"{name}:Q", scale=scale, axis=alt.Axis(title=title, format=",d", **ticks))
+        rules = alt.Chart(alt.Data(values=begins)).mark_rule(color=charts.colour("line")).encode(x=there)
+        names = alt.Chart(alt.Data(values=begins)).mark_text(align="left", dx=4, fontSize=11)
+        lines = line.encode(x=here, y=y, color=protocol, strokeDash=dashes)
+        words = names.encode(
+            x=alt.X("at:Q", scale=of_all, axis=axis), y=alt.Y("below:Q", scale=None, axis=None), text="phase:N"
+        )
+        panels.append(alt.layer(rules, lines, words).resolve_scale(y="independent").properties(width=860, height=260))
+    title = f"Connect, {scenario.name}: connectors and tasks started and stopped"
+    charts.write(alt.vconcat(*panels, spacing=14).properties(title=title), path)
 
 
 def _per_change(changes: Sequence[int], rounds: Rows) -> Iterator[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
 
 _SHOWN = 10
@@ -15,6 +16,7 @@ _MEMBERS = ("came", "went", "restarted")
 _PARTITIONS = ("moved", "newly_owned", "no_longer_owned")
 
 
+@progress("looking for drift", 1)
 def summarize_drift(groups: DataFrame, topics: DataFrame, top: int = _SHOWN) -> str:
     """Totals, the groups with most partitions that changed hands, and topics that changed. Reads a screenful of rows.
 

@@ -16,7 +16,7 @@ from spark_assign.report.ranking import SUMS, nobody_gets, over_share, worst_fir
 from spark_assign.report.words import count, number, ratio, share
 
 if TYPE_CHECKING:
-    from spark_assign.plan import Plan
+    from spark_assign.planning import Plan
 
 Rows = Sequence[Mapping[str, Any]]
 

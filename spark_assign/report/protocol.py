@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.progress import progress
 from spark_assign.protocol.story import Story
 from spark_assign.schemas import GROUP_KEY
 
@@ -23,6 +24,7 @@ def with_protocol(table: DataFrame, protocol: str) -> DataFrame:
     return table if "protocol" in table.columns else table.withColumn("protocol", F.lit(protocol))
 
 
+@progress("playing the events", 1)
 def summarize_simulation(
     availability: DataFrame, rejected: DataFrame, protocols: Sequence[str], top: int = _SHOWN
 ) -> tuple[str, list[Row]]:
@@ -106,6 +108,7 @@ def groups_text(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -> 
     return "\n".join([head, *_table(lines)])
 
 
+@progress("comparing protocols", 1)
 def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _SHOWN) -> str:
     """Sums over the groups that all protocols can play, those that gain most by cooperating, and what was rejected.
 

@@ -9,9 +9,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.progress import progress
+
 _SHOWN = 10
 
 
+@progress("placing replicas", 1)
 def placements(placed: DataFrame, rejected: DataFrame) -> str:
     """How many were placed, the first of them, and what was refused.
 
@@ -35,6 +38,7 @@ def placements(placed: DataFrame, rejected: DataFrame) -> str:
     return "\n".join([*lines, *_rejected(rejected, ["cluster", "topic"], refused)])
 
 
+@progress("reassigning replicas", 1)
 def reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     """A line per cluster: moves against their lower bound, and balance afterwards.
 
@@ -70,6 +74,7 @@ def reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     return "\n".join([head, "", *_table(names, rows), *_rejected(rejected, ["cluster"], refused)])
 
 
+@progress("checking replicas", 1)
 def check(clusters: DataFrame, problems: DataFrame) -> str:
     """A line per cluster, and the first problems.
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.errors import ConfigError
+from spark_assign.report import charts
 
 Rows = Sequence[Mapping[str, Any]]
+Mark = dict[str, Any]
 
 COORDINATOR = "coordinator"
 EVENT = "event"
@@ -25,8 +26,11 @@ _WIDE = 90
 """Characters of a text; what is longer is cut."""
 
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_INCH = 0.043
-"""Width of a character as it is drawn."""
+_LETTER = 5.3
+"""Pixels of a character as it is drawn."""
+
+_LEFT, _TOP, _ROW = 60, 34, 25
+"""Pixels: left of the first lane, above the first line, and of a line."""
 
 
 @dataclass(frozen=True)
@@ -112,48 +116,77 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
         title: above it.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: what draws is not installed, or the format is another one.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
+    alt = charts.altair()
     story = tell(rows, total)
-    below = len(story.lines) + len(story.left_out)
     place = {name: at for at, name in enumerate(story.actors)}
-    lane = min(4.0, max((_lanes_wide(line, place) for line in story.lines), default=2.0))
-    width, height = 1.6 + lane * max(len(story.actors), 2), 1.2 + 0.27 * below
-    figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(-1.1, max(len(story.actors), 2) - 0.4)
-    axes.set_ylim(below + 0.5, -3.5)
-    box = {"boxstyle": "round,pad=0.25", "linewidth": 0.6}
-    for name, at in place.items():
-        axes.plot([at, at], [-1, below], color="0.75", linewidth=0.8, zorder=0)
-        axes.text(at, -1.3, short_name(name), ha="center", va="center", fontsize=8, weight="bold")
-    readable = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+    lane = min(400, max((_lanes_wide(line, place) for line in story.lines), default=200))
+    lanes = {name: _LEFT + lane * (at + 0.5) for name, at in place.items()}
+    wide, high = _LEFT + lane * max(len(place), 2), _TOP + _ROW * (len(story.lines) + len(story.left_out))
+    ends = sorted(lanes.values())
+    middle = (ends[0] + ends[-1]) / 2
+
+    def layer(values: list[Mark], mark: str, **looks: Any) -> Any:
+        """Marks in pixels; x2 and y2 are the other ends of lines and boxes."""
+        encoded = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
+        first = values[0] if values else {}
+        encoded |= {name: f"{name}:Q" for name in ("x2", "y2") if name in first}
+        encoded |= {"text": "text:N"} if "text" in first else {}
+        return getattr(alt.Chart(alt.Data(values=values)), f"mark_{mark}")(**looks).encode(**encoded)
+
+    times: list[Mark] = []
+    breaks: list[Mark] = []
+    notes: list[Mark] = []
+    said: list[Mark] = []
+    asks: list[Mark] = []
+    answers: list[Mark] = []
+    heads: dict[str, list[Mark]] = {"left": [], "right": []}
     before = None
     for at, line in enumerate(story.lines):
+        y = _TOP + _ROW * (at + 0.5)
         if line.at_ms != before:
-            axes.text(-1.05, at, _seconds(line.at_ms), va="center", fontsize=7, color="0.35")
-            axes.axhline(at - 0.5, color="0.93", linewidth=0.6, zorder=-1)
+            times.append({"x": 4, "y": y, "text": _seconds(line.at_ms)})
+            breaks.append({"x": 0, "x2": wide, "y": y - _ROW / 2})
             before = line.at_ms
-        x = (len(place) - 1) / 2 if line.actor is None else place[line.actor]
+        x = middle if line.actor is None else lanes[line.actor]
         if line.to is None:
-            own = box | {"facecolor": "#fff3c4", "edgecolor": "#c9a400"}
-            axes.text(x, at, line.text, ha="center", va="center", fontsize=6, bbox=own)
+            half = len(line.text) * _LETTER / 2 + 6
+            notes.append({"x": x - half, "x2": x + half, "y": y - 8, "y2": y + 8, "middle": x, "text": line.text})
             continue
-        to = place[line.to]
-        arrow = {"arrowstyle": "-|>", "linewidth": 0.8, "linestyle": "--" if line.answer else "-", "color": "#1f4e79"}
-        axes.annotate("", (to, at + 0.2), (x, at + 0.2), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+        to, low = lanes[line.to], y + 7
+        (answers if line.answer else asks).append({"x": x, "x2": to, "y": low})
+        heads["right" if to > x else "left"].append({"x": to - 4 if to > x else to + 4, "y": low})
         # The text stands beside the member, where it is told apart from the same message of another one.
-        member = max(x, to)
-        axes.text(member - 0.06, at + 0.12, line.text, ha="right", va="bottom", fontsize=6, bbox=readable)
-    for at, sentence in enumerate(story.left_out, len(story.lines)):
-        axes.text((len(place) - 1) / 2, at, f"… {sentence}", ha="center", va="center", fontsize=7, style="italic")
-    axes.text(-1.05, -2.8, title, fontsize=9, va="center")
-    figure.savefig(path, dpi=120)
+        said.append({"x": max(x, to) - 10, "y": low - 3, "text": line.text})
+    lines = [{"x": x, "y": _TOP - 6, "y2": high} for x in lanes.values()]
+    actors = [{"x": x, "y": _TOP - 16, "text": short_name(name)} for name, x in lanes.items()]
+    left_out = [
+        {"x": middle, "y": _TOP + _ROW * (at + 0.5), "text": f"… {sentence}"}
+        for at, sentence in enumerate(story.left_out, len(story.lines))
+    ]
+    words = [{"x": each["middle"], "y": each["y"] + 8, "text": each["text"]} for each in notes]
+    ink, quiet, pale = charts.colour("is"), charts.colour("quiet"), charts.colour("line")
+    pointed = [
+        layer(values, "point", shape=f"triangle-{way}", filled=True, fill=ink, size=40, opacity=1)
+        for way, values in heads.items()
+    ]
+    beside = {"align": "right", "baseline": "bottom", "fontSize": 9}
+    chart = alt.layer(
+        layer(breaks, "rule", color=pale, strokeWidth=0.6),
+        layer(lines, "rule", color=pale),
+        layer(actors, "text", fontWeight=600, fontSize=11),
+        layer(times, "text", align="left", fontSize=10, color=quiet),
+        layer(asks, "rule", color=ink, strokeWidth=1.2),
+        layer(answers, "rule", color=ink, strokeWidth=1.2, strokeDash=[4, 3]),
+        *pointed,
+        layer(said, "text", **beside, stroke=charts.colour("page"), strokeWidth=3, strokeJoin="round"),
+        layer(said, "text", **beside),
+        layer(notes, "rect", fill="#fff3c4", stroke="#c9a400", cornerRadius=4),
+        layer(words, "text", fontSize=9),
+        layer(left_out, "text", fontSize=10, fontStyle="italic", color=quiet),
+    )
+    charts.write(chart.properties(width=wide, height=high, title=title), path)
 
 
 def short_name(member_id: str) -> str:
@@ -164,7 +197,7 @@ def short_name(member_id: str) -> str:
 def _lanes_wide(line: Line, place: Mapping[Any, int]) -> float:
     """How far lifelines have to be apart for the line's text; a box may reach half over to its neighbours."""
     apart = 1.5 if line.to is None else abs(place[line.to] - place[line.actor])
-    return max(2.0, (len(line.text) + 4) * _INCH / apart)
+    return max(200.0, (len(line.text) + 4) * _LETTER / apart)
 
 
 def _line(row: Mapping[str, Any]) -> Line:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.protocol.simulate import Simulation
+from spark_assign.protocol.simulating import Simulation
 from spark_assign.protocol.story import Story
 from spark_assign.report.protocol import with_protocol
 from spark_assign.report.sequence import draw_sequence, sequence_diagram
@@ -98,7 +98,7 @@ def draw_group(sight: Sight, group: Row, folder: Path, name: str, kind: str = "s
         the files: a sequence diagram per protocol (`.mmd` for Mermaid, and drawn), and one timeline of all.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: what draws is not installed, or the format is another one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     title = group["group_id"]

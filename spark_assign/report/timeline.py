@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_assign.errors import ConfigError
+from spark_assign.report import charts
 from spark_assign.report.sequence import short_name
 
 Rows = Sequence[Mapping[str, Any]]
 
 MOST_LINES = 60
-_MOST_SHAPES = 4_000
-"""More rectangles than this are drawn as an image inside the picture: else an .svg of them is slow to open."""
-
 _MOST_OWNERS = 12
 _EDGE = 0.05
 """Of the time shown, before the first and after the last thing that happens."""
@@ -25,8 +23,15 @@ _LOOKS: dict[str, tuple[float, str | None, float]] = {
     "revoking": (0.8, None, 0.35),
     "restoring": (0.3, None, 0.6),
     "down": (0.3, "#222222", 1.0),
-    "unowned": (0.06, "#c62828", 1.0),
+    "unowned": (0.08, "#c62828", 1.0),
 }
+# Strong colours first, then their pale twins; none is red, which says that nobody owns a partition.
+_PALETTE = (
+    *("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"),
+    *("#aec7e8", "#ffbb78", "#98df8a", "#c5b0d5", "#c49c94", "#f7b6d2", "#c7c7c7", "#dbdb8d", "#9edae5"),
+)
+_WIDE = 780
+"""Of a panel, in pixels."""
 
 
 def draw_timeline(
@@ -50,78 +55,105 @@ def draw_timeline(
         partitions: how many the group has, where `ownership` holds only some of them.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: what draws is not installed, or the format is another one.
     """
-    try:
-        from matplotlib.colors import to_rgba
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError as error:
-        raise ConfigError("drawing needs matplotlib: install spark_assign[report]") from error
+    alt = charts.altair()
     names = list(ownership)
     every = sorted({(row["topic"], row["partition"]) for rows in ownership.values() for row in rows})
     shown = every[:: max(1, -(-len(every) // MOST_LINES))]
     line = {partition: at for at, partition in enumerate(shown)}
     colours = _colours(ownership)
     begin, end = _window(ownership, rounds)
-
-    high = 0.7 + min(max(0.9, 0.2 * len(shown)), 4.0)
-    figure = Figure(figsize=(11, 0.8 + high * len(names)), layout="constrained")
-    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, name in zip(panels, names, strict=True):
-        shapes, fills = [], []
-        for row in _until(ownership[name], end):
-            at = line.get((row["topic"], row["partition"]))
-            if at is not None and row["to_ms"] > begin and row["from_ms"] < end:
-                height, fixed, alpha = _LOOKS[row["state"]]
-                left, right = max(row["from_ms"], begin) / 1000, min(row["to_ms"], end) / 1000
-                shapes.append(_rectangle(left, right, at, height))
-                fills.append(to_rgba(fixed or colours[_first_id(row["member_id"])], alpha))
-        _add(axes, shapes, fills)
-        for each in rounds.get(name, ()):
-            if begin <= each["joined_ms"] <= end:
-                axes.axvline(each["joined_ms"] / 1000, color="0.2", linewidth=0.7, linestyle=":")
+    step = max(1, len(shown) // 20)
+    labels = [f"{topic}-{number}" for topic, number in shown]
+    panels = []
+    for name in names:
+        last = name == names[-1]
+        x = alt.X(
+            "from:Q",
+            scale=alt.Scale(domain=[begin / 1000, end / 1000], nice=False),
+            axis=alt.Axis(title="seconds") if last else alt.Axis(title=None, labels=False),
+        )
+        y = alt.Y(
+            "low:Q",
+            scale=alt.Scale(domain=[len(shown) - 0.4, -0.6], nice=False, zero=False),
+            axis=alt.Axis(
+                title=None,
+                values=list(range(0, len(shown), step)),
+                labelExpr=f"{json.dumps(labels)}[datum.value]",
+                labelFontSize=10,
+                labelLimit=200,
+            ),
+        )
+        drawn = alt.Chart(alt.Data(values=list(_rectangles(ownership[name], line, colours, begin, end))))
+        shapes = drawn.mark_rect().encode(
+            x=x,
+            x2="to:Q",
+            y=y,
+            y2="high:Q",
+            fill=alt.Fill("ink:N", scale=None),
+            opacity=alt.Opacity("pale:Q", scale=None),
+        )
+        joined = [
+            {"from": each["joined_ms"] / 1000} for each in rounds.get(name, ()) if begin <= each["joined_ms"] <= end
+        ]
+        rules = alt.Chart(alt.Data(values=joined)).mark_rule(
+            color=charts.colour("quiet"), strokeDash=[2, 2], strokeWidth=0.8
+        )
         lost = sum(row["to_ms"] - row["from_ms"] for row in ownership[name] if row["state"] != "consumed") / 1000
         some = " of those drawn" if partitions is not None and len(every) < partitions else ""
-        axes.set_title(f"{name}: {lost:,.1f} partition-seconds not consumed{some}", loc="left", fontsize=9)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        step = max(1, len(shown) // 20)
-        axes.set_yticks(range(0, len(shown), step), [f"{topic}-{number}" for topic, number in shown[::step]])
-        axes.tick_params(labelsize=7)
-    panels[-1].set_xlim(begin / 1000, end / 1000)
-    panels[-1].set_xlabel("seconds")
-    legend = [(state, Patch(color=to_rgba(fixed or "0.4", alpha))) for state, (_, fixed, alpha) in _LOOKS.items()]
-    if len(colours) <= _MOST_OWNERS:
-        legend += [(short_name(member), Patch(color=colour)) for member, colour in colours.items()]
-    labels, patches = zip(*legend, strict=True)
-    figure.legend(patches, labels, loc="outside right upper", fontsize=7)
+        panels.append(
+            alt.layer(shapes, rules.encode(x=x)).properties(
+                width=_WIDE,
+                height=min(max(60, 20 * len(shown)), 340),
+                title=f"{name}: {lost:,.1f} partition-seconds not consumed{some}",
+            )
+        )
     total = partitions or len(every)
     few = f" ({len(shown)} of {total:,} partitions drawn)" if len(shown) < total else ""
-    figure.suptitle(title + few, fontsize=10)
-    figure.savefig(path, dpi=120)
+    whole = alt.hconcat(alt.vconcat(*panels, spacing=16), _legend(alt, colours)).properties(title=title + few)
+    charts.write(whole, path)
 
 
-def _add(axes: Any, shapes: list[list[tuple[float, float]]], fills: list[Any]) -> None:
-    from matplotlib.collections import PolyCollection
+def _rectangles(
+    rows: Rows, line: Mapping[tuple[str, int], int], colours: Mapping[str, str], begin: float, end: float
+) -> Iterator[dict[str, Any]]:
+    """What is seen of the partitions that are drawn, in seconds and lines."""
+    for row in _until(rows, end):
+        at = line.get((row["topic"], row["partition"]))
+        if at is None or row["to_ms"] <= begin or row["from_ms"] >= end:
+            continue
+        height, fixed, pale = _LOOKS[row["state"]]
+        yield {
+            "from": max(row["from_ms"], begin) / 1000,
+            "to": min(row["to_ms"], end) / 1000,
+            "low": at - height / 2,
+            "high": at + height / 2,
+            "ink": fixed or colours[_first_id(row["member_id"])],
+            "pale": pale,
+        }
 
-    many = len(shapes) > _MOST_SHAPES
-    axes.add_collection(PolyCollection(shapes, facecolors=fills, edgecolors="none", rasterized=many))
+
+def _legend(alt: Any, colours: Mapping[str, str]) -> Any:
+    """The states, and the owners where they are not too many."""
+    rows = [(state, fixed or "#666666", pale) for state, (_, fixed, pale) in _LOOKS.items()]
+    if len(colours) <= _MOST_OWNERS:
+        rows += [(short_name(member), ink, 1.0) for member, ink in colours.items()]
+    values = [
+        {"words": words, "ink": ink, "pale": pale, "at": 10 + 18 * at} for at, (words, ink, pale) in enumerate(rows)
+    ]
+    base = alt.Chart(alt.Data(values=values)).encode(y=alt.Y("at:Q", scale=None, axis=None))
+    ink, pale = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
+    boxes = base.mark_square(size=130, stroke=None).encode(x=alt.value(8), fill=ink, opacity=pale)
+    words = base.mark_text(align="left", fontSize=11).encode(x=alt.value(20), text="words:N")
+    return alt.layer(boxes, words).properties(width=150, height=20 + 18 * len(rows))
 
 
-def _rectangle(left: float, right: float, at: int, height: float) -> list[tuple[float, float]]:
-    low, high = at - height / 2, at + height / 2
-    return [(left, low), (right, low), (right, high), (left, high)]
-
-
-def _colours(ownership: Mapping[str, Rows]) -> dict[str, Any]:
+def _colours(ownership: Mapping[str, Rows]) -> dict[str, str]:
     """A colour per owner, the same with every protocol and after a restart; of many owners some share a colour."""
-    from matplotlib import colormaps
-
-    # Strong colours first, then their pale twins; red says that nobody owns a partition.
-    palette = [colormaps["tab20"](number) for number in (*range(0, 20, 2), *range(1, 20, 2)) if number not in (6, 7)]
     ids = {row["member_id"] for rows in ownership.values() for row in rows if row["member_id"] is not None}
     owners = sorted({_first_id(member) for member in ids})
-    return {member: palette[number % len(palette)] for number, member in enumerate(owners)}
+    return {member: _PALETTE[number % len(_PALETTE)] for number, member in enumerate(owners)}
 
 
 def _first_id(member_id: str) -> str:

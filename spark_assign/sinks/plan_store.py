@@ -37,6 +37,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
 from spark_assign.places import is_path, local_path
+from spark_assign.progress import progress
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
 from spark_assign.sinks import on_this_machine
 from spark_assign.sinks.catalog import CatalogTarget
@@ -159,17 +160,22 @@ def write_plan(
         format = "parquet"
     started = time.monotonic()
     try:
-        if decided is not None:
-            since = time.monotonic()
-            whole = format if format != "csv" else "parquet"
-            target.write(_DECIDED, decided, run_id, attempt, whole, dict(options or {}) if whole == format else {})
-            log.info("decided in %.1f s", time.monotonic() - since)
-            plan = plan.with_decided(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
-        for name in names:
-            since = time.monotonic()
-            frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
-            target.write(name, frame, run_id, attempt, format, dict(options or {}))
-            log.info("wrote %s in %.1f s", name, time.monotonic() - since)
+        with progress("tables written", len(names) + (decided is not None)) as step:
+            if decided is not None:
+                since = time.monotonic()
+                whole = format if format != "csv" else "parquet"
+                step(0, _DECIDED)
+                target.write(_DECIDED, decided, run_id, attempt, whole, dict(options or {}) if whole == format else {})
+                step()
+                log.info("decided in %.1f s", time.monotonic() - since)
+                plan = plan.with_decided(target.read(_DECIDED, run_id, attempt, whole, dict(options or {})))
+            for name in names:
+                since = time.monotonic()
+                step(0, name)
+                frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
+                target.write(name, frame, run_id, attempt, format, dict(options or {}))
+                step()
+                log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
         rows = _count(target, names, run_id, attempt, format, dict(options or {}))
         manifest = Manifest(

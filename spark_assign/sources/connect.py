@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_assign.errors import SourceError
+from spark_assign.progress import progress as shown
 from spark_assign.sources import connect_rest
 from spark_assign.sources.connect_group import ConnectGroup, ConnectGroups
 from spark_assign.sources.connect_http import ConnectHttp, HttpSettings, host_and_port
@@ -72,9 +73,10 @@ def snapshot(
         return rows
 
     found = ConnectRows()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool, shown("Connect clusters read", len(clusters)) as step:
         for rows in pool.map(one, clusters):
             found.extend(rows)
+            step()
     if not found.rows["clusters"]:
         raise SourceError("\n".join(row["error"] for row in found.rows["unreadable"]))
     _check_each_once(found)

@@ -114,7 +114,8 @@ def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
         ask,
         answers,
         kafka_groups.DESCRIBE_BATCH,
-        lambda done: progress(f"described Connect groups: {done}"),
+        "described Connect groups",
+        progress,
     )
     return ConnectGroups(metadata.cluster_id or None, groups, faults)
 

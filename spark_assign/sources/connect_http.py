@@ -1,51 +1,33 @@
-"""GET on a Connect worker's REST interface: retries, basic auth, TLS, and errors that say what to do.
+"""GET on a Connect worker's REST interface: retries, credentials, TLS, proxies, and errors that say what to do.
 
-Python's own HTTP client: a snapshot needs a handful of GETs, and no further library has to be installed for them.
+HTTP is that of `requests`, when to ask again and after which pause that of `urllib3.Retry`.
 """
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
-import os
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources.client_properties import Secret
+from spark_assign.sources.connect_access import CREDENTIALS_VARIABLE, HttpSettings, credentials
+from spark_assign.sources.secret import Secret, hidden
 
-CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"
-"""Environment variable with `user:password`, where no file is given."""
+if TYPE_CHECKING:
+    import requests
 
-_BACKOFF_S = 0.5
-_LONGEST_PAUSE_S = 8.0
-_PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
-"""409: a rebalance is going on; 500: a request that timed out behind one; the others are for a proxy's moods."""
+__all__ = ["CREDENTIALS_VARIABLE", "ConnectHttp", "HttpSettings", "NotThereError", "credentials", "host_and_port"]
 
 _REMEDIES = {
-    401: f"Give user:password in {CREDENTIALS_VARIABLE} or by --connect-auth FILE",
+    401: f"Give user:password in {CREDENTIALS_VARIABLE} or by --connect-auth FILE, a token by --connect-config FILE",
     403: "The user may not read this; ask for GET on /connectors",
     404: "Is it the root of a Connect worker's REST interface?",
+    407: "The proxy wants a user: give proxy.url with it in --connect-config FILE, or in HTTPS_PROXY",
     409: "The cluster is rebalancing; try again when it has settled",
 }
-
-
-@dataclass(frozen=True)
-class HttpSettings:
-    """How to ask. `timeout_s` is for one answer; `attempts` count the first one."""
-
-    timeout_s: float = 30
-    attempts: int = 5
-    credentials: Secret | None = None
-    ca_file: str | None = None
 
 
 class NotThereError(SourceError):
@@ -53,18 +35,25 @@ class NotThereError(SourceError):
 
 
 class ConnectHttp:
-    """Asks one Connect cluster; several URLs are workers of the same cluster, asked in turn where one fails."""
+    """Asks one Connect cluster; several URLs are workers of the same cluster, asked in turn where one fails.
+
+    Raises ConfigError where requests is missing or a store does not open, SourceError where a bearer token that has to
+    be fetched first is refused.
+    """
 
     def __init__(self, urls: Sequence[str], settings: HttpSettings) -> None:
+        try:
+            from spark_assign.sources import http_session
+        except ImportError as error:
+            raise ConfigError("Connect clusters are read by requests: install spark_assign[kafka]") from error
         self._urls = [url.rstrip("/") for url in urls]
         self._settings = settings
-        self._opener = urllib.request.build_opener(
-            _NoRedirect(), urllib.request.HTTPSHandler(context=_tls(settings.ca_file))
-        )
-        self._headers = {"Accept": "application/json", "User-Agent": "spark-assign-snapshot"}
-        if settings.credentials is not None:
-            token = base64.b64encode(str.__str__(settings.credentials).encode()).decode()
-            self._headers["Authorization"] = Secret(f"Basic {token}")
+        self._http = http_session
+        header = settings.authorization()
+        token = str.__str__(header or "").partition(" ")[2]
+        self._secrets = (*settings.secrets(), Secret(token))
+        self._session = http_session.session(settings.tls_context(), header)
+        self._session.headers.update({"Accept": "application/json", "User-Agent": "spark-assign-snapshot"})
 
     @property
     def url(self) -> str:
@@ -74,31 +63,53 @@ class ConnectHttp:
     def get(self, path: str) -> Any:
         """The JSON at a path. Raises NotThereError for 404, SourceError for whatever else is no answer.
 
-        What may pass (no connection, a rebalance, an overloaded proxy) is asked again, with doubling pauses.
+        What may pass (no connection, a rebalance, an overloaded proxy) is asked again, with doubling pauses or after
+        the one that Retry-After asks for, a minute at most.
         """
+        from urllib3.exceptions import InvalidHeader, MaxRetryError
+
+        retry: Any = self._http.patience(self._settings.attempts, "GET")
         for attempt in range(1, self._settings.attempts + 1):
             url = f"{self._urls[0]}{path}"
             try:
                 return self._once(url)
             except _PassingError as error:
-                if attempt == self._settings.attempts:
-                    tries = f", {attempt} attempts" if attempt > 1 else ""
-                    raise SourceError(f"GET {url}: {error.reason}{tries}. {error.remedy}.") from None
+                passing = error
+            try:
+                retry = retry.increment("GET", url, error=passing)
+            except MaxRetryError:
+                tries = f", {attempt} attempts" if attempt > 1 else ""
+                raise SourceError(f"GET {url}: {passing.reason}{tries}. {passing.remedy}.") from None
             if len(self._urls) == 1 or attempt % len(self._urls) == 0:
-                wait(min(_BACKOFF_S * 2 ** (attempt - 1), _LONGEST_PAUSE_S))
+                try:
+                    # An answer that is a refusal counts as false.
+                    asked = retry.get_retry_after(passing.answer) if passing.answer is not None else None
+                except InvalidHeader:
+                    asked = None
+                wait(asked or retry.get_backoff_time())
             self._urls.append(self._urls.pop(0))
         raise AssertionError("unreachable")
 
     def _once(self, url: str) -> Any:
-        request = urllib.request.Request(url, headers=self._headers)
+        import requests
+
+        # Proxies that are named go before those of the environment only if each request names them.
+        proxy = self._settings.proxy
+        proxies = {scheme: str.__str__(proxy) for scheme in ("http", "https")} if proxy else None
         try:
-            with self._opener.open(request, timeout=self._settings.timeout_s) as answer:
-                body = answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _refused(url, error) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise _unreachable(url, error) from None
+            with self._session.get(
+                url, timeout=self._settings.timeout_s, allow_redirects=False, stream=True, proxies=proxies
+            ) as answer:
+                body = self._http.body(answer)
+        except self._http.TooLargeError:
+            raise SourceError(
+                f"GET {url}: the answer has more than {self._http.LARGEST_ANSWER >> 20} MB. "
+                "Is it a Connect worker's REST address?"
+            ) from None
+        except (requests.RequestException, OSError) as error:
+            raise self._unreachable(url, error) from None
+        if answer.status_code != 200:
+            raise self._refused(url, answer, body)
         try:
             return json.loads(body)
         except ValueError:
@@ -106,77 +117,64 @@ class ConnectHttp:
                 f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
             ) from None
 
+    def _refused(self, url: str, answer: requests.Response, body: bytes) -> Exception:
+        try:
+            said = str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            said = _shortened(body)
+        said = hidden(said, self._secrets)
+        code = answer.status_code
+        reason = f"{code} {answer.reason}" + (f" ({said})" if said else "")
+        remedy = _REMEDIES.get(code, "Look into the log of that worker")
+        if code in self._http.PASSING:
+            return _PassingError(reason, remedy, answer)
+        if 300 <= code < 400:
+            return SourceError(
+                f"GET {url}: {reason}: leads to {answer.headers.get('Location')}. Give that URL instead."
+            )
+        kind = NotThereError if code == 404 else SourceError
+        return kind(f"GET {url}: {reason}. {remedy}.")
+
+    def _unreachable(self, url: str, error: Exception) -> Exception:
+        import requests
+
+        reason = self._http.cause(error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return SourceError(
+                f"GET {url}: the server's certificate is not trusted ({reason.verify_message}). "
+                "Give the certificate of its authority by --connect-ca FILE."
+            )
+        if "CERTIFICATE_REQUIRED" in str(reason) or "ALERT_BAD_CERTIFICATE" in str(reason):
+            return SourceError(
+                f"GET {url}: the server wants a client's certificate that it trusts. "
+                "Give it by ssl.keystore.location in --connect-config FILE."
+            )
+        text = hidden(str(reason) or type(reason).__name__, self._secrets)
+        if isinstance(error, requests.Timeout) or isinstance(reason, TimeoutError):
+            text = "no answer in time"
+        if isinstance(error, requests.exceptions.ProxyError):
+            return _PassingError(f"the proxy does not let us through ({text})", "Check proxy.url, or HTTPS_PROXY")
+        remedy = "Check the address, and that the worker runs"
+        if (
+            isinstance(reason, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError)
+            and self._settings.tls.key is None
+        ):
+            # What TLS 1.3 says of a missing certificate comes after the handshake, and may be lost with the connection.
+            remedy += ". Where it wants a client's certificate, give ssl.keystore.location in --connect-config FILE"
+        return _PassingError(text, remedy)
+
 
 class _PassingError(Exception):
     """Worth another attempt."""
 
-    def __init__(self, reason: str, remedy: str) -> None:
+    def __init__(self, reason: str, remedy: str, answer: requests.Response | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: urllib would send the password along to wherever it leads."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-def _refused(url: str, error: urllib.error.HTTPError) -> Exception:
-    body = error.read()
-    try:
-        said = str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        said = _shortened(body)
-    reason = f"{error.code} {error.reason}" + (f" ({said})" if said else "")
-    if error.code in _PASSING:
-        return _PassingError(reason, _REMEDIES.get(error.code, "Look into the log of that worker"))
-    if 300 <= error.code < 400:
-        return SourceError(f"GET {url}: {reason}: leads to {error.headers.get('Location')}. Give that URL instead.")
-    remedy = _REMEDIES.get(error.code, "Look into the log of that worker")
-    kind = NotThereError if error.code == 404 else SourceError
-    return kind(f"GET {url}: {reason}. {remedy}.")
-
-
-def _unreachable(url: str, error: Exception) -> Exception:
-    reason = getattr(error, "reason", None) or error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return SourceError(
-            f"GET {url}: the server's certificate is not trusted ({reason.verify_message}). "
-            "Give the certificate of its authority by --connect-ca FILE."
-        )
-    text = "no answer in time" if isinstance(reason, TimeoutError) else str(reason) or type(reason).__name__
-    return _PassingError(text, "Check the address, and that the worker runs")
+        self.reason, self.remedy, self.answer = reason, remedy, answer
 
 
 def _shortened(body: bytes) -> str:
     text = " ".join(body.decode("utf-8", errors="replace").split())
     return text if len(text) <= 100 else f"{text[:100]}…"
-
-
-def _tls(ca_file: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"--connect-ca {ca_file}: {error}. Give a PEM file with certificates.") from None
-
-
-def credentials(file: str | None) -> Secret | None:
-    """`user:password` from a file's first line or from the environment. Raises ConfigError without a colon."""
-    if file is not None:
-        place = f"--connect-auth {file}"
-        try:
-            text = next(iter(Path(file).read_text(encoding="utf-8").splitlines()), "")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{place}: {error}. Give a readable file with user:password.") from None
-    else:
-        place = CREDENTIALS_VARIABLE
-        text = os.environ.get(CREDENTIALS_VARIABLE, "")
-        if not text:
-            return None
-    if ":" not in text:
-        raise ConfigError(f"{place}: expected user:password in one line")
-    return Secret(text)
 
 
 def host_and_port(url: str) -> str:

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.sources import kafka_groups, kafka_offsets
-from spark_assign.sources.client_properties import settings
+from spark_assign.sources import kafka_groups, kafka_offsets, kafka_permissions
+from spark_assign.sources.client_settings import settings
 from spark_assign.sources.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka_groups import Progress
+from spark_assign.sources.kafka_groups import Patterns, Progress, matches
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_tables import SnapshotRows
 
@@ -31,8 +30,8 @@ def snapshot(
     *,
     cluster: str | None = None,
     properties: Mapping[str, str] | None = None,
-    groups: str | None = None,
-    topics: str | None = None,
+    groups: Patterns = None,
+    topics: Patterns = None,
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
@@ -42,8 +41,8 @@ def snapshot(
         bootstrap_servers: `host:port`, comma-separated.
         cluster: the name for the `cluster` column; None takes the cluster's own id.
         properties: security and time-outs under a Java client's property names.
-        groups: glob pattern over group ids; None is every group.
-        topics: glob pattern over topic names; None is every topic, internal ones too. A topic that a read
+        groups: a shell pattern over group ids, or several; None is every group.
+        topics: likewise over topic names; None is every topic, internal ones too. A topic that a read
         group
             subscribes to or owns is always kept, so that plans stay right.
         connect_timeout_s: how long to look for a bootstrap server that answers.
@@ -60,10 +59,14 @@ def snapshot(
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
+        if lacks := kafka_permissions.missing(connection):
+            progress(lacks)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
         plannable = {group_id: group for group_id, group in listed.items() if group.plannable}
         kafka_groups.describe(connection, listed, readable.keys(), rows, progress)
+        if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
+            progress(kafka_permissions.unseen(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
         committed, faults = kafka_offsets.committed(connection, plannable, progress)
@@ -77,6 +80,7 @@ def snapshot(
         _add_offsets(connection, rows, committed, leaders, progress)
     source = {
         "kind": "kafka",
+        "kafka_cluster_id": metadata.cluster_id or None,
         "bootstrap_servers": bootstrap_servers,
         "groups": groups,
         "topics": topics,
@@ -85,9 +89,9 @@ def snapshot(
     return Snapshot(rows.cluster, source, datetime.now(UTC), rows.tables())
 
 
-def _kept(rows: SnapshotRows, names: Collection[str], pattern: str | None) -> set[str]:
+def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     used = {row["topic"] for table in ("subscriptions", "owned_runs") for row in rows.rows[table]}
-    return {name for name in names if pattern is None or fnmatchcase(name, pattern) or name in used}
+    return {name for name in names if matches(name, patterns) or name in used}
 
 
 def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection[Any]) -> None:

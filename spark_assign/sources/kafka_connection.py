@@ -8,6 +8,7 @@ file.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +20,13 @@ from kafka.errors import (
     KafkaTimeoutError,
     NodeNotReadyError,
     SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
 )
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from spark_assign.errors import SourceError
-from spark_assign.sources.client_properties import Secret, hidden
+from spark_assign.errors import SourceError, SparkAssignError
+from spark_assign.sources.secret import Secret, hidden
 
 T = TypeVar("T")
 
@@ -34,6 +36,22 @@ LANES = 4
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
 _TURN_S = 5
+_SASL = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+_OF_TLS = "[SSL"
+"""What OpenSSL's messages begin with."""
+_REMEDIES = {
+    "CERTIFICATE_VERIFY_FAILED": "Name the authority of the brokers' certificates in ssl.truststore.location",
+    "WRONG_VERSION_NUMBER": "Is this a listener with TLS? Otherwise security.protocol is PLAINTEXT or SASL_PLAINTEXT",
+    "CERTIFICATE_REQUIRED": "The brokers want a client's certificate: give ssl.keystore.location",
+    "ALERT_UNKNOWN_CA": "The brokers do not trust the client's certificate in ssl.keystore.location",
+    "ALERT_CERTIFICATE_UNKNOWN": "The brokers do not trust the client's certificate in ssl.keystore.location",
+    "ALERT_BAD_CERTIFICATE": "The brokers want a client's certificate that they trust: give ssl.keystore.location",
+    "UnsupportedSaslMechanism": "The brokers do not have this sasl.mechanism; ask their operator which they have",
+    "invalid_token": "The brokers do not take the token: check its issuer, audience and scope, and the clock here",
+}
+_OVER_AND_OVER = re.compile(r"\b(\w+Error)(?:: (?:\[Error \d+\] )?\1\b)+")
+"""An error's name, as the library's layers each put it before what was said."""
+_REMEDY = "Check --bootstrap-server and the security settings of the properties file"
 
 
 class ClusterConnection:
@@ -45,22 +63,24 @@ class ClusterConnection:
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._settings = settings
+        self._secrets = [settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
             "receive_message_max_bytes": 1 << 30,
             # Above the lanes, so that a connection never refuses a request as too many.
             "max_in_flight_requests_per_connection": 2 * LANES,
-            **settings,
+            **{key: value for key, value in settings.items() if key != "secrets"},
             "bootstrap_servers": bootstrap_servers.split(","),
         }
+        self._quiet = _NoDebug()
+        self._hush(known)
+        if known.get("sasl_mechanism") == "OAUTHBEARER" and "sasl_oauth_token_provider" in known:
+            # The first token here, where its error is ours; the library's thread finds it made.
+            self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
         self._manager: Any = _LastWords(self._net, **known)
         self._net.start()
-        self._quiet = _NoDebug()
-        if any(isinstance(value, Secret) for value in settings.values()):
-            for logger in _client_loggers():
-                logger.addFilter(self._quiet)
+        self._hush(known)
         try:
             self._bootstrap(time.monotonic() + timeout_s)
         except KafkaError as error:
@@ -83,6 +103,11 @@ class ClusterConnection:
         for logger in _client_loggers():
             logger.removeFilter(self._quiet)
 
+    def _hush(self, settings: Mapping[str, Any]) -> None:
+        if str(settings.get("security_protocol")).startswith("SASL_"):
+            for logger in _client_loggers():
+                logger.addFilter(self._quiet)
+
     def _bootstrap(self, deadline: float) -> None:
         """Bootstrap in short turns: the library keeps a refused password to itself and goes on trying."""
         while True:
@@ -91,7 +116,7 @@ class ClusterConnection:
                 return
             except KafkaTimeoutError as error:
                 reason = self._manager.run(self._why_not) or error
-                if isinstance(reason, SaslAuthenticationFailedError) or time.monotonic() > deadline:
+                if isinstance(reason, _SASL) or _OF_TLS in str(reason) or time.monotonic() > deadline:
                     raise reason from None
 
     async def _why_not(self) -> KafkaError | None:
@@ -102,15 +127,17 @@ class ClusterConnection:
             await self._manager.get_connection(node, timeout_ms=_TURN_S * 1000, refresh_metadata_on_err=False)
         except KafkaError as error:
             return error
+        except SparkAssignError:
+            raise
+        except Exception as error:  # a mechanism's own, as of a SCRAM answer with a wrong signature
+            return SaslAuthenticationFailedError(f"{type(error).__name__}: {error}")
         return None
 
     def failed(self, what: str, error: BaseException) -> SourceError:
         """An error that names the cluster, without secrets."""
-        said = hidden(f"{type(error).__name__}: {error}", self._settings)
-        return SourceError(
-            f"Kafka at {self._bootstrap_servers}: {what} ({said}). "
-            "Check --bootstrap-server and the security settings of the properties file."
-        )
+        said = hidden(_OVER_AND_OVER.sub(r"\1", f"{type(error).__name__}: {error}"), self._secrets)
+        remedy = next((text for sign, text in _REMEDIES.items() if sign in said), _REMEDY)
+        return SourceError(f"Kafka at {self._bootstrap_servers}: {what} ({said}). {remedy}.")
 
     def brokers(self) -> list[int]:
         """The ids of the brokers that are there, ascending."""
@@ -196,14 +223,18 @@ def _answer_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[],
 
 
 class _NoDebug(logging.Filter):
-    """At DEBUG the client logs every request with its bytes, the SASL token (for PLAIN: the password) too."""
+    """At DEBUG the client logs every request with its bytes, the SASL token (for PLAIN: the password) too.
+
+    botocore logs what it signs, with the token of the session.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.levelno > logging.DEBUG
 
 
 def _client_loggers() -> list[logging.Logger]:
-    return [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith("kafka.")]
+    names = list(logging.root.manager.loggerDict)
+    return [logging.getLogger(name) for name in names if name.startswith(("kafka.", "botocore."))]
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

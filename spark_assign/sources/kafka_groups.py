@@ -18,7 +18,8 @@ from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
-from spark_assign.sources import kafka_connection
+from spark_assign.progress import progress
+from spark_assign.sources import kafka_connection, kafka_permissions
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
@@ -26,6 +27,9 @@ from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeReque
 from spark_assign.wire.reader import WireError
 
 Progress = Callable[[str], None]
+
+Patterns = str | Sequence[str] | None
+"""One shell pattern or several, of which one must match; null, or none of them: all match."""
 
 ATTEMPTS = 6
 PAUSE_S = 1.0
@@ -54,8 +58,14 @@ class ListedGroup:
         return self.group_type in ("classic", "consumer")
 
 
-def listed(connection: ClusterConnection, pattern: str | None) -> dict[str, ListedGroup]:
-    """The groups whose id matches the glob pattern (None: all), by id.
+def matches(name: str, patterns: Patterns) -> bool:
+    """Whether a name is among those that are asked for."""
+    wanted = [patterns] if isinstance(patterns, str) else patterns
+    return not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
+    """The groups whose id matches, by id.
 
     Raises SourceError if a broker is silent: its groups would be missing without a trace.
     """
@@ -67,7 +77,7 @@ def listed(connection: ClusterConnection, pattern: str | None) -> dict[str, List
         if fault is not None:
             raise connection.failed(f"broker {broker} does not list its groups", fault)
         for group in answer.groups:
-            if pattern is None or fnmatchcase(group.group_id, pattern):
+            if matches(group.group_id, patterns):
                 found[group.group_id] = _listed(group, broker)
     return dict(sorted(found.items()))
 
@@ -86,24 +96,25 @@ def ask_per_group(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    progress: Progress,
+    what: str,
+    tell: Progress,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask each group's coordinator, many groups a request; ask again what may settle.
 
-    `read` takes the ids and the answer and gives (group_id, value or exception). Returns the values and, for
-    the groups that have none, what was said.
+    `read` takes the ids and the answer and gives (group_id, value or exception); `what` is done with them, such as
+    `described Connect groups`. Returns the values and, for the groups that have none, what was said.
     """
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
         again = []
-        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, progress):
+        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, what, tell):
             if not isinstance(value, Exception):
                 values[group_id] = value
                 faults.pop(group_id, None)
                 continue
-            faults[group_id] = f"{type(value).__name__}: {value}"
+            faults[group_id] = kafka_permissions.fault(value)
             if getattr(value, "retriable", False):
                 again.append(group_id)
         if not again or attempt == ATTEMPTS:
@@ -124,20 +135,18 @@ def _ask_once(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
     batch: int,
-    progress: Progress,
+    what: str,
+    tell: Progress,
 ) -> Iterator[tuple[str, Any]]:
     by_broker: dict[int, list[str]] = defaultdict(list)
     for group in groups:
         by_broker[group.broker].append(group.group_id)
     asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
-    done = 0
-
-    def answered(position: int) -> None:
-        nonlocal done
-        done += len(asked[position][1])
-        progress(f"{done} of {len(groups)} groups")
-
-    answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
+    with progress(what, len(groups)) as step:
+        requests = [(broker, request(ids)) for broker, ids in asked]
+        answers = connection.ask(requests, lambda position: step(len(asked[position][1])))
+    if groups:
+        tell(f"{what}: {len(groups)} of {len(groups)} groups")
     for (_, ids), answer in zip(asked, answers, strict=True):
         if isinstance(answer, Exception):
             yield from ((group_id, answer) for group_id in ids)
@@ -150,7 +159,7 @@ def describe(
     groups: Mapping[str, ListedGroup],
     topics: Collection[str],
     rows: SnapshotRows,
-    progress: Progress,
+    tell: Progress,
 ) -> None:
     """Add groups, members, subscriptions, owned_runs of every listed group; undescribed for those that fail.
 
@@ -173,10 +182,8 @@ def describe(
         def read(ids: Sequence[str], answer: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
             return [(group.group_id, reader(group)) for group in answer.groups]
 
-        def report(done: str, kind: str = kind) -> None:
-            progress(f"described {kind} groups: {done}")
-
-        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, report)
+        what = f"described {kind} groups"
+        values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
         described |= values
         faults |= failed
     for group_id, group in groups.items():

@@ -10,6 +10,7 @@ from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.kafka_groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, ask_per_group
@@ -26,7 +27,7 @@ _LATEST = -1
 
 
 def committed(
-    connection: ClusterConnection, groups: Mapping[str, ListedGroup], progress: Progress
+    connection: ClusterConnection, groups: Mapping[str, ListedGroup], tell: Progress
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, str]]:
     """Every committed offset by group, and what the coordinator said of groups that have no answer."""
     many = connection.newest(OffsetFetchRequest) >= 8
@@ -53,7 +54,8 @@ def committed(
         ask,
         read,
         FETCH_BATCH if many else 1,
-        lambda done: progress(f"read offsets: {done}"),
+        "read offsets",
+        tell,
     )
 
 
@@ -70,7 +72,7 @@ def ends(
     connection: ClusterConnection,
     leaders: Mapping[TopicPartition, int],
     wanted: Collection[TopicPartition],
-    progress: Progress,
+    tell: Progress,
 ) -> dict[TopicPartition, int]:
     """The end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
@@ -79,7 +81,7 @@ def ends(
     found: dict[TopicPartition, int] = {}
     for attempt in range(1, ATTEMPTS + 1):
         found |= _ask_leaders(connection, leaders, [key for key in sorted(wanted) if key not in found])
-        progress(f"read end offsets: {len(found)} of {len(wanted)} partitions")
+        tell(f"read end offsets: {len(found)} of {len(wanted)} partitions")
         missing = [key for key in wanted if key not in found]
         if not missing or attempt == ATTEMPTS:
             break
@@ -106,12 +108,14 @@ def _ask_leaders(
         if leaders.get(key, -1) >= 0:
             by_leader[leaders[key]].append(key)
     requests = [
-        (leader, _list_offsets(batch))
+        ((leader, _list_offsets(batch)), len(batch))
         for leader, partitions in by_leader.items()
         for batch in batches(partitions, LIST_BATCH)
     ]
     found: dict[TopicPartition, int] = {}
-    for answer in connection.ask(requests):
+    with progress("read end offsets", len(wanted)) as step:
+        answers = connection.ask([request for request, _ in requests], lambda at: step(requests[at][1]))
+    for answer in answers:
         for topic in [] if isinstance(answer, Exception) else answer.topics:
             for partition in topic.partitions:
                 if partition.error_code == 0:

@@ -1,7 +1,8 @@
 """A Fleet from tables that exist already: files in a folder, or tables of a catalog.
 
 A folder holds, for each table of `schemas.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
-`<table>/`; a catalog holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything
+`<table>/`; or it holds a folder for each cluster with those in it (`clusters`), and is read as one fleet. A catalog
+holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything
 is asked of Spark and nothing of the JVM behind it, so the same call works on Spark Connect.
 """
 
@@ -11,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -22,6 +24,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.places import for_spark, is_path, join, local_path
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.sources import text
+from spark_assign.sources.clusters import is_cluster, key_of, parts
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -30,10 +33,14 @@ _NOT_THERE = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta ta
 
 @dataclass(frozen=True)
 class _Place:
-    """One table that was found: a path with its format, or a catalog name."""
+    """One table that was found: paths with their format, or a catalog name."""
 
-    name: str
+    names: tuple[str, ...]
     format: str | None = None
+
+    def __str__(self) -> str:
+        more = len(self.names) - 1
+        return f"{self.names[0]} (and {more} more)" if more else self.names[0]
 
 
 def read_fleet(
@@ -90,32 +97,47 @@ def read_tables(
     tables = dict(tables or {})
     if unknown := sorted(set(tables) - set(shape.schemas)):
         raise SourceError(f"no such table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
-    places: dict[str, _Place] = {}
+    places: dict[str, list[_Place]] = {}
     if location is not None:
         names = tuple(shape.schemas)
-        places = (
-            _in_folder(spark, location, format, names) if is_path(location) else _in_catalog(spark, location, names)
-        )
-        if format not in (None, *_FILE_FORMATS) and is_path(location):
-            places = {name: place for name, place in places.items() if _loads(spark, place, options)}
-    places |= {name: _single(spark, name, place, format) for name, place in tables.items()}
+        if not is_path(location):
+            places = _in_catalog(spark, location, names)
+        elif format in (None, *_FILE_FORMATS):
+            places = _in_folder(spark, location, format, shape.schemas)
+        else:
+            found = {name: _Place((join(for_spark(location), name),), format) for name in names}
+            places = {name: [place] for name, place in found.items() if _loads(spark, place, options)}
+    places |= {name: [_single(spark, name, place, format)] for name, place in tables.items()}
     if missing := [name for name in shape.required if name not in places]:
         raise SourceError(_missing(missing, location, format))
 
     checks: list[text.Check] = []
     frames: dict[str, DataFrame] = {}
-    for name, place in places.items():
-        try:
-            frames[name] = _read(spark, name, shape.schemas[name], place, options, checks)
-            _ = frames[name].schema  # Connect opens the files only now
-        except SourceError:
-            raise
-        except Exception as error:  # classic PySpark lets Java's own exceptions through
-            if "Job aborted" in str(error) and "Caused by: " not in str(error):
-                raise  # Spark itself has failed, whatever is in the table
-            raise SourceError(f"{name}: {place.name} cannot be read: {reason(error)}") from error
+    for name, found_at in places.items():
+        read = [_readable(spark, name, shape.schemas[name], place, options, checks) for place in found_at]
+        frames[name] = reduce(_union, read)
     text.verify(checks)
     return frames
+
+
+def _readable(
+    spark: SparkSession,
+    table: str,
+    schema: StructType,
+    place: _Place,
+    options: Mapping[str, str],
+    checks: list[text.Check],
+) -> DataFrame:
+    try:
+        frame = _read(spark, table, schema, place, options, checks)
+        _ = frame.schema  # Connect opens the files only now
+    except SourceError:
+        raise
+    except Exception as error:  # classic PySpark lets Java's own exceptions through
+        if "Job aborted" in str(error) and "Caused by: " not in str(error):
+            raise  # Spark itself has failed, whatever is in the table
+        raise SourceError(f"{table}: {place} cannot be read: {reason(error)}") from error
+    return frame
 
 
 def _read(
@@ -127,18 +149,24 @@ def _read(
     checks: list[text.Check],
 ) -> DataFrame:
     if place.format is None:
-        return spark.table(place.name)
+        return spark.table(place.names[0])
     if place.format in ("csv", "json"):
         read = text.read_csv if place.format == "csv" else text.read_json
-        frame, check = read(spark, table, schema, place.name, options)
+        frame, check = read(spark, table, schema, place.names, options)
         checks += [check] if check is not None else []
         return frame
-    return spark.read.format(place.format).options(**options).load(place.name)
+    # Snapshots of two versions of this package may differ in columns.
+    merged = {"mergeSchema": "true"} if place.format == "parquet" and len(place.names) > 1 else {}
+    return spark.read.format(place.format).options(**{**merged, **options}).load(list(place.names))
 
 
-def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, _Place]:
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.unionByName(other, allowMissingColumns=True)
+
+
+def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_Place]]:
     names = {table: f"{prefix}.{table}" for table in tables}
-    return {table: _Place(name) for table, name in names.items() if _in_any_catalog(spark, name)}
+    return {table: [_Place((name,))] for table, name in names.items() if _in_any_catalog(spark, name)}
 
 
 def _in_any_catalog(spark: SparkSession, name: str) -> bool:
@@ -148,28 +176,48 @@ def _in_any_catalog(spark: SparkSession, name: str) -> bool:
         raise SourceError(f"the catalog cannot be asked for {name}: {reason(error)}") from error
 
 
-def _in_folder(spark: SparkSession, location: str, format: str | None, tables: Sequence[str]) -> dict[str, _Place]:
-    """Every table that the folder has (or, in a format only Spark knows, may have)."""
-    root = for_spark(location)
-    if format not in (None, *_FILE_FORMATS):
-        return {table: _Place(join(root, table), format) for table in tables}
+def _in_folder(
+    spark: SparkSession, location: str, format: str | None, schemas: Mapping[str, StructType]
+) -> dict[str, list[_Place]]:
+    """Every table that the folder has, or that the folders of its clusters have: the files of a format together."""
     files = _files(spark, location)
-    found: dict[str, _Place] = {}
-    for table in tables:
-        single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
-        if format is not None:
-            single = [name for name in single if _kind(name) == format]
-        inside = [name for name in files if name.startswith(f"{table}/")]
-        candidates = [*single, *([f"{table}/"] if inside else [])]
-        if len(candidates) > 1:
+    of_key = {key: parts(files, key) for key in sorted(set(map(key_of, schemas.values())))}
+    found: dict[str, list[_Place]] = {}
+    for table, schema in schemas.items():
+        inside = of_key[key_of(schema)]
+        places = [_in_part(join(location, *part.split("/")[:-1]), format, table, mine) for part, mine in inside.items()]
+        there = [place for place in places if place is not None]
+        own = _in_part(location, format, table, files) if is_cluster(next(iter(inside))) else None
+        if own is not None and there:
             raise SourceError(
-                f"{table}: {location} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
+                f"{table}: {location} has it in itself and in {next(iter(inside))} as well. "
+                "Leave one: a folder for each cluster, or the tables of all"
             )
-        if single:
-            found[table] = _Place(join(root, single[0]), _kind(single[0]))
-        elif inside:
-            found[table] = _Place(join(root, table), format or _kind_of_all(join(location, table), inside))
+        there += [own] if own is not None else []
+        by_format: dict[str | None, tuple[str, ...]] = {}
+        for place in there:
+            by_format[place.format] = (*by_format.get(place.format, ()), *place.names)
+        if there:
+            found[table] = [_Place(names, kind) for kind, names in by_format.items()]
     return found
+
+
+def _in_part(folder: str, format: str | None, table: str, files: Sequence[str]) -> _Place | None:
+    """A table in the folder of one cluster or of a whole fleet, which has these files, if it is there."""
+    single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
+    if format is not None:
+        single = [name for name in single if _kind(name) == format]
+    inside = [name for name in files if name.startswith(f"{table}/")]
+    candidates = [*single, *([f"{table}/"] if inside else [])]
+    if len(candidates) > 1:
+        raise SourceError(
+            f"{table}: {folder} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
+        )
+    if single:
+        return _Place((join(for_spark(folder), single[0]),), _kind(single[0]))
+    if inside:
+        return _Place((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
+    return None
 
 
 def _single(spark: SparkSession, table: str, place: str, format: str | None) -> _Place:
@@ -177,9 +225,9 @@ def _single(spark: SparkSession, table: str, place: str, format: str | None) -> 
     if not is_path(place):
         if not _in_any_catalog(spark, place):
             raise SourceError(f"{table}: the catalog has no table {place}. Is it a path? Then write ./{place}")
-        return _Place(place)
+        return _Place((place,))
     format = format or _kind(place) or _kind_of_all(place, _files(spark, place))
-    return _Place(for_spark(place), format)
+    return _Place((for_spark(place),), format)
 
 
 def _kind(name: str) -> str | None:
@@ -221,7 +269,7 @@ def _files(spark: SparkSession, location: str) -> list[str]:
 def _loads(spark: SparkSession, place: _Place, options: Mapping[str, str]) -> bool:
     """Whether a table in a format that only Spark knows is there."""
     try:
-        return bool(spark.read.format(str(place.format)).options(**options).load(place.name).columns)
+        return bool(spark.read.format(str(place.format)).options(**options).load(place.names[0]).columns)
     except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
         if "DATA_SOURCE_NOT_FOUND" in str(error):
             raise SourceError(
@@ -230,7 +278,7 @@ def _loads(spark: SparkSession, place: _Place, options: Mapping[str, str]) -> bo
             ) from error
         if _NOT_THERE.search(str(error)):
             return False
-        raise SourceError(f"{place.name} cannot be read as {place.format}: {reason(error)}") from error
+        raise SourceError(f"{place} cannot be read as {place.format}: {reason(error)}") from error
 
 
 def _missing(tables: list[str], location: str | None, format: str | None) -> str:

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from spark_assign.errors import SourceError
 from spark_assign.places import local_path
+from spark_assign.sources.clusters import name_of
 from spark_assign.sources.plain_csv import is_plain
 
 _MALFORMED = "_malformed_record"
@@ -51,30 +52,34 @@ class Check:
 
 
 def read_csv(
-    spark: SparkSession, table: str, schema: StructType, path: str, options: Mapping[str, str]
+    spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
 ) -> tuple[DataFrame, Check | None]:
-    """A csv file or folder with a header; quotes inside quotes are doubled (RFC 4180).
+    """Csv files or folders with a header; quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, `""` an empty
     string. There is no check where everything is known to parse.
     """
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
-    local = local_path(path) if not options else None
-    columns = _local_header(local)
+    local = [local_path(path) if not options else None for path in paths]
+    headers = [_local_header(path) for path in local]
+    if None not in headers and any(header != headers[0] for header in headers):
+        return _several_headers(spark, table, schema, dict(zip(paths, map(str, headers), strict=True)))
+    columns = None if None in headers else headers[0]
     if columns is None:
-        local, columns = None, spark.read.options(**settings).csv(path).columns
+        local, columns = [None], spark.read.options(**settings).csv(paths[0]).columns
     if not columns:
-        return spark.read.options(**settings).csv(path), None
+        return spark.read.options(**settings).csv(list(paths)), None
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
     as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
     raw = (
         spark.read.options(**settings, enforceSchema="false", columnNameOfCorruptRecord=_MALFORMED)
         .schema(as_text)
-        .csv(path)
+        .csv(list(paths))
     )
     types = {field.name: field.dataType for field in schema.fields}
     typed = [_parsed(name, types.get(name, StringType())).alias(name) for name in columns]
-    if local is not None and is_plain(local, [types.get(name, StringType()) for name in columns]):
+    kinds = [types.get(name, StringType()) for name in columns]
+    if all(path is not None and is_plain(path, kinds) for path in local):
         return raw.select(*typed), None
     problems = [
         F.when(
@@ -87,11 +92,22 @@ def read_csv(
     ragged = F.when(F.col(_MALFORMED).isNotNull(), F.lit(f"{table}: the row does not have {len(columns)} fields"))
     fields = [F.concat(F.lit(f"{name}="), F.coalesce(_text(name), F.lit(""))) for name in columns]
     check = raw.select(
-        F.col("_metadata.file_name").alias("file"),
+        F.col("_metadata.file_path").alias("file"),
         F.coalesce(ragged, *problems).alias("problem"),
         F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
     )
     return raw.select(*typed), Check(table, schema, check.where("problem is not null"))
+
+
+def _several_headers(
+    spark: SparkSession, table: str, schema: StructType, headers: Mapping[str, str]
+) -> tuple[DataFrame, Check | None]:
+    """Csv files of this machine, by path the header of each, as one table; columns that some do not have are null."""
+    alike = [[path for path in headers if headers[path] == header] for header in dict.fromkeys(headers.values())]
+    frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in alike), strict=True)
+    rows = [check.rows for check in checks if check is not None]
+    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    return whole, Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
 
 
 def _local_header(local: str | None) -> list[str] | None:
@@ -108,18 +124,18 @@ def _local_header(local: str | None) -> list[str] | None:
 
 
 def read_json(
-    spark: SparkSession, table: str, schema: StructType, path: str, options: Mapping[str, str]
+    spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
 ) -> tuple[DataFrame, Check]:
-    """A file or folder of json lines, one object a row; fields that the schema does not know are ignored."""
+    """Files or folders of json lines, one object a row; fields that the schema does not know are ignored."""
     columns = [StructField(field.name, field.dataType) for field in schema.fields]
     names = [field.name for field in columns]
     raw = (
         spark.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)
         .schema(StructType([*columns, StructField(_MALFORMED, StringType())]))
-        .json(path)
+        .json(list(paths))
     )
     check = raw.where(F.col(_MALFORMED).isNotNull()).select(
-        F.col("_metadata.file_name").alias("file"),
+        F.col("_metadata.file_path").alias("file"),
         F.lit(None).cast("string").alias("problem"),
         # The columns are named because Spark refuses to read a malformed record alone.
         F.when(F.to_json(F.struct(*names)).isNotNull(), F.col(_MALFORMED)).alias("record"),
@@ -149,7 +165,7 @@ def verify(checks: Sequence[Check]) -> None:
     lines = []
     for row in rows:
         problem = row["problem"] or _problem_of_json(row["table"], schemas[row["table"]], row["record"])
-        lines.append(f"  - {problem}, in {row['file']}: {row['record']}")
+        lines.append(f"  - {problem}, in {name_of(row['file'])}: {row['record']}")
     more = "\n  - … and more" if len(rows) > _SHOWN else ""
     raise SourceError("values that do not parse:\n" + "\n".join(lines[: _SHOWN * len(checks)]) + more)
 

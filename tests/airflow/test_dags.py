@@ -88,31 +88,35 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
     options = {}
     for name in JOBS:
         task = rendered(dags["of_fleet"].get_task(name))
-        options[name] = importlib.import_module(f"jobs.{name}").parse(task.application_args)
+        options[name] = importlib.import_module(f"jobs.{name}").main.parse(task.application_args)
     assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == (
         "main.kafka",
         "/data/out/plans",
         run,
     )
-    assert options["plan"].assign == ["payments-*=roundrobin"]
+    assert options["plan"].assign == {"payments-*": "roundrobin"}
     assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
-    assert (options["drift"].before, options["drift"].after, options["drift"].run_id) == ("previous", run, run)
-    assert (options["report"].plan, options["report"].run_id) == ("/data/out/plans", run)
+    assert (options["drift"].before, options["drift"].after, options["drift"].run_id) == (
+        "previous",
+        f"/data/out/plans@{run}",
+        run,
+    )
+    assert options["report"].run == f"/data/out/plans@{run}"
     assert options["report"].drift == f"/data/out/drifts@{run}"
     assert options["report"].output == Path(f"/data/out/reports/{run}.html")
-    assert (options["check"].plan, options["check"].drift) == (f"/data/out/plans@{run}", f"/data/out/drifts@{run}")
+    assert (options["check"].run, options["check"].drift) == (f"/data/out/plans@{run}", f"/data/out/drifts@{run}")
     assert (options["check"].max_growth, options["check"].max_rejected, options["check"].fail_on) == (1.25, 0, "alerts")
 
 
 def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) -> None:
     """A folder per logical date."""
     snapshot = importlib.import_module("jobs.snapshot")
-    options = snapshot._parser().parse_args(rendered(dags["of_cluster"].get_task("snapshot")).application_args)
+    options = snapshot.main.parse(rendered(dags["of_cluster"].get_task("snapshot")).application_args)
     assert options.bootstrap_server == "broker-1:9092"
     assert options.output.endswith("/out/snapshots/20261121T050000Z")
     for name in ("plan", "compare"):
         arguments = rendered(dags["of_cluster"].get_task(name)).application_args
-        assert importlib.import_module(f"jobs.{name}").parse(arguments).fleet == options.output
+        assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.output
 
 
 def test_params_of_a_run_by_hand(dags: dict[str, DAG]) -> None:

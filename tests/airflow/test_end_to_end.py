@@ -123,7 +123,7 @@ def test_a_date(story: Story) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     said = done.stdout + done.stderr
     assert "groups planned, 1 rejected" in said
-    assert "From nothing to 20261120T050000Z" in said
+    assert "/out/plans@20261120T050000Z" in said.partition("From nothing to ")[2].partition("\n")[0]
     assert "check: 0 alerts in 20261120T050000Z" in said
     assert lost(pages.block(PAGE, "[DAG TEST]"), said, story) is None
     story.files["first"] = story.written()

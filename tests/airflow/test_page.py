@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import yaml
 from spark_assign_airflow.settings import load
@@ -47,3 +48,15 @@ def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
     expected[rest[0]] = {upper, *lower}
     expected |= {name: {before} for before, name in pairwise(rest)}
     assert expected == after
+
+
+def test_a_task_for_each_cluster() -> None:
+    """docs/forty-clusters.md: its DAG is one, with a mapped snapshot of each cluster before the plan."""
+    names: dict[str, Any] = {}
+    exec("\n".join(pages.block("docs/forty-clusters.md", "from airflow")), names)
+    dag = names["dag"]
+    snapshot, plan = dag.get_task("snapshot"), dag.get_task("plan")
+    assert snapshot.is_mapped
+    assert snapshot.downstream_task_ids == {"plan"}
+    assert [each["NAME"] for each in snapshot.expand_input.value["env"]] == list(names["CLUSTERS"])
+    assert plan.trigger_rule == "all_done"

@@ -95,9 +95,9 @@ def test_all_is_well(run: Run, tmp_path: Path) -> None:
 
 def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
     """Into a folder of the date, which the plan then reads; a cluster that does not answer is asked again."""
-    done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--groups", "pay*"] }', snapshot=3)
+    done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--group", "pay*"] }', snapshot=3)
     assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
-    arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --groups pay*"
+    arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --group pay*"
     assert done.submitted[0].endswith(f"/clone/jobs/snapshot.py {arguments}")
 
 

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     protocol,
     replicas,
     report,
+    set_up,
     sticky,
     sticky_against_kafka,
 )
@@ -31,6 +32,7 @@ from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
+    "set-up": set_up.set_up,
     "cold": cold.cold,
     "stories": cold.stories,
     "floor": plans.floor,

@@ -21,21 +21,22 @@ def cold(bench: Bench) -> None:
     stored = str(bench.folder / "cold")
     works = {
         "floor": ["tests/benchmarks/floor_job.py", str(bench.folder / "floor")],
-        "plan": ["plan", "--output", stored, "--run-id", "cold"],
+        "plan": ["plan", "--sample", "--output", stored, "--run-id", "cold"],
     }
     if not bench.quick:
-        works["compare"] = ["compare", "--change", "leave:*:1"]
-        works["report"] = ["report", "--plan", stored, "--output", str(bench.folder / "report.html")]
+        works["compare"] = ["compare", "--sample", "--change", "leave:*:1"]
+        works["report"] = ["report", "--run", stored, "--output", str(bench.folder / "report.html")]
         works["replicas reassign"] = [
             "replicas",
             "reassign",
+            "--sample",
             "--remove",
             "3",
             "--output",
             str(bench.folder / "replicas"),
         ]
     if list(ROOT.glob("build/class-data*/*.jsa")):
-        works[KEPT] = ["plan", "--output", stored, "--run-id", "kept"]
+        works[KEPT] = ["plan", "--sample", "--output", stored, "--run-id", "kept"]
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(bench.repeats):
         for name, words in works.items():

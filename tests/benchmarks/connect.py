@@ -88,7 +88,9 @@ _SECOND = ("2 as generation_id", "1 as last_completed_generation_id")
 
 def read_fleet(spark: SparkSession, path: Path) -> ConnectFleet:
     """The fleet as it was written."""
-    return ConnectFleet(**{name: spark.read.parquet(str(path / name)) for name in INPUT_TABLES})
+    return ConnectFleet(
+        **{name: spark.read.schema(columns).parquet(str(path / name)) for name, columns in INPUT_TABLES.items()}
+    )
 
 
 def seconds_of_kafka(workers: int, connectors: int, clusters: int, folder: Path) -> dict[str, float]:

@@ -28,6 +28,8 @@ SAMPLE = ROOT / "conf" / "sample-fleet"
 FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
 """docs/plan.md: beside topics that the page shows."""
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
+CLUSTERS = ("shop-prod", "shop-eu")
+"""docs/forty-clusters.md: two of them, one as the other."""
 DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
 
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
@@ -66,6 +68,11 @@ def fill(folder: Path) -> None:
         (folder / name).symlink_to(SAMPLE)
     for name in ("events", "deployment"):
         (folder / f"{name}.csv").write_text(DEPLOYMENT)
+    for name in CLUSTERS:
+        home = folder / "clusters" / f"cluster={name}" / "taken=20261121T023153000000Z-5a3b1c"
+        home.mkdir(parents=True)
+        for file in (*SAMPLE.glob("*.csv"), SAMPLE / "snapshot.json"):
+            (home / file.name).write_text(file.read_text().replace(CLUSTERS[0], name))
     (folder / "faulty").mkdir()
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)
@@ -96,7 +103,7 @@ def catalog(spark: SparkSession, fleet: Fleet) -> None:
 
 def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
     """What the Python blocks of a page may use without having made it; a small fleet where that will do."""
-    fleet = fleet if page in OF_THE_SAMPLE else _small(spark)
+    fleet = fleet if page in OF_THE_SAMPLE else small_fleet(spark)
     given: dict[str, Any] = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
     given |= {"spark": spark, "fleet": fleet, "before": fleet, "after": fleet}
     given["leavers"] = fleet.members.where("member_id like 'search-indexer-0%'")
@@ -109,7 +116,7 @@ OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md")
 WEIGHT = StructField("user_data", StringType())
 
 
-def _small(spark: SparkSession) -> Fleet:
+def small_fleet(spark: SparkSession) -> Fleet:
     """Two groups of two members; payments-eu-0 owns all of the topic, and encoder-a-1 sends a weight."""
     members = [("c", group, f"{group}-{n}") for group in ("payments-eu", "encoder-a") for n in range(2)]
     weights = {"encoder-a-1": "2"}
@@ -157,7 +164,7 @@ def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 
 
 def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
-    return {"planned": plan(fleet, "range"), "stored": read_plan(spark, "output/plan")}
+    return {"planned": plan(fleet), "stored": read_plan(spark, "output/plan")}
 
 
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {

@@ -15,9 +15,16 @@ NOT_RUN = {
     "./tests/run.sh*": "is what runs this test",
     ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
     "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
+    "conf/deploy/pack.sh": "sets up and packs an environment of its own; tests/unit/test_deploy.py checks the script",
+    "hdfs *": "needs Hadoop",
+    "conda*": "needs conda",
+    "build/packed/bin/python *": "is what conda made",
+    "docker *": "needs Docker; tests/unit/test_deploy.py checks the Dockerfile",
+    "kubectl *": "needs Kubernetes; tests/unit/test_deploy.py checks the manifest",
     "export AIRFLOW*": "tests/airflow sets them, in Airflow's own environment",
     "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",
     "pip install 'apache-airflow*": "tests/run.sh makes Airflow's environment",
+    "pip install '.[*": "tests/e2e/test_wheel.py installs the wheel in an empty environment",
     "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",
 }
 """Pattern of a command, or of the first line of a Python block: why it cannot run here."""
@@ -25,6 +32,8 @@ NOT_RUN = {
 HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka", "tests/e2e", "nowhere"
 
 IN_KAFKA = {
+    "*snapshot --bootstrap-server * --command-config *": "test_security",
+    "kafka-acls.sh *": "test_security",
     "*snapshot --connect-url *": "test_connect_live",
     "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
     "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
@@ -36,22 +45,33 @@ IN_KAFKA = {
 }
 """Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
 
-LAUNCH = "./spark-submit.sh"
+LAUNCH, SCRIPT = "./spark-submit.sh", "spark-assign"
 ENDED = "echo $?"
 """Shows the exit code of the command before it."""
 LOOKS = ("ls", "head")
 """Commands of the shell that look at what a job has written."""
 
 BLOCKS = {
+    ("docs/assignors.md", "*"): "tests/docs/test_worked_examples.py",
     ("docs/airflow.md", "snapshot ──▶*"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/airflow.md", "[[]DAG TEST[]] *"): "tests/airflow/test_end_to_end.py",
     ("docs/airflow.md", "fleet.check try *"): "tests/airflow/test_end_to_end.py",
     ("docs/custom-assignor.md", "[[]project.entry-points.*"): "tests/docs/test_blocks.py",
+    ("docs/forty-clusters.md", "shop-prod *"): "tests/docs/test_forty_clusters.py",
+    ("docs/forty-clusters.md", "xargs *"): "tests/docs/test_forty_clusters.py",
+    ("docs/forty-clusters.md", "spark.jars.packages *"): "tests/docs/test_forty_clusters.py",
+    ("docs/forty-clusters.md", "from airflow*"): "tests/airflow/test_page.py",
+    ("docs/forty-clusters.md", "tasks:"): "tests/docs/test_forty_clusters.py",
     ("docs/house.md", "tables ─ check *"): "tests/docs/test_blocks.py",
+    ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",
-    ("docs/snapshot.md", "security.protocol=*"): "tests/docs/test_blocks.py",
+    ("docs/connect-snapshot.md", "ssl.truststore.*"): "tests/docs/test_security_page.py",
+    ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "security.protocol=*"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "{"): "tests/docs/test_security_page.py",
+    ("docs/security.md", "apiVersion: *"): "tests/docs/test_security_page.py",
 }
 """Blocks that are no step, by page and first line: what compares them."""
 
@@ -83,10 +103,8 @@ def needs_kafka(step: Step) -> str:
 def job(step: Step) -> str | None:
     """The job that a command starts, if it does: by the launcher or as a console script."""
     words = step.words
-    if words[0] == LAUNCH:
+    if words[0] == LAUNCH or (words[0] == SCRIPT and len(words) > 1):
         name = words[1]
-    elif words[0].startswith("spark-assign-"):
-        name = words[0].removeprefix("spark-assign-")
     else:
         return None
     return name if (ROOT / "jobs" / f"{name}.py").exists() else None
@@ -94,7 +112,7 @@ def job(step: Step) -> str | None:
 
 def arguments(step: Step) -> list[str]:
     """What the command gives to its job."""
-    return step.words[2:] if step.words[0] == LAUNCH else step.words[1:]
+    return step.words[2:]
 
 
 def import_main(name: str) -> Callable[[list[str]], int]:

@@ -21,7 +21,7 @@ DATA = ("diff", "toml", "json", "yaml", "ini", "csv", "properties", "text")
 """Marks of blocks that hold nothing to run."""
 
 PROGRAM = re.compile(
-    r"\$ |\.{1,2}/\S+(\s|$)|tests/run\.sh|spark-assign-|kafka-[a-z-]+\.sh|(\S*/)?python[0-9.]* |"
+    r"\$ |\.{1,2}/\S+(\s|$)|tests/run\.sh|spark-assign |kafka-[a-z-]+\.sh|(\S*/)?python[0-9.]* |"
     r"databricks |airflow |pip |git |export "
 )
 COMMENT = re.compile(r"\s+#.*$")

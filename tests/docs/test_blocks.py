@@ -11,10 +11,12 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StructType
 
+from jobs import compare, report, snapshot
 from spark_assign import schemas
 from spark_assign.assignors.registry import ENTRY_POINTS
 from spark_assign.connect import schemas as connect_schemas
@@ -22,7 +24,6 @@ from spark_assign.protocol import Settings
 from spark_assign.protocol import schemas as protocol_schemas
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas import schemas as replica_schemas
-from spark_assign.sources import client_properties
 from tests.docs import given, homes
 from tests.docs.pages import ROOT, block, pages, steps
 
@@ -53,27 +54,12 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
     snapshot = json.loads((given.SAMPLE / "snapshot.json").read_text())
     assert {line.split()[0] for line in progress} == {snapshot["taken_at"][11:19]}
     assert rows == "shop-prod: " + ", ".join(f"{len(sample(table))} {table}" for table in schemas.SNAPSHOT_TABLES)
-    assert written == "written to conf/sample-fleet"
+    assert written == "written to fleet/cluster=shop-prod"
 
 
 def of(table: str, column: str) -> set[str]:
     """The values of a column of the sample fleet."""
     return {row[column] for row in sample(table)}
-
-
-def test_the_clients_properties() -> None:
-    """docs/snapshot.md: all of them are understood, and the password is a secret."""
-    read = client_properties.settings(
-        client_properties.parse("\n".join(block("docs/snapshot.md", "security.protocol")))
-    )
-    assert {name: value for name, value in read.items() if name.startswith(("security", "sasl", "ssl_ca"))} == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "reader",
-        "sasl_plain_password": "…",
-        "ssl_cafile": "/etc/kafka/ca.pem",
-    }
-    assert repr(read["sasl_plain_password"]) == "'[hidden]'"
 
 
 def test_the_environment_of_airflow() -> None:
@@ -89,6 +75,20 @@ def test_the_environment_of_airflow() -> None:
     for step in steps(ROOT / "docs/airflow.md"):
         if step.words[:3] == ["airflow", "dags", "test"]:
             assert step.words[3] == dag["dag_id"]
+
+
+def test_a_settings_file(tmp_path: Path) -> None:
+    """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
+    (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
+    (said,) = re.findall(r"^is `compare (.+)`\.$", (ROOT / "docs" / "plan.md").read_text(), re.MULTILINE)
+    by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
+    by_flags = vars(compare.main.parse(shlex.split(said)))
+    for name in ("top", "change"):
+        assert by_file[name] == by_flags[name]
+    assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
+    flags = {flag for job in (compare, report, snapshot) for each in job.main.params for flag in each.opts}
+    for row in table("docs/plan.md", "| flag | in every job"):
+        assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
 
 
 def test_the_entry_point_of_a_package() -> None:

@@ -47,7 +47,10 @@ def sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sam
     given.fill(folder)
     with pytest.MonkeyPatch.context() as patch, terminal() as seen:
         patch.setattr(plan_job, "SETTINGS", folder / "conf" / "plan.toml")
+        patch.chdir(folder)
+        before = work_in(spark, str(folder))
         code = plan_job.main([])
+        work_in(spark, before)
     assert code == 0, str(seen)
     return Sample(folder / "output", seen.lines)
 
@@ -124,10 +127,7 @@ def run_command(step: Step) -> tuple[int, list[Line]]:
         done = subprocess.run(["bash", "-c", step.text], capture_output=True, text=True, check=False)
         return done.returncode, [Line(line) for line in (done.stdout + done.stderr).splitlines()]
     with terminal() as seen:
-        try:
-            code = homes.import_main(homes.job(step))([given.in_catalog(word) for word in homes.arguments(step)])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        code = homes.import_main(homes.job(step))([given.in_catalog(word) for word in homes.arguments(step)])
     return code, seen.lines
 
 

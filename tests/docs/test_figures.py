@@ -111,3 +111,10 @@ def test_the_page_of_5_000_groups() -> None:
     """docs/report.md: as docs/benchmarks.md has it."""
     (size,) = said("docs/report.md", "The page of 5,000 groups has # MB")
     assert said("docs/benchmarks.md", "takes 9.3 s (goal ≤ 20: met) and has # MB") == [size]
+
+
+def test_the_tutorial_counts_what_the_plan_prints() -> None:
+    """docs/tutorial.md: the figures of the summary that docs/plan.md shows."""
+    counted = said("docs/tutorial.md", "planned # consumer groups with # members and # partitions")
+    summary = r"(\d+) groups planned, 2 rejected, (\d+) members, (\d+) partitions assigned"
+    assert tuple(counted) in re.findall(summary, (ROOT / "docs/plan.md").read_text())

@@ -62,7 +62,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-PLAN = ("plan", "--run-id", "r", "--fail-on", "rejected", "--assign", "pay*=roundrobin", "--tables", "assignments")
+PLAN = (
+    *("plan", "--run-id", "r", "--fail-on", "rejected", "--assign", "pay*=roundrobin", "--assignor", "range"),
+    *("--output-tables", "assignments"),
+)
 """What is planned twice, here and on a cluster."""
 
 

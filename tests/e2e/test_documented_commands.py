@@ -11,6 +11,8 @@ from tests.docs.pages import Step
 from tests.e2e.conftest import ROOT, Submit
 
 LAUNCHED = list(homes.steps_at(homes.LAUNCHER))
+IN_IMAGE = "local:///opt/spark_assign/jobs/plan.py"
+"""In cluster mode on Kubernetes: see conf/deploy/Dockerfile."""
 SET_UP = [step for step in LAUNCHED if step.words[1] == "--set-up"]
 
 
@@ -29,7 +31,8 @@ def test_the_line_is_made(submit: Submit, step: Step) -> None:
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout)
     at = words.index("plan")
-    ours, given = line[: line.index(f"{ROOT}/jobs/plan.py")], line[line.index(f"{ROOT}/jobs/plan.py") + 1 :]
+    job = next(n for n, word in enumerate(line) if word in (f"{ROOT}/jobs/plan.py", IN_IMAGE))
+    ours, given = line[:job], line[job + 1 :]
     assert given == words[at + 1 :]
     before = iter(word for word in words[:at] if word != "--dry-run")
     for option in before:

@@ -23,12 +23,14 @@ def test_without_arguments_the_launcher_lists_its_jobs(submit: Submit) -> None:
     assert "kubernetes, local, standalone, yarn" in done.stdout
 
 
-def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit) -> None:
+def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path: Path) -> None:
     """One command, a readable summary, exit code 0, and nothing of Spark's own noise."""
-    done = submit("plan")
+    done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "groups planned, 0 rejected" in done.stdout
-    assert f"Written to {ROOT}/output/plan" in done.stdout
+    assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
+    assert "17 groups planned, 2 rejected, 73 members" in done.stdout
+    assert "Written to output/plan" in done.stdout
+    assert (tmp_path / "output" / "plan" / "metrics").is_dir()
     assert " WARN " not in said(done)
 
 
@@ -52,9 +54,10 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         (["--env", "mesos", "plan"], "there is no environment 'mesos'"),
         (["--env", "standalone", "plan"], "does not say where the cluster is"),
         (["--nonsense"], "unknown option --nonsense"),
-        (["plan", "--nonsense"], "unrecognized arguments"),
+        (["plan", "--nonsense"], "No such option"),
         (["plan", "--config", "/nothing.toml"], "/nothing.toml: cannot be read"),
         (["plan", "--table", "owned"], "--table owned: expected NAME=VALUE"),
+        (["plan", "--assignor", "range"], "there is no fleet: give --fleet PLACE"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:
@@ -95,7 +98,7 @@ def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path:
 
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
-    pytest.importorskip("matplotlib", reason="drawing is an extra")
+    pytest.importorskip("altair", reason="drawing is an extra")
     command = [str(ROOT / "spark-submit.sh"), "simulate", "--scenario", "textbook-join", "--output", str(tmp_path)]
     without = {**os.environ, "JAVA_HOME": "/nowhere"}
     done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)

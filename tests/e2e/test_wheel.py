@@ -1,25 +1,29 @@
-"""The wheel, as Databricks and others install it: the jobs are in it, and its console scripts run them."""
+"""The wheel, as Databricks and others install it: the jobs are in it, its command runs them, the sample comes along."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from spark_assign import __version__
 from tests.e2e.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))
 TOPICS = "Topic: orders\tPartitionCount: 1\n\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
 
 
 def pip(*arguments: str) -> None:
     """Run pip, quietly."""
-    command = [sys.executable, "-m", "pip", arguments[0], "--quiet", "--disable-pip-version-check", *arguments[1:]]
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, cwd="/", check=True, timeout=300)
 
 
@@ -28,22 +32,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as databricks.yml builds it."""
     dist = tmp_path_factory.mktemp("dist")
     pip("wheel", "--no-deps", "--wheel-dir", str(dist), str(ROOT))
-    return dist / f"{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    return dist / f"{PROJECT['name']}-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel installed in a folder of its own."""
-    folder = tmp_path_factory.mktemp("site")
-    pip("install", "--no-deps", "--target", str(folder), str(wheel))
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and nothing else of its own; what the wheel needs is found where the tests run."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip("--python", str(python), "install", "--no-deps", str(wheel))
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "what-it-needs.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder
 
 
-def call(site: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A console script, far from the clone."""
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    command = [sys.executable, str(site / "bin" / script), *arguments]
-    return subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=120, check=False)
+def call(environment: Path, *words: str, cwd: Path = Path("/")) -> subprocess.CompletedProcess[str]:
+    """The command, far from the clone, as a shell in which nothing is set runs it."""
+    plain = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
+    command = [str(environment / "bin" / "spark-assign"), *words]
+    return subprocess.run(command, cwd=cwd, env=plain, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_what_is_in_it(wheel: Path) -> None:
@@ -51,27 +59,68 @@ def test_what_is_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names
+    conf = {"plan.toml", "sample-fleet/topics.csv", "spark/local.conf", "spark/log4j2.properties"}
+    assert {f"spark_assign_jobs/conf/{name}" for name in conf} <= names
     folders = {name.partition("/")[0] for name in names}
-    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{PROJECT['version']}.dist-info"}
+    assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}
     assert not [name for name in names if "databricks" in name or "airflow" in name]
 
 
-@pytest.mark.parametrize("script", PROJECT["scripts"])
-def test_every_script_starts(site: Path, script: str) -> None:
-    """And knows its job's arguments."""
-    done = call(site, script, "--help")
+def test_who_may_use_it_is_in_it(wheel: Path) -> None:
+    """The licence, what derives from Kafka, and that its types may be read."""
+    archive = zipfile.ZipFile(wheel)
+    about = f"{PROJECT['name']}-{__version__}.dist-info"
+    for name in ("LICENSE", "NOTICE"):
+        assert archive.read(f"{about}/licenses/{name}") == (ROOT / name).read_bytes()
+    said = archive.read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in said
+    assert "\nLicense-Expression: Apache-2.0\n" in said
+    assert "spark_assign/py.typed" in archive.namelist()
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_starts(environment: Path, job: str) -> None:
+    """And knows its options."""
+    done = call(environment, job, "--help")
     assert done.returncode == 0, done.stderr
-    assert f"usage: {script.removeprefix('spark-assign-')} " in done.stdout
+    assert f"Usage: spark-assign {job} [OPTIONS]" in done.stdout
 
 
-def test_exit_codes_get_through(site: Path, tmp_path: Path) -> None:
+def test_a_job_is_imported_when_it_is_called(environment: Path) -> None:
+    """The list of jobs needs none of them, and no Spark; it says the version."""
+    check = (
+        "import sys; from spark_assign_jobs._entry import command; command(['--help']); print('pyspark' in sys.modules)"
+    )
+    command = [str(environment / "bin" / "python"), "-c", check]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\nFalse\n")
+    assert call(environment, "--version").stdout == f"spark-assign, version {__version__}\n"
+
+
+def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:
     """0 where the job has done its work, 2 where it could not."""
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "groups").write_text("\n")
-    arguments = ["--cluster", "c", "--topics", str(tmp_path / "topics"), "--output", str(tmp_path / "fleet")]
-    done = call(site, "spark-assign-ingest", *arguments, "--groups", str(tmp_path / "groups"))
+    words = ["ingest", "--cluster", "c", "--topics-file", str(tmp_path / "topics"), "--output", str(tmp_path / "fleet")]
+    done = call(environment, *words, "--groups-file", str(tmp_path / "groups"))
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "fleet" / "topics.parquet").exists()
-    done = call(site, "spark-assign-ingest", *arguments, "--groups", str(tmp_path / "nowhere"))
+    assert list(tmp_path.glob("fleet/cluster=c/*/topics.parquet"))
+    done = call(environment, *words, "--groups-file", str(tmp_path / "nowhere"))
     assert done.returncode == 2
     assert "nowhere cannot be read" in done.stderr
+
+
+@pytest.mark.spark
+def test_a_strangers_first_command(environment: Path, tmp_path: Path) -> None:
+    """In an empty folder: the sample that the wheel carries is planned, said to be it, and stored here."""
+    done = call(environment, "plan", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
+    assert "17 groups planned, 2 rejected, 73 members" in done.stdout
+    assert "Written to output/plan" in done.stdout
+    assert " WARN " not in done.stdout + done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"output"}
+    done = call(environment, "plan", "--assignor", "sticky", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no fleet: give --fleet PLACE" in done.stderr

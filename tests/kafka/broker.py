@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Cluster:
     racks: tuple[str | None, ...]
     secure_servers: str | None = None
     """The same brokers behind TLS and SASL, where asked for."""
+    mutual_servers: str | None = None
+    """The same brokers behind TLS with certificates of the clients, where asked for."""
 
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
@@ -60,34 +62,42 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(
-    class_path: str, racks: tuple[str | None, ...] = (None,), secure: Mapping[str, str] | None = None
+    class_path: str,
+    racks: tuple[str | None, ...] = (None,),
+    secure: Mapping[str, str] | None = None,
+    mutual: bool = False,
+    jvm: Sequence[str] = (),
 ) -> Iterator[Cluster]:
     """One broker for each entry of `racks` (its `broker.rack`); broker 1 is the controller as well.
 
-    `secure` are the properties of a second listener of every broker, SECURE, with TLS and SASL. Raises
-    RuntimeError with the end of the log of the broker that did not come up.
+    `secure` are the properties of a second listener of every broker, SECURE, with TLS and SASL, and with `mutual` of a
+    third one, MUTUAL, with TLS alone. `jvm` are options of the brokers' JVMs. Raises RuntimeError with the end of the
+    log of the broker that did not come up.
     """
-    controller, *ports = free_ports(1 + 2 * len(racks))
-    plain, encrypted = ports[: len(racks)], ports[len(racks) :]
+    names = ["PLAINTEXT", *(["SECURE"] if secure else []), *(["MUTUAL"] if mutual else [])]
+    controller, *ports = free_ports(1 + len(names) * len(racks))
+    at = {name: ports[each * len(racks) : (each + 1) * len(racks)] for each, name in enumerate(names)}
+    servers = {name: ",".join(f"127.0.0.1:{port}" for port in of_name) for name, of_name in at.items()}
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
     with tempfile.TemporaryDirectory(prefix="spark-assign-kafka-") as scratch:
         folder = Path(scratch)
         files = []
         for number, rack in enumerate(racks, start=1):
-            listeners = {"PLAINTEXT": plain[number - 1]} | ({"SECURE": encrypted[number - 1]} if secure else {})
+            listeners = {name: of_name[number - 1] for name, of_name in at.items()}
             properties = _properties(folder, number, rack, listeners, controller, len(racks)) | dict(secure or {})
             file = folder / f"broker-{number}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
             files.append(file)
         _format(class_path, cluster_id, files)
         with contextlib.ExitStack() as running:
-            processes = [running.enter_context(_broker(class_path, file)) for file in files]
+            processes = [running.enter_context(_broker(class_path, file, jvm)) for file in files]
             started = Cluster(
-                ",".join(f"127.0.0.1:{port}" for port in plain),
+                servers["PLAINTEXT"],
                 class_path,
                 folder,
                 tuple(racks),
-                ",".join(f"127.0.0.1:{port}" for port in encrypted) if secure else None,
+                servers.get("SECURE"),
+                servers.get("MUTUAL"),
             )
             _wait_until_ready(started, processes)
             yield started
@@ -111,7 +121,7 @@ def _properties(
         "process.roles": "broker,controller" if number == 1 else "broker",
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL",
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}" if number == 1 else listeners,
         "advertised.listeners": listeners,
         "log.dirs": str(folder / f"log-{number}"),
@@ -140,10 +150,10 @@ def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _broker(class_path: str, properties: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _broker(class_path: str, properties: Path, jvm: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
     logging = properties.with_name("log4j2.properties")
     logging.write_text(_LOGGING)
-    command = ["java", *_JVM, f"-Dlog4j2.configurationFile={logging}"]
+    command = ["java", *_JVM, *jvm, f"-Dlog4j2.configurationFile={logging}"]
     command += ["-cp", f"{class_path}:{maven.logging_classpath()}", "kafka.Kafka", str(properties)]
     with properties.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

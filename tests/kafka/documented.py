@@ -13,6 +13,7 @@ from tests.kafka.broker import Cluster
 
 BROKER = "broker-1:9092"
 TOOLS = {
+    "kafka-acls.sh": "AclCommand",
     "kafka-topics.sh": "TopicCommand",
     "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
     "kafka-reassign-partitions.sh": "reassign.ReassignPartitionsCommand",
@@ -44,9 +45,8 @@ def run_job(step: Step, broker: Cluster, instead: Mapping[str, str]) -> Terminal
     given = words(step, {BROKER: broker.bootstrap_servers, **instead})
     name = homes.job(step)
     assert name is not None
-    arguments = given[2:] if given[0] == homes.LAUNCH else given[1:]
     with terminal() as seen:
-        code = homes.import_main(name)(arguments)
+        code = homes.import_main(name)(given[2:])
     assert code == 0, f"{step}\n{seen}"
     return seen
 

@@ -1,6 +1,6 @@
-"""Kafka's own jars from Maven Central: fetched with one mvn call, kept in a cache folder, reused after.
+"""Kafka's own jars from Maven Central, and Delta's: fetched with one mvn call, kept in a cache folder, reused after.
 
-The folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
+Kafka's folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
 that holds the jars already is taken as it is). One that lacks some of `NEEDED` gets them.
 
 Kafka's classes log by way of slf4j, which says nothing without a binding. The binding stands apart, in the folder
@@ -9,6 +9,7 @@ Kafka's classes log by way of slf4j, which says nothing without a binding. The b
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -37,10 +38,19 @@ _DEPENDENCIES = [_dependency("org.apache.kafka", artifact, VERSION) for artifact
 _DEPENDENCIES.append(_dependency("org.apache.logging.log4j", BINDING, BINDING_VERSION))
 
 
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+DELTA_FOR_SPARK, DELTA_VERSION = "4.1", "4.4.0"
+"""The release of Spark that the tests run on, and Delta's for it."""
+
+_DELTA = [_dependency("io.delta", f"delta-spark_{DELTA_FOR_SPARK}_2.13", DELTA_VERSION)]
+_OF_DELTA = "io.delta,io.unitycatalog"
+"""What else it needs Spark has."""
+
+
+def _pom(name: str, dependencies: list[str]) -> str:
+    return f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>spark_assign</groupId><artifactId>kafka-jars</artifactId><version>1</version>
-  <dependencies>{"".join(_DEPENDENCIES)}
+  <groupId>spark_assign</groupId><artifactId>{name}-jars</artifactId><version>1</version>
+  <dependencies>{"".join(dependencies)}
   </dependencies>
 </project>
 """
@@ -55,8 +65,11 @@ def jars_folder() -> Path:
     named = os.environ.get(JARS_VARIABLE)
     if named:
         return Path(named)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "spark_assign" / f"kafka-{VERSION}"
+    return _cache() / f"kafka-{VERSION}"
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark_assign"
 
 
 def kafka_classpath() -> str:
@@ -78,6 +91,37 @@ def logging_classpath() -> str:
     return str(jars_folder() / "logging" / "*")
 
 
+def delta_jars() -> list[str]:
+    """The jars that a session needs to know Delta; downloads them at the first call.
+
+    Raises KafkaUnavailableError where mvn is missing, or where it fails.
+    """
+    folder = _cache() / f"delta-{DELTA_FOR_SPARK}-{DELTA_VERSION}"
+    if not folder.exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise KafkaUnavailableError("mvn is not on PATH")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
+            jars = _fetched(maven, Path(scratch), _pom("delta", _DELTA), f"-DincludeGroupIds={_OF_DELTA}")
+            with contextlib.suppress(OSError):  # another one was faster
+                jars.rename(folder)
+    return sorted(map(str, folder.glob("*.jar")))
+
+
+def _fetched(maven: str, scratch: Path, pom: str, *more: str) -> Path:
+    """A folder with the jars of a pom. Raises KafkaUnavailableError where mvn fails."""
+    file, jars = scratch / "pom.xml", scratch / "jars"
+    file.write_text(pom)
+    command = [maven, "-B", "-q", "-f", str(file), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise KafkaUnavailableError(f"mvn could not fetch the jars: {said[0] if said else 'no output'}")
+    return jars
+
+
 def _complete(folder: Path) -> bool:
     jars = [f"{artifact}-*.jar" for artifact in NEEDED] + [f"logging/{BINDING}-*.jar"]
     return all(any(folder.glob(jar)) for jar in jars)
@@ -91,14 +135,7 @@ def _download(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, then renamed: an interrupted download never looks like a complete folder.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-        pom, jars = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM)
-        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip().splitlines()
-            raise KafkaUnavailableError(f"mvn could not fetch Kafka {VERSION}: {said[0] if said else 'no output'}")
+        jars = _fetched(maven, Path(scratch), _pom("kafka", _DEPENDENCIES))
         (jars / "logging").mkdir()
         for jar in jars.glob(f"{BINDING}-*.jar"):
             jar.replace(jars / "logging" / jar.name)

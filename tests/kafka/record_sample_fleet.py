@@ -224,10 +224,10 @@ def record(target: Path) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "snapshot"
             arguments = ["--bootstrap-server", started.bootstrap_servers, "--cluster", "shop-prod"]
-            if snapshot_job.main([*arguments, "--output", str(folder), "--format", "csv"]) != 0:
+            if snapshot_job.main([*arguments, "--output", str(folder), "--output-format", "csv"]) != 0:
                 raise SystemExit(3)
             target.mkdir(parents=True, exist_ok=True)
-            for file in folder.iterdir():
+            for file in folder.glob("cluster=shop-prod/taken=*/*"):
                 shutil.copyfile(file, target / file.name)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.protocol.steps import play_all
-from spark_assign.protocol.replay import RECORDED_GROUP_ID
+from spark_assign.protocol.replaying import RECORDED_GROUP_ID
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_groups, random_steps

@@ -65,11 +65,21 @@ class Story:
 def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) -> Tables:
     """What the snapshot job writes of the cluster now."""
     urls = ",".join(worker.url for worker in connect.workers[:2])
-    arguments = ["--connect-url", f"live={urls}", "--max-delay-ms", str(MAX_DELAY_MS), "--output", str(folder)]
+    arguments = ["--connect-url", f"live={urls}", "--connect-max-delay-ms", str(MAX_DELAY_MS), "--output", str(folder)]
     if with_group:
         arguments += ["--bootstrap-server", connect.broker.bootstrap_servers]
     assert snapshot_job.main(arguments) == 0
-    return {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
+    return _tables_in(folder)
+
+
+def _tables_in(fleet: Path) -> Tables:
+    """The rows of every Connect cluster, each of the snapshot that was taken last."""
+    homes = sorted(fleet.glob("connect_cluster=*"))
+    files = [file for home in homes for file in max(home.glob("taken=*")).glob("*.parquet")]
+    tables: Tables = {file.stem: [] for file in files}
+    for file in files:
+        tables[file.stem] += pq.read_table(file, partitioning=None).to_pylist()
+    return tables
 
 
 def _documented(connect: ConnectCluster, step: Step) -> Tables:
@@ -78,7 +88,7 @@ def _documented(connect: ConnectCluster, step: Step) -> Tables:
     with connect_stub.serving(connect_stub.cluster({"files": STUB})) as stub:
         urls = {"http://connect-1:8083": connect.workers[0].url, "https://connect-eu:8083": stub.url}
         documented.run_job(step, connect.broker, {**urls, "./connect-fleet": str(folder)})
-    return {file.stem: pq.read_table(file).to_pylist() for file in folder.glob("*.parquet")}
+    return _tables_in(folder)
 
 
 def _wait_for(connect: ConnectCluster, folder: Path, workers: int, *, delayed: bool = False) -> Tables:

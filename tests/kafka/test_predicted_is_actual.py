@@ -83,7 +83,7 @@ def settled(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             sizes[consumer.group] = sizes.get(consumer.group, 0) + 1
         group_members.wait_until_settled(broker, sizes)
         folder = tmp_path_factory.mktemp("predicted") / "fleet"
-        arguments = ["--bootstrap-server", broker.bootstrap_servers, "--groups", "p-*", "--output", str(folder)]
+        arguments = ["--bootstrap-server", broker.bootstrap_servers, "--group", "p-*", "--output", str(folder)]
         assert snapshot_job.main(arguments) == 0
         yield broker, folder
 

@@ -36,7 +36,7 @@ def _run(broker: Cluster, tmp_path: Path, text: str) -> int:
     config.write_text(text)
     assert broker.secure_servers is not None
     arguments = ["--bootstrap-server", broker.secure_servers, "--command-config", str(config)]
-    return snapshot_job.main([*arguments, "--output", str(tmp_path / "out"), "--format", "json"])
+    return snapshot_job.main([*arguments, "--output", str(tmp_path / "out"), "--output-format", "json"])
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -45,10 +45,11 @@ def test_a_secured_cluster_is_read(
 ) -> None:
     """Neither what the job prints nor what it writes holds the password."""
     assert _run(broker, tmp_path, secure_listener.client_file(keys, mechanism)) == 0
-    summary = json.loads((tmp_path / "out" / "snapshot.json").read_text())
+    [folder] = tmp_path.glob("out/cluster=*/taken=*")
+    summary = json.loads((folder / "snapshot.json").read_text())
     assert summary["rows"]["brokers"] == len(broker.racks)
     printed = capfd.readouterr()
-    written = "".join(file.read_text() for file in (tmp_path / "out").iterdir())
+    written = "".join(file.read_text() for file in folder.iterdir())
     for text in (printed.out, printed.err, written):
         assert "4711" not in text
 

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from jobs import plan
 from tests.conftest import SETTINGS
 
+RUN = ("--run-id", "r", "--assignor", "range")
+
 
 def main(fleet: str, output: str, full_disk: str | None = None) -> None:
     """Print, after a full disk, the exit code and the files that were left there."""
@@ -21,10 +23,10 @@ def main(fleet: str, output: str, full_disk: str | None = None) -> None:
         builder = builder.config(key, value)
     builder.getOrCreate().sparkContext.setLogLevel("OFF")
     if full_disk is not None:
-        code = plan.main(["--fleet", fleet, "--output", full_disk, "--run-id", "r", "--tables", "assignments"])
+        code = plan.main(["--fleet", fleet, "--output", full_disk, *RUN, "--output-tables", "assignments"])
         left = [str(path.relative_to(full_disk)) for path in Path(full_disk).rglob("*") if path.is_file()]
         print("full disk:", code, *left, flush=True)
-    plan.main(["--fleet", fleet, "--output", output, "--run-id", "r"])
+    plan.main(["--fleet", fleet, "--output", output, *RUN])
 
 
 if __name__ == "__main__":

@@ -58,6 +58,22 @@ def test_thresholds_that_make_no_sense(spark: SparkSession, limits: dict[str, An
         alerts(spark.createDataFrame([], REJECTED), **limits)
 
 
+def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
+    """By plan and by check; with the drift that check is given."""
+    pytest.importorskip("prometheus_client", reason="metrics are an extra")
+    place, file = str(tmp_path / "plans"), tmp_path / "spark_assign.prom"
+    fleet = str(snapshot(tmp_path / "fleet", "aaabbb", twice=True))
+    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r", "--tables", "runs"]
+    assert plan.main([*arguments, "--metrics", str(file)]) == 0
+    told = file.read_text()
+    assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in told
+    assert 'spark_assign_rejected_groups{cluster="c",code="duplicate-member"} 1.0' in told
+    file.unlink()
+    assert check.main(["--run", place, "--metrics", str(file)]) == 0
+    assert file.read_text() == told
+    assert check.main(["--run", place, "--metrics", str(tmp_path / "no" / "such")]) == 2
+
+
 def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first run has nothing before it, also when there is a later one by now; that has the run before by name."""
     even = snapshot(tmp_path / "even", "aaabbb")
@@ -74,18 +90,18 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     said = {}
     for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven)):
         arguments = ["--fleet", str(fleet), "--assignor", "range", "--output", plans, "--run-id", run_id]
-        assert plan.main([*arguments, "--tables", "runs"]) == 0
+        assert plan.main([*arguments, "--output-tables", "runs"]) == 0
     for run_id in ("2026-11-20", "2026-11-21"):
-        sides = ["--plans", plans, "--from", "previous", "--to", run_id]
+        sides = ["--from", "previous", "--to", f"{plans}@{run_id}"]
         capsys.readouterr()
         assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
         said[run_id] = capsys.readouterr().out
-    assert "From nothing to 2026-11-20" in said["2026-11-20"]
+    assert f"From nothing to {plans}@2026-11-20" in said["2026-11-20"]
     assert "Groups: 1 came, 0 went, 0 changed, 0 same" in said["2026-11-20"]
-    assert "From 2026-11-20 to 2026-11-21" in said["2026-11-21"]
+    assert f"From {plans}@2026-11-20 to {plans}@2026-11-21" in said["2026-11-21"]
 
     def checked(run_id: str, *arguments: str) -> int:
-        code = check.main(["--plan", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
+        code = check.main(["--run", f"{plans}@{run_id}", "--drift", f"{drifts}@{run_id}", *arguments])
         said[run_id] = capsys.readouterr().out
         return code
 
@@ -105,5 +121,5 @@ def test_the_run_before_a_snapshot_is_asked_for_by_mistake(
 ) -> None:
     """Only runs have an order."""
     fleet = snapshot(tmp_path / "fleet", "ab")
-    assert drift.main(["--plans", str(tmp_path), "--from", "previous", "--to", str(fleet)]) == 2
+    assert drift.main(["--from", "previous", "--to", str(fleet)]) == 2
     assert "--from previous: --to" in caplog.text

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
+from spark_assign.kernels.clients import way_over
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
 from spark_assign.protocol import Settings
 from spark_assign.schemas import COMPARISON
@@ -106,6 +107,18 @@ def rows(groups: Fleet) -> dict[tuple[str, str], Any]:
     found = {(row["group_id"], row["assignor"]): row for row in collected}
     assert len(found) == len(collected)
     return found
+
+
+def test_the_way_to_what_is_recommended(groups: Fleet, rows: dict[tuple[str, str], Any]) -> None:
+    """Told where a group runs with something else, with what its members' client ids say; as the kernel words it."""
+    told = {key: row for key, row in rows.items() if row["way"] is not None}
+    assert told
+    for (group, assignor), row in rows.items():
+        assert (row["way"] is not None) == (row["recommended"] and row["runs_with"] != assignor), (group, assignor)
+        if row["way"] is not None:
+            assert row["way"] == way_over(row["runs_with"], assignor, row["clients"]).words
+    members = {row["group_id"] for row in groups.members.select("group_id").distinct().collect()}
+    assert {group for group, _ in rows if rows[group, NAMES[0]]["clients"]} == members
 
 
 def partitions(runs: DataFrame) -> dict[str, set[tuple[str, Key]]]:

@@ -71,17 +71,22 @@ def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pyt
     ("arguments", "message"),
     [
         (["--change", "shrink:a:1"], "change shrink:a:1: expected one of as-is, leave:GROUPS:NUMBER"),
-        (["--assignors", "range,stikcy"], "no assignor is called 'stikcy'; did you mean 'sticky'?"),
+        (["--sample", "--assignors", "range,stikcy"], "no assignor is called 'stikcy'; did you mean 'sticky'?"),
         (["--fleet", "/nothing"], "there is no folder /nothing"),
-        (["--table", "members"], "--table members: expected NAME=VALUE"),
+        (["--sample", "--table", "members"], "--table members: expected NAME=VALUE"),
+        ([], "there is no fleet: give --fleet PLACE, or --sample"),
     ],
 )
 def test_wrong_usage_of_compare(
-    spark: SparkSession, arguments: list[str], message: str, caplog: pytest.LogCaptureFixture
+    spark: SparkSession,
+    arguments: list[str],
+    message: str,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Exit code 2 and a remedy."""
     assert compare.main(arguments) == 2
-    assert message in caplog.text
+    assert message in caplog.text + capsys.readouterr().err
 
 
 def test_drift_of_snapshots_and_runs(
@@ -106,7 +111,7 @@ def test_drift_of_snapshots_and_runs(
     for run_id, assignor in (("r", "roundrobin"), ("s", "sticky")):
         arguments = ["--assignor", assignor, "--output", str(plans), "--run-id", run_id]
         assert plan.main(["--fleet", str(before), *arguments]) == 0
-    assert drift.main(["--plans", str(plans), "--from", "r", "--to", "s"]) == 0
+    assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@s"]) == 0
     assert "Partitions: 2 moved" in capsys.readouterr().out
-    assert drift.main(["--plans", str(plans), "--from", "r", "--to", "nobody"]) == 2
+    assert drift.main(["--from", f"{plans}@r", "--to", f"{plans}@nobody"]) == 2
     assert "there is no finished plan with run_id nobody" in caplog.text

@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_assign import __version__
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
 from tests.spark.fleets import fleet, tuples
 
@@ -154,6 +155,6 @@ def test_what_is_installed_is_the_wheel_of_this_project() -> None:
     (pip,) = [cell for cell in cells() if "%pip" in cell]
     found = re.fullmatch(r"# MAGIC %pip install (\S+)", pip)
     assert found is not None
-    assert found[1] == f"../../dist/{project['name']}-{project['version']}-py3-none-any.whl"
+    assert found[1] == f"../../dist/{project['name']}-{__version__}-py3-none-any.whl"
     after = cells()[cells().index(pip) + 1]
     assert after == "dbutils.library.restartPython()"

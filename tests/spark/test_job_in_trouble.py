@@ -19,7 +19,7 @@ from spark_assign.sinks.plan_store import Manifest, read_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
-RUN = ("--run-id", "r", "--tables", "assignments")
+RUN = ("--run-id", "r", "--assignor", "range", "--output-tables", "assignments")
 ROOT = Path(__file__).parents[2]
 SMALL_DISK = 'mount -t tmpfs -o size=256k none "$1" && shift && exec "$@"'
 """A disk of its own for one process and its children; Linux lets everybody make one in a namespace."""

@@ -17,7 +17,7 @@ def test_reassign_writes_tables_and_files(
 ) -> None:
     """Lists survive csv; what Kafka's tools take is beside the tables."""
     arguments = ["--output", str(tmp_path), "--output-format", "csv", "--run-id", "r", "--partitions-per-batch", "200"]
-    assert replicas.main(["reassign", "--remove", "3", "--replication-factor", "*=2", *arguments]) == 0
+    assert replicas.main(["reassign", "--sample", "--remove", "3", "--replication-factor", "*=2", *arguments]) == 0
     printed = capsys.readouterr().out
     assert "1 clusters planned, 0 rejected, 154 replicas move, no plan moves fewer than 154" in printed
     assert len(list((tmp_path / "placement").glob("run_id=*/attempt=*"))) == 1
@@ -25,8 +25,12 @@ def test_reassign_writes_tables_and_files(
     assert len(list((tmp_path / "json").rglob("rollback-*.json"))) == 3
 
 
-def test_wrong_usage(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """Said in one line, with exit code 2."""
-    assert replicas.main(["reassign", "--remove", "three"]) == 2
-    assert replicas.main(["reassign", "--tolerance", "-1"]) == 2
-    assert replicas.main(["place"]) == 2
+    assert replicas.main(["reassign", "--sample", "--remove", "three"]) == 2
+    assert replicas.main(["reassign", "--sample", "--tolerance", "-1"]) == 2
+    assert replicas.main(["place", "--sample"]) == 2
+    assert "requests: looked for requests.parquet" in caplog.text
+    for command in ("place", "reassign", "check"):
+        assert replicas.main([command]) == 2
+    assert caplog.text.count("there is no fleet: give --fleet PLACE, or --sample") == 3

@@ -24,7 +24,7 @@ from spark_assign.report.html.collect import plan_rows
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import compare_rows, drift_rows
 from spark_assign.report.html.collect_simulated import drawn_ownership, simulation_rows
-from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY
+from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY, OFFSETS
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
 from tests.spark.fleets import fleet
@@ -108,7 +108,7 @@ def test_members_before_and_after(stored: StoredPlan, rows: PlanRows) -> None:
 @pytest.mark.once
 def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
     """Spark adds up groups as Python does; every group is listed once, the worst first; refusals are there."""
-    key = lambda row: (row["assignor"], row["imbalance"], row["even"])  # noqa: E731
+    key = lambda row: (row["cluster"], row["assignor"], row["imbalance"], row["even"])  # noqa: E731
     assert sorted(rows.classes, key=key) == sorted(classes_of(rows.groups), key=key)
     assert {row["group_id"] for row in rows.groups} == {"joined", "claimed", "swapped", "idle"}
     assert rows.groups[-1]["group_id"] == "idle", "the only one that nothing happens to"
@@ -116,6 +116,25 @@ def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
     changes = Counter(row["reason"] for row in stored.tables["moves"].collect())
     assert {row["reason"]: row["partitions"] for row in rows.reasons} == changes
     assert sum(row["partitions"] for row in rows.moves if row["group_id"] == "joined") == 2
+
+
+@pytest.mark.once
+def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan) -> None:
+    """Those whose end offset is 0, of groups and of their members; without offsets nothing is known."""
+    ends = [("c", "joined", "t", partition, None, 0 if partition < 4 else 9, None) for partition in range(6)]
+    ends += [("c", "claimed", "t", 0, None, None, None), ("other", "joined", "t", 5, None, 0, None)]
+    found = plan_rows(stored, dataframe(spark, OFFSETS, ends))
+    assert [tuple(row.values()) for row in found.silent or ()] == [("c", "joined", 4)]
+    after = {
+        (run["group_id"], run["member_id"], run["first"] + at * run["step"])
+        for run in stored.tables["runs"].collect()
+        for at in range(run["count"])
+    }
+    for row in found.members:
+        mine = {each for group, member, each in after if (group, member) == (row["group_id"], row["member_id"])}
+        assert row["silent"] == (len(mine & {0, 1, 2, 3}) if row["group_id"] == "joined" else 0)
+    assert plan_rows(stored).silent is None
+    assert "4 without traffic" in report(stored, offsets=dataframe(spark, OFFSETS, ends))
 
 
 def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
@@ -140,27 +159,28 @@ def test_the_job_on_stored_plans(
 ) -> None:
     """A whole plan, one without members and movements, the exit code, and what is missing."""
     file = tmp_path / "out.html"
-    arguments = ["--plan", place, "--output", str(file)]
-    assert job.main([*arguments, "--run-id", "whole", "--fail-on", "rejected"]) == 1
+    arguments = ["--output", str(file), "--run"]
+    assert job.main([*arguments, f"{place}@whole", "--fail-on", "rejected"]) == 1
     assert f"Report {file}: 0." in capsys.readouterr().out
     text = file.read_text()
     assert "duplicate-member" in text
     assert "Partitions of each member, before and after" in text
     short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
     write_plan(short, place, run_id="short", tables=[])
-    assert job.main(arguments) == 0
+    assert job.main([*arguments, place]) == 0
     assert "Members are not shown: the plan was stored without the tables runs and assignments." in file.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
-    for wrong in (["--run-id", "other"], ["--output", str(tmp_path)], ["--output", "/no/where.html"]):
-        assert job.main(["--plan", place, *wrong]) == 2
+    assert job.main([*arguments, f"{place}@other"]) == 2
+    for wrong in (str(tmp_path), "/no/where.html"):
+        assert job.main(["--run", place, "--output", wrong]) == 2
 
 
-def test_the_job_without_anything(capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage is said before a session is started."""
-    with pytest.raises(SystemExit) as ended:
-        job.main(["--output", "report.html"])
-    assert ended.value.code == 2
-    assert "nothing to report on" in capsys.readouterr().err
+def test_the_job_without_anything(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage is said before a session is started; so is the new name of an option."""
+    assert job.main(["--output", "report.html"]) == 2
+    assert "nothing to report on: give one of --run" in caplog.text
+    assert job.main(["--plan", "output/plan"]) == 2
+    assert "report: --plan is now --run PLACE@ID" in capsys.readouterr().err
 
 
 @pytest.mark.once
@@ -230,6 +250,17 @@ def test_comparisons(spark: SparkSession) -> None:
         for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
         for change in ("as-is", "later")
     ]
+    assert found.ways == [], "a comparison of an earlier release does not tell"
+    way = F.when(F.col("recommended"), F.lit("Stop all members: why"))
+    later = compared.withColumns({"runs_with": F.lit("range"), "clients": F.lit("Java 3"), "way": way})
+    newer = compare_rows(later, listed)
+    assert [(row["change"], row["groups"], row["example"]) for row in newer.ways] == [
+        ("as-is", 5, "c/changes"),
+        ("later", 5, "c/changes"),
+    ]
+    assert {(row["now"], row["clients"], row["way"]) for row in newer.advice} == {
+        ("range", "Java 3", "Stop all members: why")
+    }
     assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
     text = report(comparison=compared)
     assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text

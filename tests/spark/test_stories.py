@@ -19,7 +19,7 @@ from spark_assign.connect.schemas import SIMULATION_TABLES
 from spark_assign.connect.story import play_story as play_connect_story
 from spark_assign.protocol import Settings, facts
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
-from spark_assign.protocol.simulate import play_fleet
+from spark_assign.protocol.simulating import play_fleet
 from spark_assign.protocol.story import play_story
 from spark_assign.report.protocol import summarize_simulation, summarize_story
 from spark_assign.report.story import sight_of_simulation, sight_of_story

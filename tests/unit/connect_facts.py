@@ -22,6 +22,7 @@ FACTS = pa.schema(
         ("position", pa.int32()),
         ("names", pa.string()),
         ("numbers", pa.string()),
+        ("items", pa.list_(pa.struct([("kind", pa.string()), ("connector", pa.string()), ("task", pa.int32())]))),
     ]
 )
 _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
@@ -65,12 +66,8 @@ def facts(tables: Tables) -> pa.Table:
 def _add_state(add: Any, row: dict[str, Any]) -> None:
     add(kinds.STATE, row, numbers=_listed(row, _STATE))
     for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        items = row.get(name) or []
-        if items and all(item["connector"] is not None and _fits(item) for item in items):
-            numbers = ",".join(str(-1 if item.get("task") is None else item["task"]) for item in items)
-            add(kind, row, names=kinds.SEPARATOR.join(item["connector"] for item in items), numbers=numbers)
-        elif items:
-            add(kinds.FAULTY, row, names=name)
+        if items := row.get(name):
+            add(kind, row, items=items)
     for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
         for place, worker in enumerate(row.get(name) or []):
             if worker is None:

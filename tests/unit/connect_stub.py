@@ -1,4 +1,4 @@
-"""A Connect worker's REST interface on a loopback port, answering from a dictionary."""
+"""A Connect worker's REST interface, or a token endpoint, on a loopback port, answering from a dictionary."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Stub:
     answers: dict[str, Answer | Callable[[int], Answer]]
     asked: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
 
     @property
     def host_and_port(self) -> str:
@@ -70,6 +71,7 @@ def serving(answers: dict[str, Any]) -> Iterator[Stub]:
             before = stub.asked.count(self.path)
             stub.asked.append(self.path)
             stub.headers.append(dict(self.headers))
+            stub.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
             answer = stub.answers.get(self.path, (404, {"error_code": 404, "message": "HTTP 404 Not Found"}))
             answer = answer(before) if callable(answer) else answer
             status, content, *headers = answer if isinstance(answer, tuple) else (200, answer)
@@ -80,6 +82,8 @@ def serving(answers: dict[str, Any]) -> Iterator[Stub]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        do_POST = do_GET
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spark_assign.kernels.clients import way_over
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
 from spark_assign.report.html.rows import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
 from spark_assign.report.ranking import SUMS, affected, over_share
 
 Row = dict[str, Any]
+WAY = way_over("range", "cooperative-sticky", "Java 3")
 
 
 def group(number: int, members: int, partitions: int, moved: int, most: int, **more: Any) -> Row:
@@ -28,10 +30,11 @@ def group(number: int, members: int, partitions: int, moved: int, most: int, **m
 
 def classes_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The classes of imbalance of groups: what `collect` has Spark do."""
-    found: dict[tuple[str, int, bool], Row] = {}
+    found: dict[tuple[str, str, int, bool], Row] = {}
+    names = ("cluster", "assignor", "imbalance", "even")
     for row in groups:
-        key = (row["assignor"], _class_of(row["max_over_mean"]), over_share(row) == 0)
-        empty = dict(zip(("assignor", "imbalance", "even"), key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
+        key = (row["cluster"], row["assignor"], _class_of(row["max_over_mean"]), over_share(row) == 0)
+        empty = dict(zip(names, key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
         sums = found.setdefault(key, empty)
         sums["groups"] += 1
         for name in SUMS:
@@ -73,7 +76,7 @@ def _ids(row: Row) -> list[str]:
 def members_of(row: Row) -> list[Row]:
     """A bar for every member, up to the bound."""
     key = {name: row[name] for name in ("cluster", "group_id")}
-    counts: Row = {"waiting": 0, "gone": False, "listed": row["members"]}
+    counts: Row = {"waiting": 0, "gone": False, "listed": row["members"], "silent": 0}
     return [
         key | counts | {"member_id": member, "before": at % 7, "after": row["max_per_member"] - at % 3}
         for at, member in enumerate(_ids(row))
@@ -97,7 +100,9 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     key = {"cluster": "c", "group_id": name}
     metrics = group(1, 3, 9, 4, 5, **key, unassigned=3, withheld=2, claim_conflicts=1, rack_matched=6)
     members = [
-        key | {"member_id": f"{name}-{at}", "listed": 3, "gone": at == 2, "before": before, "after": 3, "waiting": at}
+        key
+        | {"member_id": f"{name}-{at}", "listed": 3, "gone": at == 2, "before": before, "after": 3, "waiting": at}
+        | {"silent": at}
         for at, before in enumerate((6, 3, 1))
     ]
     moves = [
@@ -129,6 +134,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             rejected_total=1,
             about={"Run": name},
             notes=[f"A note on {name}."],
+            silent=[key | {"partitions": 3}],
         ),
         "comparison": comparison(name, key),
         "simulation": SimulationRows(
@@ -157,10 +163,15 @@ def comparison(name: str, key: Row) -> CompareRows:
         verdicts=[told | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
         sums=[told | figures | now],
         gains=[
-            gain | {"reason": f"sticky: 3 % move ({name})"},
-            gain | {"now": None, "verdict": "unknown", "reason": "x"},
+            gain | {"reason": f"sticky: 3 % move ({name})", "clients": "Java 3", "way": WAY.words},
+            gain | {"now": None, "verdict": "unknown", "reason": "x", "clients": None, "way": None},
         ],
-        advice=[key | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})"}],
+        ways=[{"change": "as-is", "way": WAY.words, "groups": 1, "example": name}],
+        advice=[
+            key
+            | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}
+            | {"clients": "Java 3", "way": WAY.words}
+        ],
         advised_for="as-is",
     )
 

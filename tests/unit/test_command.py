@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spark_assign.command import pairs, run_job
+from spark_assign.command import run_job
 from spark_assign.errors import ConfigError, SourceError
 
 
@@ -46,6 +46,12 @@ def test_what_is_wrong_input_is_said_by_the_job() -> None:
     assert run_job("plan", lambda: [][0], verbose=False, wrong=wrong) == 3
 
 
+def test_what_is_nobodys_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """An error of the package's own is said as it is, also where it is no wrong input."""
+    assert run_job("snapshot", lambda: raising(SourceError("no\nconnection")), verbose=False, wrong=(ConfigError,)) == 3  # type: ignore[func-returns-value]
+    assert caplog.records[0].getMessage() == "snapshot: no\nconnection"
+
+
 @pytest.mark.parametrize("progress", [False, True])
 def test_progress(progress: bool) -> None:
     """The package's own words are let through, or left as they are."""
@@ -57,12 +63,3 @@ def test_progress(progress: bool) -> None:
         assert package.level == (logging.INFO if progress else logging.NOTSET)
     finally:
         package.setLevel(before)
-
-
-def test_pairs() -> None:
-    """Values may hold further signs; null where nothing is given."""
-    assert pairs("--table", None) is None
-    assert pairs("--table", []) == {}
-    assert pairs("--table", ["a=b=c", "d="]) == {"a": "b=c", "d": ""}
-    with pytest.raises(ConfigError, match="--table owned: expected NAME=VALUE"):
-        pairs("--table", ["a=b", "owned"])

@@ -25,8 +25,8 @@ def test_the_shipped_file_is_valid_and_plans_every_group_of_the_sample() -> None
     root = Path(__file__).parents[2]
     shipped = config.load(root / "conf" / "plan.toml")
     assert shipped.fleet.location == str(root / "conf" / "sample-fleet")
-    assert shipped.output.location == str(root / "output" / "plan")
-    assert shipped.choice == "range"
+    assert shipped == config.load(None, {"fleet": {"location": shipped.fleet.location}}), "it says the defaults"
+    assert (shipped.output.location, shipped.choice) == ("output/plan", "configured")
     assert set(shipped.output.tables) == set(PLAN_TABLES)
 
 
@@ -80,7 +80,6 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
         ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
         ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
         ("[output]\nlocation = 'a.b'", "there is no fleet: give --fleet"),
-        ("[fleet]\nlocation = 'a.b'", "there is no place for the plan: give --output"),
         (MINIMAL + "tables = ['assignment']\n", "no such table assignment. Did you mean assignments"),
         (MINIMAL + "tables = 'runs'\n", "expected a list of strings"),
         ("fail_on = ['reject']\n" + MINIMAL, "unknown condition reject. Did you mean rejected"),

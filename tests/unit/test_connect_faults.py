@@ -178,12 +178,14 @@ def test_faulty_reports_are_nobody_elses(worker: str | None) -> None:
         ({"revocation": [{"kind": "connector", "connector": None, "task": None}]}, "revocation"),
         ({"members": ["w1", None]}, "members"),
         ({"candidates": [None]}, "candidates"),
-        ({"assignment": [{"kind": "task", "connector": "a\x1fb", "task": 0}]}, "assignment"),
-        ({"revocation": [*items("c-0"), {"kind": "task", "connector": "a\x1fb", "task": 0}]}, "revocation"),
+        ({"assignment": [{"kind": "task", "connector": "a", "task": -1}]}, "assignment"),
+        ({"assignment": [None]}, "assignment"),
+        ({"revocation": [*items("c-0"), {"kind": "connector", "connector": "a", "task": 0}]}, "revocation"),
+        ({"revocation": [*items("c-0"), {"kind": None, "connector": "a", "task": None}, *items("c-1")]}, "revocation"),
     ],
 )
 def test_faults_of_a_memory(state: dict[str, Any], name: str) -> None:
-    """Named by the column; a connector's name cannot hold the separator. A sound memory beside it is read."""
+    """Named by the column. A sound memory beside it is read."""
     memory = {"generation_id": 1, "assignment": items("c", "c-0"), "revocation": items("c-1", "c-2", "d")}
     sound = cluster("b", protocol="eager") | {"state": [{"connect_cluster": "b"} | memory]}
     tables = merged(cluster("c") | {"state": [{"connect_cluster": "c"} | state]}, sound)

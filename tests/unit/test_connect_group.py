@@ -173,9 +173,10 @@ def test_as_files(format: str, tmp_path: Path) -> None:
     with serving(connect_stub.cluster(LISTING)) as stub:
         taken = connect.snapshot(targets([f"prod={stub.url}"]), groups=_groups(_settled()))
     snapshot_files.write_folder(taken, tmp_path / "out", format)
-    assert {file.stem for file in (tmp_path / "out").iterdir()} == {*taken.tables, "snapshot"}
+    [folder] = tmp_path.glob("out/connect_cluster=prod/taken=*")
+    assert {file.stem for file in folder.iterdir()} == {*taken.tables, "snapshot"}
     if format == "csv":
-        with (tmp_path / "out" / "state.csv").open(newline="") as file:
+        with (folder / "state.csv").open(newline="") as file:
             [row] = csv.DictReader(file)
         assert len(json.loads(row["assignment"])) == 5
         assert json.loads(row["revocation"]) == []

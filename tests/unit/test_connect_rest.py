@@ -269,17 +269,29 @@ def test_targets_that_make_no_sense(urls: list[str], workers: list[str], said: s
 
 
 def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row of `unreadable` and a line; the others are written. With none left, nothing is, and the code is 3."""
+    """A row of `unreadable` and a line; the others are written. With none left, nothing is, and the code is 3.
+
+    What was known of it before stays.
+    """
     out = tmp_path / "out"
     with serving({"/": (403, b"")}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
-        arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--format", "json"]
+        arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--output-format", "json"]
         assert job.main([*arguments, "--output", str(out)]) == 0
-        assert json.loads((out / "unreadable.json").read_text())["connect_cluster"] == "bad"
+        [of_bad] = out.glob("connect_cluster=bad/taken=*")
+        assert json.loads((of_bad / "unreadable.json").read_text())["connect_cluster"] == "bad"
+        assert (of_bad / "tasks.json").read_text() == ""
         assert "not read: GET" in capsys.readouterr().err
         assert job.main([*arguments[:2], "--output", str(tmp_path / "none")]) == 3
-    summary = json.loads((out / "snapshot.json").read_text())
-    assert (summary["cluster"], summary["rows"]["tasks"]) == ("bad, good", 3)
-    assert "4711" not in "".join(file.read_text() for file in out.iterdir())
+        now_bad = ["--connect-url", f"good={bad.url}", "--connect-url", f"third={good.url}", "--output-format", "json"]
+        assert job.main([*now_bad, "--output", str(out)]) == 0
+    whole, kept = sorted(out.glob("connect_cluster=good/taken=*"))
+    for folder in (whole, kept):
+        summary = json.loads((folder / "snapshot.json").read_text())
+        assert (summary["cluster"], summary["rows"]["tasks"]) == ("good", 3)
+        assert list(summary["source"]["urls"]) == ["good"]
+        assert len((folder / "tasks.json").read_text().splitlines()) == 3
+    assert [(folder / "unreadable.json").read_text() == "" for folder in (whole, kept)] == [True, False]
+    assert "4711" not in "".join(file.read_text() for file in out.rglob("*") if file.is_file())
     assert not (tmp_path / "none").exists()
 
 
@@ -298,9 +310,9 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
     [
         [],
         ["--bootstrap-server", "b:1", "--connect-auth", "f"],
-        ["--bootstrap-server", "b:1", "--protocol", "eager"],
-        ["--connect-url", "http://a:1", "--groups", "x"],
-        ["--connect-url", "http://a:1", "--protocol", "lazy"],
+        ["--bootstrap-server", "b:1", "--connect-protocol", "eager"],
+        ["--connect-url", "http://a:1", "--group", "x"],
+        ["--connect-url", "http://a:1", "--connect-protocol", "lazy"],
         ["--connect-url", "http://a:1", "--connect-attempts", "0"],
         ["--connect-url", "http://a:1", "--command-config", "f"],
         ["--connect-url", "http://a:1", "--connect-group", "g"],
@@ -309,6 +321,4 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
     """Code 2, nothing ignored."""
-    with pytest.raises(SystemExit) as exit:
-        job.main([*arguments, "--output", str(tmp_path / "out")])
-    assert exit.value.code == 2
+    assert job.main([*arguments, "--output", str(tmp_path / "out")]) == 2

@@ -21,7 +21,7 @@ ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
 def test_connect_walks_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
     ids = ALIKE[:30]
-    none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers"])
+    none = dict.fromkeys(["name", "connector", "task", "position", "names", "numbers", "items"])
     protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
@@ -29,7 +29,8 @@ def test_connect_walks_a_second_map() -> None:
         rows += [none | {"connect_cluster": cluster, "kind": facts.WORKER, "name": each} for each in ids]
     text, number = pa.string(), pa.int32()
     kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
-    kinds |= {"position": number, "names": text, "numbers": text}
+    item = pa.struct({"kind": text, "connector": text, "task": number})
+    kinds |= {"position": number, "names": text, "numbers": text, "items": pa.list_(item)}
     sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
     ordered = sheet.ordered_workers()
     walked = [sheet.workers.texts[each] for each in sheet.name[ordered]]

@@ -10,9 +10,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from jobs import _entry
+from spark_assign import __version__
 
 yaml = pytest.importorskip("yaml")
 Job = pytest.importorskip("databricks.bundles.jobs").Job
@@ -92,36 +94,43 @@ def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
 def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> None:
     """The name, the script, the file, and arguments that each task's job takes; every parameter is used."""
     plain = job(target, name)
-    wheel = f"./dist/{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+    wheel = f"./dist/{PROJECT['name']}-{__version__}-py3-none-any.whl"
     assert any(fnmatch(wheel, text) for text in strings(plain) if text.endswith(".whl"))
     used = set()
     for task in plain["tasks"]:
         runs = task["python_wheel_task"]
         assert runs["package_name"] == PROJECT["name"]
-        assert runs["entry_point"] == f"spark-assign-{task['task_key']}"
         assert runs["entry_point"] in PROJECT["scripts"]
-        used |= {name for text in runs["parameters"] for name in re.findall(r"job\.parameters\.(\w+)", text)}
-        parse = importlib.import_module(f"jobs.{task['task_key']}").parse
-        given = [re.sub(r"\{\{job\.parameters\.max_\w+\}\}", "2", text) for text in runs["parameters"]]
+        name, *words = runs["parameters"]
+        assert name == task["task_key"]
+        used |= {name for text in words for name in re.findall(r"job\.parameters\.(\w+)", text)}
+        parse = importlib.import_module(f"jobs.{name}").main.parse
+        given = [re.sub(r"\{\{job\.parameters\.max_\w+\}\}", "2", text) for text in words]
         options = vars(parse([re.sub(r"\{\{.*?\}\}", "main.kafka", text) for text in given]))
         assert any("main.kafka" in str(value) for value in options.values())
     assert used == {each["name"] for each in plain["parameters"]}
 
 
-def test_every_job_has_a_console_script() -> None:
-    """Named as its file, and defined."""
+def test_every_job_is_a_subcommand() -> None:
+    """Named as its file."""
     jobs = {file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_")}
-    assert PROJECT["scripts"] == {f"spark-assign-{name}": f"spark_assign_jobs._entry:{name}" for name in jobs}
-    assert all(callable(getattr(_entry, name)) for name in jobs)
+    assert PROJECT["scripts"] == {"spark-assign": "spark_assign_jobs._entry:main"}
+    context = click.Context(_entry.command)
+    assert set(_entry.command.list_commands(context)) == jobs
+    assert {name: getattr(_entry.command.get_command(context, name), "name", None) for name in jobs} == {
+        name: name for name in jobs
+    }
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
 def test_an_exit_code_becomes_an_exception(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a scheduler that calls the function would take every end for a success."""
-    monkeypatch.setattr("jobs.plan.main", lambda: code)
+    monkeypatch.setattr("jobs.plan.main", click.Command("plan", callback=lambda: code))
+    monkeypatch.setattr("sys.argv", ["spark-assign", "plan"])
+    monkeypatch.setenv("PYSPARK_PYTHON", "as it was")
     if code == 0:
-        assert _entry.plan() is None
+        assert _entry.main() is None
     else:
         with pytest.raises(SystemExit) as ended:
-            _entry.plan()
+            _entry.main()
         assert ended.value.code == code

@@ -146,13 +146,13 @@ def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> N
         describe_text.read([files["topics"]], [files["groups"]], "prod")
 
 
-def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
-    arguments = ["--cluster", "prod", "--topics", str(files["topics"]), "--output", str(tmp_path / "fleet")]
-    assert ingest.main([*arguments, "--groups", str(files["groups"]), "--format", "json"]) == 0
+    arguments = ["--cluster", "prod", "--topics-file", str(files["topics"]), "--output", str(tmp_path / "fleet")]
+    assert ingest.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
     assert "3 members" in capsys.readouterr().out
-    lines = (tmp_path / "fleet" / "topics.json").read_text().splitlines()
+    lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()
     assert json.loads(lines[0]) == {"cluster": "prod", "topic": "orders", "partitions": 3}
-    assert ingest.main([*arguments, "--groups", str(tmp_path / "nowhere")]) == 2
-    assert "nowhere cannot be read" in capsys.readouterr().err
+    assert ingest.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere cannot be read" in caplog.text

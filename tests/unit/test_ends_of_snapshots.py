@@ -29,8 +29,8 @@ def arguments(tmp_path: Path) -> list[str]:
     """Of an ingest job that writes a snapshot to `fleet`; it has run once."""
     (tmp_path / "topics.txt").write_text(TOPICS)
     (tmp_path / "groups.txt").write_text(GROUPS)
-    given = ["--cluster", "c", "--topics", str(tmp_path / "topics.txt"), "--output", str(tmp_path / "fleet")]
-    assert ingest.main([*given, "--groups", str(tmp_path / "groups.txt")]) == 0
+    given = ["--cluster", "c", "--topics-file", str(tmp_path / "topics.txt"), "--output", str(tmp_path / "fleet")]
+    assert ingest.main([*given, "--groups-file", str(tmp_path / "groups.txt")]) == 0
     return given
 
 
@@ -41,15 +41,15 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("text", ["", "GROUP,TOPIC,PARTITION\nshop,orders,0\n", "\x00\x01"])
 def test_a_text_with_other_columns(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     """File and line are named; the snapshot before stays as it was."""
     before = files(tmp_path / "fleet")
     (tmp_path / "other.txt").write_text(text)
-    code = ingest.main([*arguments, "--groups", str(tmp_path / "other.txt")])
+    code = ingest.main([*arguments, "--groups-file", str(tmp_path / "other.txt")])
     if text:
         assert code == 2
-        assert "other.txt, line 1: expected" in capsys.readouterr().err
+        assert "other.txt, line 1: expected" in caplog.text
         assert files(tmp_path / "fleet") == before
     else:
         assert code == 0  # a cluster without groups prints nothing
@@ -62,7 +62,7 @@ def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
         "import resource, sys; from jobs import ingest; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); "
         "sys.exit(ingest.main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", limited, *arguments, "--groups", str(tmp_path / "groups.txt")]
+    command = [sys.executable, "-c", limited, *arguments, "--groups-file", str(tmp_path / "groups.txt")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3, done.stderr
     assert f"{tmp_path / 'fleet'} cannot be written: " in done.stderr
@@ -86,14 +86,13 @@ def test_a_broker_that_does_not_answer(
     nobody: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Exit code 3 with the address; the snapshot before stays as it was."""
     before = files(tmp_path / "fleet")
     monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
     monkeypatch.setattr(kafka, "snapshot", functools.partial(kafka.snapshot, connect_timeout_s=1))
     assert snapshot.main(["--bootstrap-server", nobody, "--output", str(tmp_path / "fleet")]) == 3
-    said = capsys.readouterr().err
-    assert f"Kafka at {nobody}: no connection" in said
-    assert "--bootstrap-server" in said
+    assert f"snapshot: Kafka at {nobody}: no connection" in caplog.text
+    assert "--bootstrap-server" in caplog.text
     assert files(tmp_path / "fleet") == before

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("jinja2", reason="reports are an extra")
+pytest.importorskip("altair", reason="reports are an extra")
 
-from spark_assign.report import notebook
-from spark_assign.report.html import PlanRows, render_report, svg
+from spark_assign.errors import ConfigError
+from spark_assign.report import charts, notebook
+from spark_assign.report.html import PlanRows, drawings, render_report
 from spark_assign.report.html.one_group import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.rows import OTHERS
@@ -183,12 +187,93 @@ def test_members_and_movement_of_a_group() -> None:
 
 def test_a_drawing_keeps_its_scale() -> None:
     """Half of the most that is not consumed is half as high, in every panel; the scale ends at a whole number."""
-    panels = [svg.Panel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
-    drawn = svg.over_time(panels, "t", "Title", 9)
-    heights = [float(below) - float(above) for below, above in re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)H", drawn)]
-    assert heights == pytest.approx([84 * 3.5 / 4, 42], abs=0.1)
+    panels = [drawings.Panel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
+    drawn = drawings.over_time(panels, "t", "Title", 9)
+    shapes = re.findall(r'd="M[\d.]+,[\d.]+h[\d.]+v([\d.]+)h-[\d.]+Z" fill="var\(--(\w+)\)"', drawn)
+    heights = [float(high) for high, kind in shapes if kind == "problem"]
+    assert heights == pytest.approx([76 * 3.5 / 4, 38], abs=0.1)
     assert drawn.count(">4</text>") == 2
-    assert drawn.count('class="round"') == 2
+    assert [kind for _, kind in shapes].count("round") == 2
+    assert drawn.index("a: x") < drawn.index("b: x")
+
+
+def test_charts_follow_the_page() -> None:
+    """No colour of their own, no font, no name space; and sound as HTML."""
+    bars = [drawings.Bar("1.00", 3, 0), drawings.Bar("to 2.00", 1, 2)]
+    lines = [drawings.Course(name, [(0, 10), (9e6, 20)], "x") for name in ("a<b", "c")]
+    for drawn in (
+        drawings.histogram(bars, "one", "T<", "groups"),
+        drawings.histogram([], "none", "T", "groups"),
+        drawings.courses(lines, "two", "T", "time"),
+        drawings.courses([], "three", "T", "time"),
+        drawings.over_time([], "four", "T", 0),
+    ):
+        assert not re.search(r"#[0-9a-f]{6}|xmlns|font-family|https?:", drawn)
+        Page(drawn)
+    assert "a&lt;b 20" in drawings.courses(lines, "two", "T", "time")
+
+
+def test_charts_as_files(tmp_path: Path) -> None:
+    """On white paper, in every format; another one is refused."""
+    alt = charts.altair()
+    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_bar(fill=charts.colour("problem")).encode(x="x:Q")
+    for kind, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        file = tmp_path / f"chart.{kind}"
+        charts.write(chart, str(file))
+        assert file.read_bytes().startswith(begins)
+    assert charts.ON_PAPER["problem"] in (tmp_path / "chart.svg").read_text()
+    assert "#fe00" not in (tmp_path / "chart.svg").read_text()
+    with pytest.raises(ConfigError, match="svg, png or pdf"):
+        charts.write(chart, "chart.gif")
+
+
+def test_what_is_recommended_stands_beside_what_runs_now() -> None:
+    """And not beside what was planned; that has a column only where it is another one."""
+    everything = report_rows.everything()
+    text = render_report(**everything)
+    assert '<td>range</td><td class="to">sticky</td><td>sticky</td>' in text, "runs with range, planned with sticky"
+    plan = everything["plan"]
+    same = PlanRows(classes=plan.classes, groups=[{**plan.groups[0], "assignor": "range"}])
+    text = render_report(**everything | {"plan": same})
+    assert '<td>range</td><td class="to">sticky</td><td>3</td>' in text
+    assert ">Planned</th>" not in text
+
+
+def test_moved_and_revoked_are_told_once_where_they_are_one() -> None:
+    """Otherwise both are told."""
+    rows = report_rows.plan(3)
+    assert "each is given up by a member that stays" in render_report(rows)
+    classes = [{**row, "revoked": 1} for row in rows.classes]
+    text = render_report(PlanRows(classes=classes, groups=[{**row, "revoked": 7} for row in rows.groups]))
+    assert f"{len(classes)} are given up by members that stay" in text
+    assert "7 given up" in text
+
+
+def test_clusters_are_rolled_up() -> None:
+    """A line each, with a filter; of one cluster neither."""
+    rows = report_rows.plan(60)
+    text = render_report(rows)
+    assert 'id="clusters"' in text
+    assert text.count("<option>") == 5
+    one = render_report(PlanRows(classes=rows.classes[:1], groups=rows.groups[:1]))
+    assert 'id="cluster' not in one
+
+
+def test_partitions_without_traffic() -> None:
+    """Told of the group and of each member, where offsets are known; else nothing is said of it."""
+    text = render_report(**report_rows.everything())
+    assert "3 without traffic" in text
+    assert "3 partitions without traffic" in text
+    assert '<span class="silent"' in text
+    assert "without traffic" not in render_report(report_rows.plan(3))
+
+
+def test_nobody_is_told_to_mix_assignors_without_a_word_on_clients() -> None:
+    """The way is the one of `kernels.clients`, and what holds for every client stands above it."""
+    text = html.unescape(render_report(**report_rows.everything()))
+    assert "work with Java and franz-go clients only" in text
+    assert report_rows.WAY.words in text
+    assert "Its clients, by their client ids: Java 3." in text
 
 
 def test_what_hurts() -> None:
@@ -211,9 +296,9 @@ def test_a_plan_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[0]["group_id"] in text
     assert rows[1]["group_id"] not in text
     assert text.endswith("c/f: x: " + HOSTILE + " y\n  and more, in the table rejected")
-    html = notebook.plan_html(None, 2)  # type: ignore[arg-type]
-    assert Page(html).elements["tr"] == 3
-    assert Page(html).elements["script"] == 0
+    view_ = notebook.plan_html(None, 2)  # type: ignore[arg-type]
+    assert Page(view_).elements["tr"] == 3
+    assert Page(view_).elements["script"] == 0
 
 
 def test_numbers_in_words() -> None:
@@ -254,5 +339,11 @@ def test_contrast_is_enough(scheme: int) -> None:
             assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
     hottest = mixed(colour["heat-of"], colour["page"], 0.48)
     assert contrast(colour["text"], hottest) >= 4.5
-    for drawn in ("is", "was", "waits", "even", "uneven", "round", "quiet"):
+    if scheme == 0:
+        assert colour | charts.ON_PAPER == colour, "a picture on paper has the page's colours"
+    assert charts.ON_PAPER.keys() <= colour.keys()
+    hottest = mixed(colour["problem"], colour["page"], 0.42)
+    assert contrast(colour["text"], hottest) >= 4.5
+    assert contrast(colour["problem"], colour["raised"]) >= 3, "a large number"
+    for drawn in ("is", "was", "waits", "calm-edge", "problem", "round", "second", "quiet"):
         assert contrast(colour[drawn], colour["page"]) >= 3, drawn

@@ -15,7 +15,7 @@ from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer
 from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.protocol import schemas
-from spark_assign.protocol.simulate import _PLAYED
+from spark_assign.protocol.simulating import _PLAYED
 from tests.unit import protocol_facts as facts
 
 Row = dict[str, Any]

@@ -1,10 +1,15 @@
-"""A snapshot's folder: every format, whole or not at all, never over somebody's other files."""
+"""A snapshot's folder: every format, whole or not at all, never over another cluster or somebody's other files."""
 
 from __future__ import annotations
 
 import csv
 import json
-from datetime import UTC, datetime
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,9 +17,11 @@ import pytest
 
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import snapshot_files, snapshot_tables
+from spark_assign.sources import clusters, snapshot_files, snapshot_tables
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_tables import SnapshotRows
+
+ROOT = Path(__file__).parents[2]
 
 
 def _snapshot(topics: int = 1) -> Snapshot:
@@ -27,58 +34,183 @@ def _snapshot(topics: int = 1) -> Snapshot:
     return Snapshot("prod", {"kind": "test"}, datetime(2026, 1, 2, tzinfo=UTC), rows.tables())
 
 
+def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
+    """Where the tables of a cluster are that count."""
+    [folder] = [fleet / part for part in clusters.parts(_names(fleet), "cluster") if part.startswith(f"{cluster}/")]
+    return folder
+
+
+def _names(folder: Path) -> list[str]:
+    return [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
+
+
 def test_parquet(tmp_path: Path) -> None:
     """A file for every table, empty ones too, with the declared columns."""
-    snapshot_files.write_folder(_snapshot(), tmp_path / "fleet")
-    assert {file.name for file in (tmp_path / "fleet").iterdir()} == {
+    assert snapshot_files.write_folder(_snapshot(), tmp_path / "fleet") == [tmp_path / "fleet" / "cluster=prod"]
+    folder = _tables(tmp_path / "fleet")
+    assert {file.name for file in folder.iterdir()} == {
         "snapshot.json",
         *(f"{table}.parquet" for table in SNAPSHOT_TABLES),
     }
     for table, schema in SNAPSHOT_TABLES.items():
-        assert pq.read_schema(tmp_path / "fleet" / f"{table}.parquet").names == schema.names
-    assert pq.read_table(tmp_path / "fleet" / "replicas.parquet")["replicas"].to_pylist() == [[3, 1, 2]]
+        assert pq.read_schema(folder / f"{table}.parquet").names == schema.names
+    assert pq.read_table(folder / "replicas.parquet", partitioning=None)["replicas"].to_pylist() == [[3, 1, 2]]
 
 
 def test_csv(tmp_path: Path) -> None:
     """Replicas as text, quotes doubled; null is an empty field, an empty string is quoted."""
     snapshot_files.write_folder(_snapshot(), tmp_path / "fleet", "csv")
-    with (tmp_path / "fleet" / "replicas.csv").open(newline="") as file:
+    with (_tables(tmp_path / "fleet") / "replicas.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [{"cluster": "prod", "topic": "t0", "partition": "0", "replicas": "3,1,2"}]
-    line = (tmp_path / "fleet" / "members.csv").read_text().splitlines()[1]
+    line = (_tables(tmp_path / "fleet") / "members.csv").read_text().splitlines()[1]
     assert line == '"prod","","a ""quoted"", id",,,,,,,'
 
 
 def test_json_lines(tmp_path: Path) -> None:
     """A row a line."""
     snapshot_files.write_folder(_snapshot(2), tmp_path / "fleet", "json")
-    lines = (tmp_path / "fleet" / "topics.json").read_text().splitlines()
+    lines = (_tables(tmp_path / "fleet") / "topics.json").read_text().splitlines()
     assert [json.loads(line)["topic"] for line in lines] == ["t0", "t1"]
 
 
-def test_the_next_snapshot_replaces_the_folder(tmp_path: Path) -> None:
-    """As a whole: a file of the old format is gone, nothing is left beside it."""
-    snapshot_files.write_folder(_snapshot(1), tmp_path / "fleet", "csv")
-    snapshot_files.write_folder(_snapshot(3), tmp_path / "fleet", "json")
-    assert json.loads((tmp_path / "fleet" / "snapshot.json").read_text())["rows"]["topics"] == 3
-    assert not list((tmp_path / "fleet").glob("*.csv"))
+def test_the_next_snapshot_counts(tmp_path: Path) -> None:
+    """As a whole; the one before stays for its readers until there is a third."""
+    fleet = tmp_path / "fleet"
+    kept = []
+    for topics, format in ((1, "csv"), (3, "json"), (4, "json")):
+        snapshot_files.write_folder(_snapshot(topics), fleet, format)
+        kept.append(_tables(fleet))
+        assert json.loads((kept[-1] / "snapshot.json").read_text())["rows"]["topics"] == topics
+        assert len(list(kept[-1].glob(f"*.{format}"))) >= len(SNAPSHOT_TABLES)
+    assert [folder.exists() for folder in kept] == [False, True, True]
+    assert sorted(kept) == kept
     assert [file.name for file in tmp_path.iterdir()] == ["fleet"]
 
 
+def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written last counts, whichever machine wrote it."""
+    snapshot_files.write_folder(_snapshot(1), tmp_path, "json")
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime(2020, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(snapshot_files, "datetime", Earlier)
+    snapshot_files.write_folder(_snapshot(3), tmp_path, "json")
+    assert len((_tables(tmp_path) / "topics.json").read_text().splitlines()) == 3
+
+
 def test_a_job_that_dies_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while it writes a table."""
-    snapshot_files.write_folder(_snapshot(1), tmp_path / "fleet", "json")
-    monkeypatch.setattr(snapshot_files.json, "dumps", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        snapshot_files.write_folder(_snapshot(3), tmp_path / "fleet", "json")
-    assert len((tmp_path / "fleet" / "topics.json").read_text().splitlines()) == 1
+    """Killed while it writes a table, or right before it is done."""
+    fleet = tmp_path / "fleet"
+    snapshot_files.write_folder(_snapshot(1), fleet, "json")
+    before = _names(fleet)
+    for module, name in ((snapshot_files.json, "dumps"), (Path, "rename")):
+        with monkeypatch.context() as broken:
+            broken.setattr(module, name, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                snapshot_files.write_folder(_snapshot(3), fleet, "json")
+        assert _names(fleet) == before
 
 
-def test_no_other_folder_is_overwritten(tmp_path: Path) -> None:
-    """A folder with other things in it is refused and untouched."""
+def test_a_killed_process_leaves_the_old_one(tmp_path: Path) -> None:
+    """With no chance to clear up after itself; and the next one is written as if nothing had been."""
+    snapshot_files.write_folder(_snapshot(1), tmp_path, "json")
+    before = _tables(tmp_path)
+    killed = (
+        "import os, sys; from pathlib import Path; from spark_assign.sources import snapshot_files; "
+        "from tests.unit.test_snapshot_files import _snapshot; "
+        "Path.rename = lambda *_: os._exit(9); snapshot_files.write_folder(_snapshot(3), sys.argv[1], 'json')"
+    )
+    done = subprocess.run([sys.executable, "-c", killed, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == 9
+    assert len(list((tmp_path / "cluster=prod").iterdir())) == 2
+    assert _tables(tmp_path) == before
+    snapshot_files.write_folder(_snapshot(3), tmp_path, "json")
+    assert len((_tables(tmp_path) / "topics.json").read_text().splitlines()) == 3
+
+
+def test_no_other_folder_is_written_to(tmp_path: Path) -> None:
+    """A folder with other things in it is refused and untouched, as is what is no folder of this machine."""
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"holds no snapshot\.json"):
+    with pytest.raises(ConfigError, match=r"holds thesis\.txt, but no folder cluster=… of a fleet"):
         snapshot_files.write_folder(_snapshot(), tmp_path)
+    with pytest.raises(ConfigError, match="is a file"):
+        snapshot_files.write_folder(_snapshot(), tmp_path / "thesis.txt")
+    with pytest.raises(ConfigError, match="a folder of this machine, or tables to a catalog"):
+        snapshot_files.write_folder(_snapshot(), "s3a://bucket/fleet")
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_tables_of_one_cluster_are_not_mixed_with_a_fleet(tmp_path: Path) -> None:
+    """A folder that is one cluster itself is refused with what to do; once that is done it is the one before."""
+    (tmp_path / "topics.csv").write_text("cluster,topic,partitions\nprod,t,1\n")
+    (tmp_path / "snapshot.json").write_text('{"cluster": "prod"}')
+    with pytest.raises(ConfigError, match=f"Move them to {tmp_path}/cluster=prod, or"):
+        snapshot_files.write_folder(_snapshot(), tmp_path)
+    home = tmp_path / "cluster=prod"
+    home.mkdir()
+    for name in ("topics.csv", "snapshot.json"):
+        (tmp_path / name).rename(home / name)
+    with pytest.raises(ConfigError, match=f"Name the fleet's: {tmp_path}$"):
+        snapshot_files.write_folder(_snapshot(), home)
+    assert _tables(tmp_path) == home
+    snapshot_files.write_folder(_snapshot(), tmp_path)
+    assert _tables(tmp_path).parent == home
+    snapshot_files.write_folder(_snapshot(), tmp_path)
+    assert all(name.name.startswith("taken=") for name in home.iterdir())
+
+
+def test_no_cluster_is_overwritten_by_another(tmp_path: Path) -> None:
+    """By its name, by the id of the Kafka cluster, and where a file system takes two names for one."""
+
+    def of(cluster: str, id: str) -> Snapshot:
+        return replace(_snapshot(), cluster=cluster, source={"kafka_cluster_id": id})
+
+    snapshot_files.write_folder(of("prod", "A"), tmp_path, "json")
+    with pytest.raises(ConfigError, match=r"holds another Kafka cluster \(id A; this one has B\)"):
+        snapshot_files.write_folder(of("prod", "B"), tmp_path, "json")
+    with pytest.raises(ConfigError, match=r"has this Kafka cluster \(id A\) already, as prod"):
+        snapshot_files.write_folder(of("A", "A"), tmp_path, "json")
+    (tmp_path / "cluster=prod").rename(tmp_path / "cluster=Prod")
+    with pytest.raises(ConfigError, match="holds the cluster prod; this one is called Prod"):
+        snapshot_files.write_folder(of("Prod", "B"), tmp_path, "json")
+    (tmp_path / "cluster=eu").mkdir()
+    (tmp_path / "cluster=eu" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds no snapshot\.json"):
+        snapshot_files.write_folder(of("eu", "E"), tmp_path, "json")
+
+
+@pytest.mark.parametrize("name", ["a/../b", "..", "a b", "naïve", "x=y", "100%", "*?[a]{b}", "n" * 500, "é" * 200])
+def test_odd_names(tmp_path: Path, name: str) -> None:
+    """Every name has one folder of its own, right in that of the fleet."""
+    [home] = snapshot_files.write_folder(replace(_snapshot(), cluster=name), tmp_path)
+    assert home.parent == tmp_path
+    assert [each.name for each in tmp_path.iterdir()] == [home.name]
+    assert json.loads((_tables(tmp_path, home.name) / "snapshot.json").read_text())["cluster"] == name
+    assert clusters.folder_name("cluster", f"{name}x") != home.name
+
+
+def _write_some(fleet: str, cluster: str) -> None:
+    for topics in range(1, 6):
+        snapshot_files.write_folder(replace(_snapshot(topics), cluster=cluster), fleet, "json")
+
+
+def test_many_clusters_at_once(tmp_path: Path) -> None:
+    """Processes that write one fleet: each cluster is as its own process wrote it last; one that fails harms none."""
+    named = [f"c{number}" for number in range(6)]
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        for done in [pool.submit(_write_some, str(tmp_path / "fleet"), name) for name in (*named, *named[:3])]:
+            done.result()
+    for name in named:
+        assert len((_tables(tmp_path / "fleet", f"cluster={name}") / "topics.json").read_text().splitlines()) == 5
+    snapshot_files.write_folder(replace(_snapshot(2), cluster="c1"), tmp_path / "fleet", "json")
+    counts = {
+        name: len((_tables(tmp_path / "fleet", f"cluster={name}") / "topics.json").read_text().splitlines())
+        for name in named
+    }
+    assert counts == dict.fromkeys(named, 5) | {"c1": 2}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def _ask(cluster: _Cluster, batch: int = 10) -> tuple[dict[str, Any], dict[str, str]]:
     groups = {group: ListedGroup(group, broker, "classic", None) for group, broker in cluster.coordinator.items()}
     connection: Any = cluster
-    return kafka_groups.ask_per_group(connection, groups, list, lambda _, answer: answer, batch, lambda _: None)
+    return kafka_groups.ask_per_group(
+        connection, groups, list, lambda _, answer: answer, batch, "described groups", lambda _: None
+    )
 
 
 def test_one_request_a_batch_and_broker() -> None:

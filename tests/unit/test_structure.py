@@ -70,7 +70,10 @@ def test_the_package_does_not_know_its_jobs() -> None:
 
 def test_only_jobs_are_commands() -> None:
     """What jobs share stands in the package, where they all find it; nothing of the package needs it."""
-    assert importing(sources("spark_assign"), "spark_assign.command") == []
+    # The bar of progress is click's, where there is a terminal.
+    theirs = ("command.py", "options.py", "settings_file.py", "progress.py")
+    others = [path for path in sources("spark_assign") if path.name not in theirs]
+    assert importing(others, "spark_assign.command", "spark_assign.options", "click") == []
 
 
 def test_jobs_know_nothing_of_algorithms() -> None:
@@ -90,14 +93,37 @@ def test_nothing_that_spark_connect_lacks() -> None:
 
 
 def test_imports_run_in_one_direction() -> None:
-    """No file imports, by way of others, itself; not inside of a function either."""
+    """No file imports, by way of others, itself; not inside of a function either. One may, `Fleet.read`."""
     files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources("spark_assign")}
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
     known = {}
     for name, path in files.items():
         needed = imports(path, for_types=False)
+        if name == "spark_assign.fleet":
+            needed = (each for each in needed if each != "spark_assign.sources.tables.read_fleet")
         known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
     TopologicalSorter(known).prepare()
+
+
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    """`import spark_assign.plan` would give the function, and what is patched or pickled by that name would be lost."""
+    hidden = []
+    for path in sources("spark_assign"):
+        if path.name == "__init__.py":
+            package = ".".join(path.relative_to(ROOT).parent.parts)
+            modules = {each.stem for each in path.parent.iterdir()}
+            hidden += [
+                name for name in imports(path) if name.startswith(package) and name.rpartition(".")[2] in modules
+            ]
+    assert hidden == []
+
+
+def test_naming_the_package_loads_no_spark() -> None:
+    """A command that needs none starts without it; the public names are there all the same."""
+    check = "import sys, spark_assign.errors; assert 'pyspark' not in sys.modules; import spark_assign as s; "
+    check += "assert all(getattr(s, name).__name__ == name for name in s.__all__ if name != '__version__'), s.__all__"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_core_does_not_bring_the_report_along() -> None:

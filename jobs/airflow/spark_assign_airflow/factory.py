@@ -78,13 +78,14 @@ def _on_spark(settings: Settings) -> None:
         "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--output", fleet],
         "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
         "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
-        "drift": ["--plans", plans, "--from", "previous", "--to", RUN_ID, "--output", drifts, *of_run],
+        "drift": ["--from", "previous", "--to", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
         "report": [
-            *("--plan", plans, *of_run, "--comparison", f"{comparisons}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}"),
+            *("--run", f"{plans}@{RUN_ID}", "--comparison", f"{comparisons}@{RUN_ID}"),
+            *("--drift", f"{drifts}@{RUN_ID}"),
             *("--output", f"{settings.place('reports')}/{RUN_ID}.html"),
         ],
         "check": [
-            *("--plan", f"{plans}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}", "--fail-on", "alerts"),
+            *("--run", f"{plans}@{RUN_ID}", "--drift", f"{drifts}@{RUN_ID}", "--fail-on", "alerts"),
             *("--max-growth", "{{ params.max_growth }}", "--max-rejected", "{{ params.max_rejected }}"),
         ],
     }

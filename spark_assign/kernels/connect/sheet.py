@@ -14,12 +14,11 @@ A fact is a row; its `kind` says which columns it uses:
                 successive_revoking_rebalances], each empty where not known
     member      name (worker_id), of the state
     candidate   name (worker_id), of the state, position
-    assignment  names (connectors), numbers (tasks, -1 for the connector itself), of the state
+    assignment  items [kind, connector, task], of the state
     revocation  likewise
     event       name (worker_id) or connector, names [event], numbers [at_ms, tasks]; only to be simulated
 
-Lists are text, joined by `SEPARATOR` (which no connector's name may contain, as Connect forbids control characters)
-and by commas: Spark hands over columns of lists at a tenth of the speed.
+Numbers are text, joined by commas: few facts have any, and a column costs every row.
 
 Whatever the order of the rows, the numbers are the same: names are numbered as they sort.
 """
@@ -43,7 +42,6 @@ TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", 
 """From which table a fact of each kind is (`faulty`: of reported or of state)."""
 
 PROTOCOL_2_6 = "compatible-2.6"
-SEPARATOR = "\x1f"
 NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
 
@@ -59,6 +57,8 @@ class Sheet:
         no_task: of each fact whether its task is null.
         items: of each fact the connector or task that it names, as one number.
         rows: of each kind its facts.
+        state_items: of each `assignment` and each `revocation` its items.
+        broken_lists: those facts among them that hold what is no item.
     """
 
     def __init__(self, facts: pa.Table) -> None:
@@ -83,7 +83,7 @@ class Sheet:
             for kind, each, connectors in zip((ASSIGNMENT, REVOCATION), listed, numbers, strict=True)
         }
         self.broken_lists: dict[int, Ints] = {
-            kind: self.rows[kind][each.uneven] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
+            kind: self.rows[kind][each.broken] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
         }
 
     def text(self, row: int) -> str | None:
@@ -147,24 +147,28 @@ class Slots:
 
 
 class _Items:
-    """The lists of items of some rows, one after the other; a null list is an empty one."""
+    """The lists of items of some rows, one after the other.
+
+    Attributes:
+        names: of each item its connector, a text or null.
+        broken: of each row whether it lists what is neither a connector nor a task with its number.
+    """
 
     def __init__(self, facts: pa.Table, rows: Ints) -> None:
-        at = pa.array(rows)
-        names = pc.split_pattern(facts["names"].combine_chunks().take(at), SEPARATOR)
-        tasks = pc.split_pattern(facts["numbers"].combine_chunks().take(at), ",")
-        self._lengths, self.names = _lengths(names), names.flatten()
-        self._tasks: Ints = tasks.flatten().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        self._numbers = _lengths(tasks)
-        self.uneven: Flags = self._lengths != self._numbers
+        lists = facts["items"].combine_chunks().take(pa.array(rows))
+        self._lengths = _lengths(lists)
+        kind, self.names, task = lists.flatten().flatten()
+        self._tasks = _numbers(task, NOTHING)
+        is_connector = pc.and_(pc.equal(kind, "connector"), task.is_null())
+        is_task = pc.and_(pc.equal(kind, "task"), pc.greater_equal(task, 0))
+        fits = pc.and_kleene(pc.or_kleene(is_connector, is_task), self.names.is_valid()).fill_null(False)
+        row = np.repeat(np.arange(len(rows)), self._lengths)
+        self.broken: Flags = np.bincount(row[~fits.to_numpy(zero_copy_only=False)], minlength=len(rows)) > 0
 
     def items(self, connectors: Ints) -> list[list[int]]:
-        """The items of each row, given the number of each of `names`; none of an uneven row."""
-        even = ~self.uneven
-        tasks = self._tasks[np.repeat(even, self._numbers)]
-        items = (connectors[np.repeat(even, self._lengths)] << TASK_BITS) + tasks + 1
-        ends = np.cumsum(np.where(even, self._lengths, 0))
-        return [each.tolist() for each in np.split(items, ends[:-1])] if len(ends) else []
+        """The items of each row, given the number of each of `names`."""
+        items = (connectors << TASK_BITS) + self._tasks + 1
+        return [each.tolist() for each in np.split(items, np.cumsum(self._lengths)[:-1])] if len(self._lengths) else []
 
 
 def _lengths(lists: pa.ListArray) -> Ints:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -68,13 +69,16 @@ def compare(facts: pa.Table, asked: Comparison, schema: pa.Schema) -> Iterator[p
     faulty = {} if base is None else _by_name(base, find_faults(base))
     listed = set() if base is None else _listed(base)
     configured = {} if base is None else configured_of(base)
+    clients = {} if base is None else _clients(base, configured)
     for change in asked.changes:
         rows = _compared(told[change], asked, faulty) if change in told else {}
         groups = sorted(listed | set(rows) | set(faulty))
         judged = [
             row
             for group in groups
-            for row in _judged(group, change, asked, rows.get(group, {}), faulty.get(group), configured.get(group))
+            for row in _judged(
+                group, change, asked, rows.get(group, {}), faulty.get(group), configured.get(group), clients.get(group)
+            )
         ]
         yield pa.Table.from_pylist(judged, schema=schema)
 
@@ -97,6 +101,17 @@ def _listed(told: Told) -> set[Key]:
     members = told.rows[MEMBER]
     groups = np.unique(told.group[np.append(members, np.array(known, np.int64))]).tolist()
     return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
+
+
+def _clients(told: Told, configured: Mapping[Key, str]) -> dict[Key, str]:
+    """Of each group the libraries of its members, as `kernels.clients` counts them."""
+    rows = told.rows[MEMBER]
+    columns = [told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
+    found: dict[Key, list[Client]] = {}
+    for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
+        client = recognize(group_id, client_id, member_id, configured.get((cluster, group_id)))
+        found.setdefault((cluster, group_id), []).append(client)
+    return {group: count_clients(each) for group, each in found.items()}
 
 
 def _compared(told: Told, asked: Comparison, faulty: Mapping[Key, object]) -> dict[Key, dict[str, Figures]]:
@@ -199,6 +214,7 @@ def _judged(
     found: Mapping[str, Figures],
     fault: tuple[str, str] | None,
     now: str | None,
+    clients: str | None,
 ) -> list[Figures]:
     """The rows of one group and change."""
     rows = []
@@ -215,5 +231,7 @@ def _judged(
         rows.append(row)
     verdicts = judge([figures(row) for row in rows], now)
     for row, verdict in zip(rows, verdicts, strict=True):
-        row |= {"recommended": verdict.recommended, "reason": verdict.reason}
+        row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
+        changes = verdict.recommended and row["assignor"] != now
+        row["way"] = way_over(now, row["assignor"], clients).words if changes else None
     return rows

@@ -17,7 +17,12 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Member:
-    """One member as the group's leader sees it (Kafka's `ConsumerPartitionAssignor.Subscription`)."""
+    """One member as the group's leader sees it (Kafka's `ConsumerPartitionAssignor.Subscription`).
+
+    Examples:
+        >>> Member("m1", None, "rack-a", None, None, topics=["t"], owned=[("t", 0)]).topics
+        ['t']
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -30,7 +35,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """One group: its members as the coordinator lists them, and the partition counts of their topics with metadata."""
+    """One group: its members as the coordinator lists them, and the partition counts of their topics with metadata.
+
+    Examples:
+        >>> Group("shop-prod", "payments-eu", [Member("m1", None, None, None, None, ["t"])], {"t": 3}).partitions
+        {'t': 3}
+    """
 
     cluster: str
     group_id: str
@@ -43,6 +53,14 @@ class GroupAssignor(ABC):
 
     Each group is one unit of work on one executor; groups run in parallel. `user_data` is what the fleet's `members`
     table has in an extra column of that name (binary or string), else null.
+
+    Examples:
+        >>> class FirstMemberOnly(GroupAssignor):
+        ...     def assign_group(self, group):
+        ...         every = [(topic, n) for topic, count in group.partitions.items() for n in range(count)]
+        ...         return {group.members[0].member_id: every}
+        >>> FirstMemberOnly().assign_group(Group("c", "g", [Member("m1", None, None, None, None, ["t"])], {"t": 2}))
+        {'m1': [('t', 0), ('t', 1)]}
     """
 
     @abstractmethod

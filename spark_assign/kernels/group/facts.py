@@ -1,7 +1,7 @@
 """What is known of consumer groups, a row per fact; its `kind` says which of the columns it uses.
 
-MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data: a row of
-         `members`
+MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data, client_id:
+         a row of `members`
 ASKS     member_id, topic, partitions (null: no such topic): a row of `subscriptions`; and, where an assignor's windows
          have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
 ALIKE    topic, like: a topic with the same subscribers and as many partitions as `like`; where topics are told so, only
@@ -48,6 +48,7 @@ FACTS: dict[str, pa.DataType] = {
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
     "user_data": pa.binary(),
+    "client_id": _TEXT,
     **{f"{name}_{part}": _INT for name in LAID_OUT for part in ("first", "step", "count")},
 }
 """Every column of a fact and its type. What no fact of a fleet uses may be left out."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from spark_assign.report.html import svg
+from spark_assign.report.html import drawings
 from spark_assign.report.html.rows import ConnectRows, ReplicaRows, Row, Rows
 from spark_assign.report.html.sections import Length, Table, any_table, rejected_table
 from spark_assign.report.words import NONE, cell, count, number, ratio, seconds
@@ -144,7 +144,7 @@ def _courses(rows: ConnectRows) -> list[Picture]:
     found = []
     for at, name in enumerate(names, start=1):
         lines = [
-            svg.Course(
+            drawings.Course(
                 protocol,
                 [(row["at_ms"], row["so_far"]) for row in drawn[name][protocol]],
                 _cost(costs.get((name, protocol)), drawn[name][protocol]),
@@ -152,7 +152,7 @@ def _courses(rows: ConnectRows) -> list[Picture]:
             for protocol in sorted(drawn[name], key=lambda each: _order({"protocol": each}))
         ]
         title = f"Stops and starts in {name}, added up"
-        picture = svg.courses(lines, f"connect{at}", title, "time since the first rebalance")
+        picture = drawings.courses(lines, f"connect{at}", title, "time since the first rebalance")
         found.append(Picture(f"{name}: connectors and tasks stopped and started, added up", picture))
     return found
 

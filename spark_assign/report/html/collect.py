@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.plan import Plan
-from spark_assign.protocol.simulate import Simulation
-from spark_assign.report.html.bounded import any_of, collected
+from spark_assign.planning import Plan
+from spark_assign.progress import progress
+from spark_assign.protocol.simulating import Simulation
+from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import compare_rows, drift_rows
 from spark_assign.report.html.collect_simulated import simulation_rows
@@ -39,6 +40,7 @@ Tables = Mapping[str, DataFrame]
 _PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 
+@progress("gathering the report", 1)
 def report(
     plan: Plan | StoredPlan | None = None,
     comparison: DataFrame | None = None,
@@ -47,6 +49,7 @@ def report(
     replicas: Tables | None = None,
     drift: Tables | StoredPlan | None = None,
     *,
+    offsets: DataFrame | None = None,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -64,6 +67,7 @@ def report(
         replicas: tables of a placement, a reassignment or a check, by name (`replicas.schemas`).
         drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
             a stored drift, whose two runs are then named.
+        offsets: of the snapshot that was planned (`schemas.OFFSETS`): partitions without traffic are then told apart.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
 
@@ -73,7 +77,7 @@ def report(
     Raises:
         ConfigError: jinja2 is not installed (extra `report`).
     """
-    planned = None if plan is None else plan_rows(plan)
+    planned = None if plan is None else plan_rows(plan, offsets)
     listed = () if planned is None else planned.groups
     return render_report(
         plan=planned,
@@ -94,8 +98,8 @@ def _drift_rows(drift: Tables | StoredPlan) -> DriftRows:
     return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("from", "to") if inputs.get(side)})
 
 
-def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
-    """What the page shows of a plan."""
+def plan_rows(plan: Plan | StoredPlan, offsets: DataFrame | None = None) -> PlanRows:
+    """What the page shows of a plan; offsets as for `report`."""
     if isinstance(plan, StoredPlan):
         manifest = plan.manifest
         about = {
@@ -104,16 +108,16 @@ def plan_rows(plan: Plan | StoredPlan) -> PlanRows:
             **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
-        return rows_of_tables(plan.tables, about)
+        return rows_of_tables(plan.tables, about, offsets)
     names = ("runs", "metrics", "moves", "revocations", "rejected")
     decided = cached(plan.decided(names))
     computed = plan.with_decided(decided)
-    rows = rows_of_tables({name: getattr(computed, name) for name in names}, {})
+    rows = rows_of_tables({name: getattr(computed, name) for name in names}, {}, offsets)
     uncached(decided)
     return rows
 
 
-def rows_of_tables(tables: Tables, about: Mapping[str, Any]) -> PlanRows:
+def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:
     """The same from tables by name (`schemas.PLAN_TABLES`): metrics and rejected, the rest as far as it is there."""
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
@@ -127,7 +131,10 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any]) -> PlanRows:
         notes.append("A partition that several members claim now counts for each of them before.")
     if not {"runs", "assignments"} & set(tables):
         notes.append("Members are not shown: the plan was stored without the tables runs and assignments.")
+    silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
     shares = _shares(of_worst, known)
+    if shares is not None:
+        shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))
     refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
     return PlanRows(
         classes=collected(_classes(metrics)),
@@ -139,11 +146,26 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any]) -> PlanRows:
         rejected_total=len(refused) if len(refused) < MOST_ROWS else rejected.count(),
         about=about,
         notes=notes,
+        silent=None if silent is None else collected(only(_silent_of_groups(silent), groups)) if groups else (),
     )
 
 
+def _silent_of_groups(silent: DataFrame) -> DataFrame:
+    return silent.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("partitions"))
+
+
+def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:
+    """How many of a member's partitions are without traffic."""
+    if silent is None:
+        return shares.withColumn("silent", F.lit(0).cast("long"))
+    given = expand(of_worst["runs"]) if "runs" in of_worst else of_worst["assignments"]
+    counted = given.join(F.broadcast(silent), _PARTITION, "left_semi").groupBy(*MEMBER_KEY)
+    found = counted.agg(F.count(F.lit(1)).alias("silent"))
+    return shares.join(found, MEMBER_KEY, "left").withColumn("silent", F.coalesce("silent", F.lit(0).cast("long")))
+
+
 def _classes(metrics: DataFrame) -> DataFrame:
-    """`PlanRows.classes`: at most a few dozen rows."""
+    """`PlanRows.classes`: at most a few dozen rows for each cluster."""
     passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
     key = {
         "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
@@ -151,7 +173,7 @@ def _classes(metrics: DataFrame) -> DataFrame:
     }
     keyed = metrics.withColumns(key)
     sums = (F.sum(name).alias(name) for name in SUMS)
-    return keyed.groupBy("assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
+    return keyed.groupBy("cluster", "assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
 
 
 def _reasons(moves: DataFrame) -> DataFrame:

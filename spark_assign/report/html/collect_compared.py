@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.compare.what_if import AS_IS
+from spark_assign.comparing.what_if import AS_IS
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.rows import (
@@ -23,6 +23,8 @@ from spark_assign.report.html.rows import (
 from spark_assign.schemas import GROUP_KEY
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "partition_seconds_paused")
+_CLIENTS = ("runs_with", "clients", "way")
+"""Columns that a comparison stored by an earlier release lacks."""
 
 
 def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
@@ -32,6 +34,8 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         comparison: as `compare` gives it (`schemas.COMPARISON`), or read back.
         listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
     """
+    none = F.lit(None).cast("string")
+    comparison = comparison.withColumns({name: none for name in _CLIENTS if name not in comparison.columns})
     able = F.col("rejected").isNull() & (F.col("members") > 0)
     totals = comparison.groupBy("change", "assignor").agg(
         F.count(F.when(able, 1)).alias("groups"),
@@ -50,6 +54,7 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         verdicts=collected(_verdicts(groups).limit(MOST_ROWS)),
         sums=collected(_sums(groups).limit(MOST_ROWS)),
         gains=collected(_gains(groups).limit(MOST_ROWS)),
+        ways=collected(_ways(groups).limit(MOST_ROWS)),
         advice=collected(_advice(only(advice, listed)).limit(MOST_GROUPS)) if listed else (),
         advised_for=first or "",
     )
@@ -59,12 +64,13 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
 
 def _groups(comparison: DataFrame, able: Column) -> DataFrame:
     """A row per group and change: `best`, what it runs with (`now`), what that is held against, and the verdict."""
-    figures = F.struct("assignor", "rounds", *_FIGURES, "reason")
+    figures = F.struct("assignor", "rounds", *_FIGURES, "reason", "clients", "way")
     rows = comparison.groupBy(*GROUP_KEY, "change").agg(
         F.max_by(figures, F.when(F.col("recommended"), 1)).alias("best"),
         F.max_by(figures, F.when(able & F.col("configured"), 1)).alias("now"),
         F.max_by(figures, F.when(able & (F.col("assignor") == KAFKA_DEFAULT), 1)).alias("default"),
         F.bool_or("configured").alias("compared"),
+        F.max("runs_with").alias("runs_with"),
     )
     verdict = (
         F.when(F.col("best").isNull(), "none")
@@ -103,14 +109,24 @@ def _gains(groups: DataFrame) -> DataFrame:
         *GROUP_KEY,
         "change",
         "verdict",
-        *(F.col(f"best.{name}").alias(name) for name in ("assignor", "rounds", *_FIGURES, "reason")),
-        F.col("now.assignor").alias("now"),
+        *(F.col(f"best.{name}").alias(name) for name in ("assignor", "rounds", *_FIGURES, "reason", "clients", "way")),
+        F.coalesce("now.assignor", "runs_with").alias("now"),
         *(F.col(f"against.{name}").alias(f"now_{name}") for name in ("assignor", *_FIGURES)),
     )
 
 
 def _advice(groups: DataFrame) -> DataFrame:
-    return groups.select(*GROUP_KEY, "verdict", "best.assignor", "best.reason")
+    now = F.coalesce("runs_with", "now.assignor").alias("now")
+    return groups.select(*GROUP_KEY, "verdict", "best.assignor", "best.reason", "best.clients", "best.way", now)
+
+
+def _ways(groups: DataFrame) -> DataFrame:
+    """How groups switch, and how many of them; the commonest first."""
+    going = groups.where(F.col("best.way").isNotNull()).groupBy("change", F.col("best.way").alias("way"))
+    name = F.concat_ws("/", *GROUP_KEY)
+    return going.agg(F.count(F.lit(1)).alias("groups"), F.min(name).alias("example")).orderBy(
+        "change", F.desc("groups"), "way"
+    )
 
 
 # --- drift ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.protocol.simulate import Simulation
+from spark_assign.protocol.simulating import Simulation
 from spark_assign.report.html.bounded import any_of, collected
 from spark_assign.report.html.rows import BUCKETS, DRAWN_GROUPS, MOST_ROWS, Row, Rows, SimulationRows
 from spark_assign.schemas import GROUP_KEY

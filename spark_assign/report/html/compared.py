@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.compare.what_if import AS_IS
+from spark_assign.comparing.what_if import AS_IS
 from spark_assign.report.html.rows import CompareRows, Row, Rows
 from spark_assign.report.html.sections import Table
 from spark_assign.report.words import NONE, count, number, ratio
@@ -33,7 +34,7 @@ def of_comparison(rows: CompareRows) -> ComparisonSection:
     sums = {row["change"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     told = [(_named(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
-    tables = [_gains(rows.gains), _totals(rows.totals)]
+    tables = [_ways(rows.ways), _gains(rows.gains), _totals(rows.totals)]
     return ComparisonSection(
         headline=_headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
         changes=told,
@@ -109,6 +110,25 @@ def _paused(value: float | None) -> str:
     return NONE if value is None else f"{value:,.1f}"
 
 
+def _ways(rows: Rows) -> Table:
+    """How groups switch; the words are those of `kernels.clients`."""
+    several = len({row["change"] for row in rows}) > 1
+    return Table(
+        "How to switch, by what is known of the clients",
+        [
+            *([("Change", False)] if several else []),
+            *(("Way", False), ("Groups", True), ("For example", False)),
+        ],
+        [[*([row["change"]] if several else []), row["way"], number(row["groups"]), row["example"]] for row in rows],
+        "A client library is known by the client id, which anybody may set: check it before you restart anything.",
+    )
+
+
+def _short(way: str | None) -> str:
+    """The first words of a way."""
+    return NONE if not way else re.split(r"[:,.(]", way, maxsplit=1)[0].strip()
+
+
 def _gains(rows: Rows) -> Table:
     pairs = (("Max/mean now", "then"), ("Moved now", "then"), ("Paused s now", "then"))
     several = len({row["change"] for row in rows}) > 1
@@ -117,7 +137,7 @@ def _gains(rows: Rows) -> Table:
         [
             *(("Group", False), *([("Change", False)] if several else []), ("Now", False), ("Recommended", False)),
             *((title, True) for pair in pairs for title in pair),
-            ("Reason", False),
+            *(("Clients", False), ("Switching", False), ("Reason", False)),
         ],
         [
             [
@@ -128,12 +148,14 @@ def _gains(rows: Rows) -> Table:
                 *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
                 *(number(row[name]) for name in ("now_moved", "moved")),
                 *(_paused(row[name]) for name in ("now_partition_seconds_paused", "partition_seconds_paused")),
+                *(row.get("clients") or NONE, _short(row.get("way"))),
                 row["reason"].removeprefix(f"{row['assignor']}: "),
             ]
             for row in rows
         ],
         "Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
-        "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known.",
+        "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. "
+        "Clients: libraries by the members' client ids; ? is a guess.",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_assign.kernels.clients import known_of
 from spark_assign.report.html.rows import OTHERS, Row, Rows
 from spark_assign.report.ranking import even_share, nobody_gets, over_share
 from spark_assign.report.words import count, number, ratio, share, short_names
@@ -26,9 +27,13 @@ class MemberBar:
     after: int
     waiting: int
     gone: bool
+    silent: int
+    over: int
     before_wide: float
     after_wide: float
     waiting_wide: float
+    silent_wide: float
+    over_wide: float
 
     @property
     def change(self) -> str:
@@ -62,9 +67,11 @@ class GroupView:
     matrix: Matrix | None
     reasons: str
     advice: str
+    way: str
+    silent: bool
 
 
-def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None) -> GroupView:
+def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0) -> GroupView:
     """One group as the page shows it.
 
     Args:
@@ -72,6 +79,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         row: of `schemas.METRICS`.
         members, moves: its rows as `PlanRows` has them.
         advice: its row of `CompareRows.advice`, if there is one.
+        silent: how many of its partitions are without traffic.
     """
     ordered = sorted(members, key=lambda each: (-(each["after"] + each["waiting"]), each["member_id"]))
     names = short_names(
@@ -79,7 +87,8 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         | {each[end] for each in moves for end in ("from_member_id", "to_member_id") if each[end] not in (None, OTHERS)}
     )
     longest = max((max(each["before"] or 0, each["after"] + each["waiting"]) for each in ordered), default=0) or 1
-    bars = [_bar(place, each, names, longest) for place, each in enumerate(ordered, start=1)]
+    fair = even_share(row)
+    bars = [_bar(place, each, names, longest, fair) for place, each in enumerate(ordered, start=1)]
     reasons: Counter[str] = Counter()
     for each in moves:
         reasons[each["reason"]] += each["partitions"]
@@ -88,7 +97,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         ident=ident,
         row=row,
         brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
-        facts=_facts(row),
+        facts=_facts(row, silent),
         bars=bars,
         hidden=_hidden(row, ordered),
         mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),
@@ -98,23 +107,40 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         matrix=matrix(moves, names, [bar.member_id for bar in bars]),
         reasons=said,
         advice="" if advice is None else advice["reason"],
+        way=_way(advice),
+        silent=any(bar.silent for bar in bars),
     )
 
 
-def _bar(place: int, row: Row, names: dict[str, str], longest: int) -> MemberBar:
+def _way(advice: Row | None) -> str:
+    """How the group switches to what is recommended, and what is known of its clients."""
+    if advice is None or not advice.get("way"):
+        return ""
+    return f"{advice['way']} {known_of(advice.get('clients'))}"
+
+
+def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:
+    """What is above an even share is told apart, and what is without traffic, as far as they do not overlap."""
+    over = max(0, row["after"] - fair)
+    silent = min(row.get("silent", 0), row["after"])
     wide = {name: 100 * (row[name] or 0) / longest for name in ("before", "after", "waiting")}
+    over_wide = 100 * over / longest
     return MemberBar(
         place=place,
         name=names[row["member_id"]],
         member_id=row["member_id"],
         **{name: row[name] for name in ("before", "after", "waiting", "gone")},
+        silent=silent,
+        over=over,
         before_wide=wide["before"],
         after_wide=wide["after"],
         waiting_wide=wide["waiting"],
+        silent_wide=min(100 * silent / longest, wide["after"] - over_wide),
+        over_wide=over_wide,
     )
 
 
-def _facts(row: Row) -> str:
+def _facts(row: Row, silent: int) -> str:
     """The group in one sentence or two."""
     said = [
         f"{row['assignor']} gives {count(row['partitions'], 'partition')} to {count(row['members'], 'member')}, "
@@ -125,6 +151,8 @@ def _facts(row: Row) -> str:
         said.append(f"the fullest has {number(over)} more than an even share of {share_of}")
     if row["moved"]:
         said.append(f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner")
+    if silent:
+        said.append(f"{number(silent)} are without traffic: no record was ever written to them")
     if row["withheld"]:
         said.append(f"{number(row['withheld'])} with their next owner in the next round")
     if left := nobody_gets(row):

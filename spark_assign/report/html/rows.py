@@ -42,12 +42,14 @@ class PlanRows:
     """A plan.
 
     Attributes:
-        classes: assignor, imbalance (the class: 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether no other plan of
-            so many partitions and members would be more even), groups (how many), and their sums of ranking.SUMS.
+        classes: cluster, assignor, imbalance (the class: 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether no other
+            plan of so many partitions and members would be more even), groups (how many), and their sums of
+            ranking.SUMS.
         groups: `schemas.METRICS`, most partitions affected first (`ranking`).
         members: of the worst groups: cluster, group_id, member_id, before, after, waiting (partitions: owned now,
             owned after this round, and withheld until the next), gone (it left the group), listed (how many members of
-            this group own anything). `before` is null where it is not known.
+            this group own anything), silent (of `after`, partitions without traffic; 0 where offsets are not known).
+            `before` is null where it is not known.
         moves: of the worst groups: cluster, group_id, from_member_id, to_member_id (null: nobody), reason, partitions.
             Members beyond the matrix are called OTHERS.
         reasons: reason, partitions, groups.
@@ -55,6 +57,8 @@ class PlanRows:
         rejected_total: how many there are.
         about: run_id, finished_at, inputs, versions, as far as known.
         notes: sentences on what the plan does not hold.
+        silent: of the listed groups that have any: cluster, group_id, partitions (without traffic: no record was ever
+            written to them); null where offsets are not known.
     """
 
     classes: Rows
@@ -66,6 +70,7 @@ class PlanRows:
     rejected_total: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    silent: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,10 @@ class CompareRows:
         sums: change, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
             partition_seconds_paused) and what is now (now_max_over_mean, …).
         gains: groups for which something else is recommended, those that gain most first: cluster, group_id, change,
-            verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason.
-        advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason.
+            verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason, clients, way.
+        ways: change, way (how to switch, in words), groups (how many), example (the name of one).
+        advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
+            (what it runs with; null: not known), clients, way (`schemas.COMPARISON`).
         advised_for: the name of that change.
     """
 
@@ -90,6 +97,7 @@ class CompareRows:
     verdicts: Rows = ()
     sums: Rows = ()
     gains: Rows = ()
+    ways: Rows = ()
     advice: Rows = ()
     advised_for: str = ""
 

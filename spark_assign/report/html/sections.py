@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.report.html import svg
+from spark_assign.report.html import drawings
 from spark_assign.report.html.one_group import GroupView, view
 from spark_assign.report.html.rows import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
 from spark_assign.report.ranking import SUMS, nobody_gets, over_share
-from spark_assign.report.words import cell, count, number, ratio, share
+from spark_assign.report.words import NONE, cell, count, number, ratio, share
 
 
 @dataclass(frozen=True)
 class Length:
-    """A cell with a bar beside its words. `kind` is `was` or `is`; left and wide are in per cent of the column."""
+    """A cell with a bar (`was`, `is`, `flow`, `bad`) beside its words; left and wide in per cent of the column."""
 
     kind: str
     words: str
@@ -42,15 +42,24 @@ class Table:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A line of the table of groups. `link`: of the place in the page that shows it, or nothing; `advice` likewise."""
+    """A line of the table of groups.
+
+    Attributes:
+        numbers: each with the width of its bar, or the heat of its ground, in per cent; 0 where there is none.
+        link: of the place in the page that shows it, or nothing.
+        now, advice: what the group runs with and what is recommended, where they are known; `changes`: whether the
+            latter is another one.
+    """
 
     cluster: str
     group_id: str
     assignor: str
-    numbers: Sequence[str]
+    numbers: Sequence[tuple[str, int]]
     notes: str
     link: str
+    now: str
     advice: str
+    changes: bool
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,10 @@ class PlanSection:
     """Everything that the page says of a plan."""
 
     headline: Sequence[str]
-    tiles: Sequence[tuple[str, str, str]]
+    tiles: Sequence[tuple[str, str, str, bool]]
     assignors: Table
+    clusters: Table | None
+    cluster_names: Sequence[str]
     drawing: Markup
     legend: Markup
     classes: Table
@@ -72,15 +83,15 @@ class PlanSection:
     about: Sequence[tuple[str, str]]
     notes: Sequence[str]
     advised: bool
+    planned_otherwise: bool
 
 
 _NUMBERS = (
     ("Members", "members of the group"),
     ("Partitions", "partitions that are assigned"),
-    ("Most", "partitions of the member that has the most"),
     ("Max/mean", "partitions of the fullest member over the mean"),
     ("Over share", "partitions that the fullest member has above an even share"),
-    ("Moved", "partitions that get another owner"),
+    ("Moved", "partitions that get another owner; each is given up by a member that stays, unless the line says more"),
     ("Moved %", "moved in per cent of the partitions"),
     ("Without owner", "partitions that nobody gets, in this round or the next"),
 )
@@ -92,29 +103,30 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
     members, moves = by_group(plan.members), by_group(plan.moves)
+    silent = {(row["cluster"], row["group_id"]): row["partitions"] for row in plan.silent or ()}
     shown = {key: f"g{at}" for at, key in enumerate(_keys(plan.groups), start=1) if key in members or key in moves}
     views = [
-        view(shown[key], row, members[key], moves[key], advised.get(key))
+        view(shown[key], row, members[key], moves[key], advised.get(key), silent.get(key, 0))
         for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
         if key in shown
     ]
     bars = _bars(plan.classes)
+    lines = _lines(plan.groups, shown, advised, silent)
     return PlanSection(
         headline=_headline(totals, uneven, plan.rejected_total),
-        tiles=_tiles(totals, uneven, plan.rejected_total),
+        tiles=_tiles(totals, uneven, plan, silent),
         assignors=_assignors(plan.classes),
-        drawing=svg.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
-        legend=svg.legend({"even": "as even as their numbers allow", "uneven": "could be more even"}),
+        clusters=_clusters(plan),
+        cluster_names=sorted({row["cluster"] for row in plan.groups}),
+        drawing=drawings.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
+        legend=drawings.legend({"uneven": "could be more even", "even": "as even as their numbers allow"}),
         classes=Table(
             "Groups by imbalance",
             [("Largest over mean", False), ("Groups", True), ("Could be more even", True)],
             [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
         ),
         number_names=_NUMBERS,
-        groups=[
-            _line(row, shown.get(key, ""), advised.get(key))
-            for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
-        ],
+        groups=lines,
         total=totals["groups"],
         views=views,
         reasons=_reasons(plan.reasons),
@@ -122,6 +134,7 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         about=[(name, cell(value)) for name, value in plan.about.items()],
         notes=plan.notes,
         advised=bool(advised),
+        planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
     )
 
 
@@ -144,37 +157,91 @@ def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str
     return said
 
 
-def _tiles(totals: Mapping[str, int], uneven: int, rejected: int) -> list[tuple[str, str, str]]:
+def _tiles(
+    totals: Mapping[str, int], uneven: int, plan: PlanRows, silent: Mapping[tuple[str, str], int]
+) -> list[tuple[str, str, str, bool]]:
+    """Name, number, what is to be said of it, and whether it is a problem."""
     lost = totals["unassigned"] - totals["withheld"]
+    quiet = sum(silent.values())
+    said = [f"{number(lost)} without owner"] if lost else ["all have an owner"]
+    if plan.silent is not None:
+        said.append(f"{number(quiet)} without traffic")
+    moved, revoked = totals["moved"], totals["revoked"]
+    waiting = f"; {number(totals['withheld'])} wait for the next round" if totals["withheld"] else ""
+    given_up = (
+        ("each is given up by a member that stays" if moved else "nothing has to be given up")
+        if moved == revoked
+        else f"{number(revoked)} are given up by members that stay"
+    )
     return [
-        ("Groups", number(totals["groups"]), f"{number(rejected)} rejected"),
-        ("Members", number(totals["members"]), ""),
-        ("Partitions", number(totals["partitions"]), f"{number(lost)} without owner"),
-        ("Moved", number(totals["moved"]), share(totals["moved"], totals["partitions"])),
-        (
-            "Revoked",
-            number(totals["revoked"]),
-            f"{number(totals['withheld'])} wait for the next round" if totals["withheld"] else "",
-        ),
-        ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", ""))),
+        ("Groups", number(totals["groups"]), f"{number(plan.rejected_total)} rejected", plan.rejected_total > 0),
+        ("Members", number(totals["members"]), "", False),
+        ("Partitions", number(totals["partitions"]), "; ".join(said), lost > 0),
+        ("Change owner", number(moved), f"{share(moved, totals['partitions'])}; {given_up}{waiting}", False),
+        ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", "")), uneven > 0),
     ]
 
 
 def _assignors(classes: Rows) -> Table:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in classes:
-        sums[row["assignor"]].update({name: row[name] for name in ("groups", *SUMS)})
-        sums[row["assignor"]]["uneven"] += 0 if row["even"] else row["groups"]
-    names = ("groups", "members", "partitions", "moved", "revoked", "uneven")
-    titles = ("Groups", "Members", "Partitions", "Moved", "Revoked", "Could be more even")
+        _add(sums[row["assignor"]], row)
     return Table(
-        "By assignor",
-        [("Assignor", False), *((title, True) for title in titles)],
-        [[name, *(number(each[what]) for what in names)] for name, each in sorted(sums.items())],
+        "By planned assignor",
+        [("Assignor", False), *((title, True) for title, _ in _SUMMED)],
+        [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
     )
 
 
-def _bars(classes: Rows) -> list[svg.Bar]:
+def _clusters(plan: PlanRows) -> Table | None:
+    """A line per cluster, where there are several."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in plan.classes:
+        _add(sums[row["cluster"]], row)
+    for row in plan.rejected:
+        sums[row["cluster"]]["rejected"] += 1
+    if len(sums) < 2:
+        return None
+    ordered = sorted(sums.items(), key=lambda one: (-one[1]["uneven"], -one[1]["moved"], one[0]))
+    all_listed = len(plan.rejected) == plan.rejected_total
+    return Table(
+        "By cluster, those with most groups that could be more even first",
+        [("Cluster", False), *((title, True) for title, _ in _SUMMED), ("Rejected", True)],
+        [
+            [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else "–"]
+            for name, each in ordered
+        ],
+    )
+
+
+_SUMMED = (
+    ("Groups", "groups"),
+    ("Members", "members"),
+    ("Partitions", "partitions"),
+    ("Change owner", "moved"),
+    ("Could be more even", "uneven"),
+    ("Without owner", "lost"),
+)
+_BARRED = {"partitions": "is", "moved": "flow", "uneven": "bad", "lost": "bad"}
+
+
+def _add(sums: Counter[str], row: Row) -> None:
+    sums.update({name: row[name] for name in ("groups", *SUMS)})
+    sums["uneven"] += 0 if row["even"] else row["groups"]
+    sums["lost"] += row["unassigned"] - row["withheld"]
+
+
+def _summed(each: Counter[str], every: Collection[Counter[str]]) -> list[str | Length]:
+    cells: list[str | Length] = []
+    for _, name in _SUMMED:
+        most = max(one[name] for one in every) or 1
+        kind = _BARRED.get(name)
+        words = number(each[name])
+        cells.append(words if kind is None else Length(kind, words, wide=100 * each[name] / most))
+    return cells
+
+
+def _bars(classes: Rows) -> list[drawings.Bar]:
     found: Counter[tuple[int, bool]] = Counter()
     for row in classes:
         found[row["imbalance"], row["even"]] += row["groups"]
@@ -182,20 +249,63 @@ def _bars(classes: Rows) -> list[svg.Bar]:
     numbered = list(enumerate(labels))
     if any(at == NOTHING_ASSIGNED for at, _ in found):
         numbered.append((NOTHING_ASSIGNED, "no partitions"))
-    return [svg.Bar(label, found[at, True], found[at, False]) for at, label in numbered]
+    return [drawings.Bar(label, found[at, True], found[at, False]) for at, label in numbered]
 
 
-def _line(row: Row, link: str, advice: Row | None) -> GroupLine:
-    numbers = [number(row[name]) for name in ("members", "partitions", "max_per_member")]
-    numbers += [ratio(row["max_over_mean"]), number(over_share(row)), number(row["moved"])]
-    numbers += [share(row["moved"], row["partitions"]), number(nobody_gets(row))]
-    told = "" if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
-    return GroupLine(row["cluster"], row["group_id"], row["assignor"], numbers, "; ".join(_oddities(row)), link, told)
+def _lines(
+    rows: Rows,
+    shown: Mapping[tuple[str, str], str],
+    advised: Mapping[tuple[str, str], Row],
+    silent: Mapping[tuple[str, str], int],
+) -> list[GroupLine]:
+    """All lines; bars are drawn against the longest of their column."""
+    most = {
+        "partitions": max((row["partitions"] for row in rows), default=0) or 1,
+        "over": max((over_share(row) for row in rows), default=0) or 1,
+        "lost": max((nobody_gets(row) for row in rows), default=0) or 1,
+    }
+    lines = []
+    for key, row in zip(_keys(rows), rows, strict=True):
+        advice, over, lost = advised.get(key), over_share(row), nobody_gets(row)
+        # Beyond three times the mean it is no hotter; where nothing could be more even it is not hot at all.
+        heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
+        numbers = [
+            (number(row["members"]), 0),
+            (number(row["partitions"]), _wide(row["partitions"], most["partitions"])),
+            (ratio(row["max_over_mean"]), heat),
+            (number(over), _wide(over, most["over"])),
+            (number(row["moved"]), 0),
+            (share(row["moved"], row["partitions"]), _wide(row["moved"], row["partitions"])),
+            (number(lost), _wide(lost, most["lost"])),
+        ]
+        notes = _oddities(row)
+        if key in silent:
+            notes.append(f"{count(silent[key], 'partition')} without traffic")
+        changes = advice is not None and advice["verdict"] in ("change", "unknown")
+        told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
+        now = NONE if advice is None else _now(advice)
+        lines.append(
+            GroupLine(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, ""), now, told, changes)
+        )
+    return lines
+
+
+def _wide(part: int, whole: int) -> int:
+    """In whole per cent; what there is is always seen."""
+    return max(2, round(100 * part / whole)) if part and whole else 0
+
+
+def _now(advice: Row) -> str:
+    """What a group runs with, as far as the comparison knows."""
+    if advice.get("now") is not None:
+        return str(advice["now"])
+    return str(advice["assignor"]) if advice["verdict"] == "keep" else NONE
 
 
 def _oddities(row: Row) -> list[str]:
     """What is odd about a group, in words."""
     withheld = f"{number(row['withheld'])} wait for the next round"
+    given_up = [f"{number(row['revoked'])} given up"] if row["revoked"] != row["moved"] else []
     said = {
         "withheld": withheld,
         "claim_conflicts": count(row["claim_conflicts"], "partition") + " claimed by several members",
@@ -204,7 +314,7 @@ def _oddities(row: Row) -> list[str]:
         "owned_topic_gone": count(row["owned_topic_gone"], "owned partition") + " of topics that are gone",
         "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
     }
-    return [words for name, words in said.items() if row[name]]
+    return [*given_up, *(words for name, words in said.items() if row[name])]
 
 
 REASONS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.report.html import svg
+from spark_assign.report.html import drawings
 from spark_assign.report.html.rows import Row, Rows, SimulationRows
 from spark_assign.report.html.sections import Table, by_group, rejected_table
 from spark_assign.report.words import NONE, count, number, ratio, seconds
@@ -52,7 +52,7 @@ def of_simulation(rows: SimulationRows) -> SimulationSection:
             _drawing(at, key, sizes[key], rounds[key], pauses[key], by_group(rows.groups)[key])
             for at, key in enumerate(drawn, start=1)
         ],
-        svg.legend({"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}),
+        drawings.legend({"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}),
         bool(rows.rounds) and not rows.pauses,
     )
 
@@ -60,7 +60,7 @@ def of_simulation(rows: SimulationRows) -> SimulationSection:
 def _drawing(at: int, key: tuple[str, str], size: Row, rounds: Rows, pauses: Rows, costs: Rows) -> Drawing:
     cost = {row["protocol"]: row for row in costs}
     panels = [
-        svg.Panel(
+        drawings.Panel(
             name=protocol,
             stretches=[
                 (row["from_ms"], row["to_ms"], row["not_consumed"]) for row in pauses if row["protocol"] == protocol
@@ -72,7 +72,9 @@ def _drawing(at: int, key: tuple[str, str], size: Row, rounds: Rows, pauses: Row
     ]
     name = "/".join(key)
     heading = f"{name}, {count(size['partitions'], 'partition')}"
-    return Drawing(heading, svg.over_time(panels, f"time{at}", f"Rebalances of {name} in time", size["partitions"]))
+    return Drawing(
+        heading, drawings.over_time(panels, f"time{at}", f"Rebalances of {name} in time", size["partitions"])
+    )
 
 
 def _order(protocol: str) -> tuple[int, str]:

@@ -49,6 +49,7 @@ function searchable(table) {
   const search = document.getElementById("search");
   const matches = document.getElementById("matches");
   const more = document.getElementById("more");
+  const cluster = document.getElementById("cluster");
   const step = Number(table.dataset.shown);
   const total = Number(table.dataset.total);
   const numbers = table.tHead.querySelectorAll("th.n").length;
@@ -63,12 +64,13 @@ function searchable(table) {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let found = 0;
     for (const row of table.tBodies[0].rows) {
-      const matching = wanted.every((word) => words.get(row).includes(word));
+      const matching = wanted.every((word) => words.get(row).includes(word)) &&
+        !(cluster && cluster.value && text(row.cells[1]) !== cluster.value);
       row.hidden = !(matching && found < limit);
       found += matching;
     }
     const shown = Math.min(found, limit);
-    const what = wanted.length ? `${found.toLocaleString("en")} of ${total.toLocaleString("en")} groups match` :
+    const what = wanted.length || (cluster && cluster.value) ? `${found.toLocaleString("en")} of ${total.toLocaleString("en")} groups match` :
       `${total.toLocaleString("en")} ${total === 1 ? "group" : "groups"}`;
     matches.textContent = `${what}; ${shown.toLocaleString("en")} shown${said}.`;
     more.hidden = shown === found;
@@ -92,11 +94,36 @@ function searchable(table) {
       show();
     }, 120);
   });
+  if (cluster) {
+    cluster.addEventListener("change", () => {
+      limit = step;
+      show();
+    });
+    rollUp(cluster);
+  }
   sortable(table, (name, way) => {
     said = `, sorted by ${name}, ${way}`;
     show();
   });
   show();
+}
+
+// From the line of a cluster to its groups.
+function rollUp(cluster) {
+  const table = document.getElementById("clusters");
+  if (!table) return;
+  for (const row of table.tBodies[0].rows) {
+    const name = text(row.cells[0]);
+    if (![...cluster.options].some((option) => option.text === name)) continue;
+    const link = document.createElement("a");
+    link.href = "#worst";
+    link.textContent = name;
+    link.addEventListener("click", () => {
+      cluster.value = name;
+      cluster.dispatchEvent(new Event("change"));
+    });
+    row.cells[0].replaceChildren(link);
+  }
 }
 
 function open() {

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
 from spark_assign.assignors.windows import BY_WINDOWS
-from spark_assign.compare.what_if import AS_IS, Change
+from spark_assign.comparing.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import compare as kernel
@@ -54,6 +54,16 @@ def compare(
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from; a change after which nobody is left in any group.
         ValueError: no assignor, two changes of one name, or settings with tables.
+
+    Examples:
+        >>> compared = compare(fleet, ["range", "cooperative-sticky"]).where("group_id = 'payments-eu'")
+        >>> compared.select("assignor", "moved", "recommended").orderBy("assignor").show()
+        +------------------+-----+-----------+
+        |          assignor|moved|recommended|
+        +------------------+-----+-----------+
+        |cooperative-sticky|    1|      false|
+        |             range|    1|       true|
+        +------------------+-----+-----------+
     """
     names = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not names:

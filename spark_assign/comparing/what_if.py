@@ -32,6 +32,16 @@ class Change:
     Attributes:
         name: what it is called in tables.
         apply: the fleet after it.
+
+    Examples:
+        >>> fewer = Change("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", number=1))
+        >>> compared = compare(fleet, ["range"], [fewer]).where("group_id = 'payments-eu'")
+        >>> compared.select("change", "members", "moved").show()
+        +---------------+-------+-----+
+        |         change|members|moved|
+        +---------------+-------+-----+
+        |one client less|      1|    3|
+        +---------------+-------+-----+
     """
 
     name: str

@@ -15,7 +15,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.kernels.group import states as kernel
 from spark_assign.kernels.group.decide import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.kernels.group.facts import BLOCK, OWNED
-from spark_assign.plan import Plan
+from spark_assign.planning import Plan
 from spark_assign.schemas import GROUP_KEY
 
 _ABOUT = ("member_id", "group_instance_id", "client_id", "client_host")

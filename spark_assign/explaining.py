@@ -12,7 +12,7 @@ from spark_assign.errors import SourceError
 from spark_assign.facts import topic_counts
 from spark_assign.fleet import Fleet
 from spark_assign.java_order import string_order
-from spark_assign.plan import Plan
+from spark_assign.planning import Plan
 from spark_assign.runs import holds
 from spark_assign.schemas import GROUP_KEY
 
@@ -47,6 +47,12 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 
     Raises:
         SourceError: the group is not in the plan, is in several clusters, or nothing is known of the partition.
+
+    Examples:
+        >>> print(explain(plan(fleet, "cooperative-sticky"), "payments-eu", "t", 2))
+        t-2 of c/payments-eu: goes from payments-eu-0 to payments-eu-1, since payments-eu-0 owned 3, its quota is
+        1 to 2, and of what it owned this is number 3 by partition and topic. It is withheld in this round:
+        payments-eu-0 gives it up first, and the next round assigns it.
     """
     found = _cluster_of(plan, group_id, cluster)
     facts = _gather(plan, found, group_id, topic, partition)

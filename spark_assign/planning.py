@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -32,8 +33,12 @@ from spark_assign.kernels.group.decide import (
     Question,
     decide,
 )
+from spark_assign.run_names import time_as_run_id
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
+
+if TYPE_CHECKING:
+    from spark_assign.sinks.plan_store import Manifest
 
 _RUN = ("first", "step", "count")
 _KINDS = {
@@ -59,6 +64,18 @@ class Plan:
         fleet: what was planned.
         pass_over: makes one pass for the kinds of rows that are wanted (`kernels.group.decide`).
         stored: what such a pass has answered, read back; null where every table is computed.
+
+    Examples:
+        >>> planned = plan(fleet, "range")
+        >>> planned.metrics.select("group_id", "assignor", "members", "partitions", "moved").orderBy("group_id").show()
+        +-----------+--------+-------+----------+-----+
+        |   group_id|assignor|members|partitions|moved|
+        +-----------+--------+-------+----------+-----+
+        |  encoder-a|   range|      2|         3|    0|
+        |payments-eu|   range|      2|         3|    1|
+        +-----------+--------+-------+----------+-----+
+        >>> planned.rejected.count()
+        0
     """
 
     fleet: Fleet
@@ -128,6 +145,34 @@ class Plan:
         """cluster, group_id, assignor of the planned groups."""
         return self.metrics.select(*GROUP_KEY, "assignor")
 
+    def write(
+        self,
+        place: str,
+        *,
+        run_id: str | None = None,
+        format: str | None = None,
+        tables: Iterable[str] | None = None,
+        options: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        """Compute the plan and store it as a run, whole or not at all: `plan(fleet).write("./plans")`.
+
+        Args:
+            place: a folder, a URI or a catalog prefix.
+            run_id: the run's name; a run of the same name is replaced. By default the time, in UTC.
+            format, tables, options, inputs: as `sinks.plan_store.write_plan` has them, which this calls.
+
+        Returns:
+            the manifest of the run: its name, and the rows of each table. `sinks.plan_store.read_plan` reads it back.
+
+        Raises:
+            SourceError: an unknown table, or the place cannot be written to.
+        """
+        from spark_assign.sinks.plan_store import write_plan  # the core does not bring sinks along
+
+        run_id = run_id or time_as_run_id()
+        return write_plan(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
+
     def to_html(self, top: int = 10) -> str:
         """Totals and the `top` groups that hurt most, for a notebook: `displayHTML(p.to_html())`. Computes the plan."""
         from spark_assign.report.notebook import plan_html  # the core does not bring the report along
@@ -167,6 +212,15 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     Raises:
         UnknownAssignorError: no such assignor.
         FleetError: values that no plan can be made from.
+
+    Examples:
+        >>> planned = plan(fleet, {"payments-*": "cooperative-sticky", "*": "configured"})
+        >>> planned.moves.where("group_id = 'payments-eu'").select("partition", "to_member_id", "reason").show()
+        +---------+-------------+----------+
+        |partition| to_member_id|    reason|
+        +---------+-------------+----------+
+        |        2|payments-eu-1|over-quota|
+        +---------+-------------+----------+
     """
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
     question = asking(fleet, patterns)

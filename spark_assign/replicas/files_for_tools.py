@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.kernels.replicas.batches import FILE_COLUMNS, files
 from spark_assign.places import join, local_path
-from spark_assign.replicas.reassign import Reassignment
+from spark_assign.replicas.reassigning import Reassignment
 from spark_assign.replicas.schemas import TOOL_FILES
 
 _OURS = re.compile(r"(reassign|rollback)-\d+\.json|preferred-leaders\.json")

@@ -14,11 +14,11 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.compare.states import State, in_whole_groups, state_of
+from spark_assign.comparing.states import State, in_whole_groups, state_of
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import drift as kernel
-from spark_assign.plan import Plan
+from spark_assign.planning import Plan
 from spark_assign.runs import expand
 from spark_assign.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
 
@@ -35,6 +35,16 @@ class Drift:
     Attributes:
         before, after: the two sides.
         stored: what one pass has answered, read back; null where every table is computed.
+
+    Examples:
+        >>> changed = drift(fleet, plan(fleet, "range"))
+        >>> changed.ownership.select("group_id", "topic").distinct().orderBy("group_id").show()
+        +-----------+-----+
+        |   group_id|topic|
+        +-----------+-----+
+        |  encoder-a|    t|
+        |payments-eu|    t|
+        +-----------+-----+
     """
 
     before: State
@@ -95,6 +105,16 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
     Raises:
         FleetError: values of a fleet that cannot be read.
         SourceError: a stored plan lacks a table.
+
+    Examples:
+        >>> changed = drift(fleet, fleet.with_members_left(group_id="payments-*", number=1))
+        >>> smaller = changed.groups.where("members_after < members_before")
+        >>> smaller.select("group_id", "members_before", "members_after").show()
+        +-----------+--------------+-------------+
+        |   group_id|members_before|members_after|
+        +-----------+--------------+-------------+
+        |payments-eu|             2|            1|
+        +-----------+--------------+-------------+
     """
     return Drift(state_of(before), state_of(after))
 

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Renews the lock: the newest versions that pyproject.toml allows, with their hashes, for Python 3.11 and newer on
+# every platform. One file for each extra, the core's requirements included, all from one resolution, so that
+# ./spark-submit.sh may put any of them together. Airflow has an environment, and so a resolution, of its own, with kafka.
+# Needs uv on the PATH, or named by UV.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+uv="${UV:-uv}"
+folder=conf/requirements
+together=(spark kafka msk report test docs mutants)
+# The release of Spark that ./spark-submit.sh installs where none is asked for.
+pins="$(sed -n 's/^DEFAULT_PINS="\([^"]*\)".*/\1/p' spark-submit.sh)"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+printf '%s\n' $pins >"$work/pins.txt"
+
+compile() { # OUTPUT, then what is compiled: no network address and no folder gets into the file
+  local output="$1"; shift
+  "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+    --constraint "$work/pins.txt" --output-file "$work/$output" "$@"
+  { printf '# Made by conf/requirements/renew.sh; not edited by hand.\n'; cat "$work/$output"; } >"$folder/$output"
+}
+
+compile all.txt pyproject.toml $(printf -- '--extra %s ' "${together[@]}")
+rm "$folder/all.txt"
+grep -v '^ *--hash' "$work/all.txt" | tr -d '\\' >>"$work/pins.txt"
+compile core.txt pyproject.toml
+for extra in "${together[@]}"; do compile "$extra.txt" pyproject.toml --extra "$extra"; done
+printf '%s\n' $pins >"$work/pins.txt"
+compile airflow.txt pyproject.toml --extra kafka --extra airflow
+# uv itself, which a set-up fetches where it is not on the PATH.
+echo uv >"$work/uv.in"
+compile uv.txt "$work/uv.in"

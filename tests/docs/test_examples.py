@@ -1,0 +1,46 @@
+"""The examples in the docstrings of the public API, which the reference shows: each prints what stands under it.
+
+`fleet` is the one that docs/reference.md describes.
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_assign
+from spark_assign.assignors import registry
+from tests.docs import given
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+
+def with_examples() -> dict[str, Any]:
+    """What is public and described, and the methods of it that are."""
+    found = {}
+    for name in spark_assign.__all__:
+        public = getattr(spark_assign, name)
+        found[name] = public
+        if inspect.isclass(public):
+            methods = inspect.getmembers(public, inspect.isfunction)
+            found |= {f"{name}.{each}": method for each, method in methods if each in vars(public)}
+    return {name: each for name, each in found.items() if ">>> " in (each.__doc__ or "")}
+
+
+@pytest.mark.parametrize("name", with_examples())
+def test_an_example_prints_what_is_shown(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as a reader would, with the public names imported."""
+    monkeypatch.setattr(registry, "_registered", {})
+    known = {each: getattr(spark_assign, each) for each in spark_assign.__all__}
+    known |= {"spark": spark, "fleet": given.small_fleet(spark)}
+    example = with_examples()[name]
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for test in doctest.DocTestFinder(recurse=False).find(example, name, globs=known):
+        runner.run(test, out=said.append)
+    assert runner.tries > 0
+    assert not runner.failures, "".join(said)

@@ -1,0 +1,106 @@
+"""Three Kafka clusters, each of one broker, whose snapshots are taken at the same time into one fleet."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import SparkSession
+
+from spark_assign.sources import kafka
+from spark_assign.sources.snapshot_catalog import write_tables
+from spark_assign.sources.tables import read_fleet
+from tests.kafka import broker as kafka_broker
+from tests.kafka.broker import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("eu", "us", "ap")
+TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
+
+
+def add_topic(cluster: Cluster, name: str) -> None:
+    """A topic of two partitions."""
+    admin = cluster.admin()
+    admin.create_topics([NewTopic(name, 2, 1)])
+    admin.wait_for_topics([name])
+    admin.close()
+
+
+@pytest.fixture(scope="module")
+def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]]]:
+    """Each with a number of topics of its own; and how to stop each."""
+    with contextlib.ExitStack() as all_of_them:
+        stacks = {name: all_of_them.enter_context(contextlib.ExitStack()) for name in NAMES}
+        started = {name: stack.enter_context(kafka_broker.cluster(kafka_jars)) for name, stack in stacks.items()}
+        for name, cluster in started.items():
+            for number in range(TOPICS[name]):
+                add_topic(cluster, f"t-{number}")
+        yield started, stacks
+
+
+def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[int, str]]:
+    """The job for each of the clusters, all at once, each a process: exit code and standard error."""
+    running = {}
+    for name, cluster in clusters.items():
+        arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topics", "t-*"]
+        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--output", str(fleet)]
+        running[name] = subprocess.Popen(
+            command, cwd=ROOT, env=None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+    said = {name: process.communicate(timeout=240)[1] for name, process in running.items()}
+    return {name: (process.returncode, said[name]) for name, process in running.items()}
+
+
+def topics(spark: SparkSession, place: str) -> dict[str, int]:
+    """How many each cluster of a fleet has, without Kafka's own."""
+    rows = read_fleet(spark, place).topics.where("topic like 't-%'").collect()
+    return dict(Counter(row.cluster for row in rows))
+
+
+def test_three_clusters(
+    spark: SparkSession,
+    clusters: tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Into a folder and into tables; again after one has changed; then one that is down stays as it was."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    started, stacks = clusters
+    fleet = tmp_path / "fleet"
+    assert {code for code, _ in snapshots(started, fleet).values()} == {0}
+    assert topics(spark, str(fleet)) == TOPICS
+    spark.sql("CREATE DATABASE IF NOT EXISTS three_clusters")
+
+    def in_catalog(name: str) -> None:
+        taken = kafka.snapshot(started[name].bootstrap_servers, cluster=name, topics="t-*")
+        write_tables(taken, spark, "three_clusters")
+
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        list(pool.map(in_catalog, NAMES))
+    assert topics(spark, "three_clusters") == TOPICS
+
+    add_topic(started["us"], "t-new")
+    in_catalog("us")
+    assert snapshots({"us": started["us"]}, fleet)["us"][0] == 0
+    for place in (str(fleet), "three_clusters"):
+        assert topics(spark, place) == TOPICS | {"us": 3}
+
+    code, said = snapshots({"eu": started["ap"]}, fleet)["eu"]
+    assert code == 2
+    assert "already, as ap" in said
+
+    stacks["eu"].close()
+    add_topic(started["ap"], "t-new")
+    ended = snapshots(started, fleet)
+    assert {name: code for name, (code, _) in ended.items()} == {"eu": 3, "us": 0, "ap": 0}
+    assert "no connection" in ended["eu"][1]
+    assert topics(spark, str(fleet)) == TOPICS | {"us": 3, "ap": 4}

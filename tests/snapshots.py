@@ -1,0 +1,44 @@
+"""Snapshots of clusters that there are none of, for tests of where they are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from spark_assign.sources.connect_tables import ConnectRows
+from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.snapshot_tables import SnapshotRows
+
+TAKEN_AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def of_kafka(cluster: str, members: int = 2, undescribed: Sequence[str] = ()) -> Snapshot:
+    """A cluster with a topic of twelve partitions and a group `g`, whose first member owns all of it."""
+    rows = SnapshotRows(cluster)
+    rows.add("topics", topic="orders", partitions=12)
+    for partition in range(12):
+        rows.add("replicas", topic="orders", partition=partition, replicas=[1])
+    rows.add("brokers", broker_id=1)
+    rows.add("groups", group_id="g", assignor="range", group_type="classic", state="Stable")
+    for number in range(members):
+        rows.add("members", group_id="g", member_id=f"m{number}", generation_id=1)
+        rows.add("subscriptions", group_id="g", member_id=f"m{number}", topic="orders")
+    rows.add_owned("g", "m0", [("orders", partition) for partition in range(12)])
+    for group_id in undescribed:
+        rows.add("undescribed", group_id=group_id, error="no permission")
+    return Snapshot(cluster, {"kind": "test"}, TAKEN_AT, rows.tables())
+
+
+def of_connect(clusters: Sequence[str], tasks: int = 2, unread: Sequence[str] = ()) -> Snapshot:
+    """Connect clusters with a connector `files` on one worker; of some only that they could not be read."""
+    rows = ConnectRows()
+    for name in clusters:
+        ids = {"generation_id": 1, "last_completed_generation_id": 0}
+        rows.add("clusters", name, protocol="sessioned", now_ms=0, max_delay_ms=0, **ids)
+        rows.add("connectors", name, connector="files")
+        rows.add("workers", name, worker_id="w1")
+        for task in range(tasks):
+            rows.add("tasks", name, connector="files", task=task)
+    for name in unread:
+        rows.add("unreadable", name, error="no answer")
+    return Snapshot(", ".join([*clusters, *unread]), {"kind": "connect"}, TAKEN_AT, rows.tables())

@@ -1,0 +1,135 @@
+"""Tokens of an endpoint, from a stub: what is asked, when again, what is said where none comes, and no secret in it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.sources import client_oauth, client_properties, client_settings
+from spark_assign.sources.client_jaas import Login, login
+from spark_assign.sources.client_oauth import TokenEndpoint, Tokens
+from spark_assign.sources.secret import Secret
+from tests.unit.connect_stub import serving
+
+SECRET = "s:ä/4711"
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that urllib3 would have made; no proxy stands before loopback."""
+    made: list[float] = []
+    monkeypatch.setattr(time, "sleep", made.append)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return made
+
+
+def _endpoint(url: str, **settings: Any) -> TokenEndpoint:
+    return TokenEndpoint(f"{url}/token", "me", Secret(SECRET), **settings)
+
+
+def test_what_is_asked() -> None:
+    """POST with client credentials and the scope; id and secret in the header, URL-encoded where asked for."""
+    with serving({"/token": {"access_token": "a.b.c", "expires_in": 3600}}) as stub:
+        assert Tokens(_endpoint(stub.url, scope="a b")).token() == "a.b.c"
+        assert Tokens(_endpoint(stub.url, url_encoded=True)).token() == "a.b.c"
+    assert stub.bodies == ["grant_type=client_credentials&scope=a+b", "grant_type=client_credentials"]
+    assert [headers["Authorization"] for headers in stub.headers] == [
+        "Basic bWU6czrDpC80NzEx",
+        "Basic bWU6cyUzQSVDMyVBNCUyRjQ3MTE=",
+    ]
+    assert {headers["Content-Type"] for headers in stub.headers} == {"application/x-www-form-urlencoded"}
+
+
+def test_a_token_is_kept_for_most_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 %, as sasl.login.refresh.window.factor has it."""
+    now = 1000.0
+    monkeypatch.setattr(client_oauth.time, "monotonic", lambda: now)
+    with serving({"/token": lambda before: {"access_token": f"t{before}", "expires_in": 100}}) as stub:
+        tokens = Tokens(_endpoint(stub.url))
+        assert tokens.token() == "t0"
+        now += 79
+        assert tokens.token() == "t0"
+        now += 2
+        assert tokens.token() == "t1"
+
+
+def test_what_passes_is_asked_again(pauses: list[float]) -> None:
+    """After half a second, then after what Retry-After says."""
+    moods: list[Any] = [(500, b""), (503, b"", {"Retry-After": "3"}), {"access_token": "t"}]
+    with serving({"/token": lambda before: moods[before]}) as stub:
+        assert Tokens(_endpoint(stub.url)).token() == "t"
+    assert pauses == [0.5, 3]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
+        ((400, {"error": "invalid_scope", "error_description": f"for {SECRET}"}), r"invalid_scope for \[hidden\]\)"),
+        ((302, b"", {"Location": "http://login/"}), r"no token \(302 Found\)"),
+        ((503, b"<html>"), r"no token \(503 Service Unavailable\)"),
+        ({"token": "x"}, "the answer has no access_token"),
+        ((200, b"<html>"), "the answer has no access_token"),
+        ({"access_token": "a b\x01c"}, "what it gives is no bearer token"),
+    ],
+)
+def test_no_token(answer: Any, said: str) -> None:
+    """The endpoint is named, what it said, and what to do."""
+    with serving({"/token": answer}) as stub, pytest.raises(SourceError, match=said) as error:
+        Tokens(_endpoint(stub.url)).token()
+    assert "4711" not in str(error.value)
+
+
+def test_nobody_there() -> None:
+    """What the socket says."""
+    with serving({}) as stub:
+        pass
+    with pytest.raises(SourceError, match="Connection refused"):
+        Tokens(_endpoint(stub.url, attempts=2)).token()
+
+
+def test_a_file(tmp_path: Path) -> None:
+    """Read anew each time; a missing one is named."""
+    file = tmp_path / "token"
+    tokens = Tokens(TokenEndpoint(f"file://{file}"))
+    for text in ("one", "two\n"):
+        file.write_text(text)
+        assert tokens.token() == text.strip()
+    file.unlink()
+    with pytest.raises(ConfigError, match="token: No such file"):
+        tokens.token()
+
+
+def test_the_settings() -> None:
+    """Kafka 4.1's go before the login module's options; extensions are those of the module, or librdkafka's."""
+    url = {client_oauth.URL: "https://idp/token"}
+    module = login('x.M required clientId="i" clientSecret="s" scope="c" extension_logicalCluster="lkc-1";')
+    old = client_oauth.endpoint(url, module)
+    assert (old.client_id, old.client_secret, old.scope, old.extensions) == ("i", "s", "c", {"logicalCluster": "lkc-1"})
+    names = "sasl.oauthbearer.client.credentials.client"
+    new = client_oauth.endpoint(
+        url | {f"{names}.id": "I", f"{names}.secret": "S", "sasl.oauthbearer.scope": "C"}, module
+    )
+    assert (new.client_id, new.client_secret, new.scope) == ("I", "S", "C")
+    rdkafka = url | {"sasl.oauthbearer.client.id": "i", "sasl.oauthbearer.client.secret": "s"}
+    rdkafka["sasl.oauthbearer.extensions"] = "logicalCluster=lkc-1, identityPoolId=pool-1"
+    assert client_oauth.endpoint(rdkafka, Login()).extensions == {"logicalCluster": "lkc-1", "identityPoolId": "pool-1"}
+    assert "S" not in repr(new.client_secret)
+
+
+def test_what_kafka_python_is_given() -> None:
+    """A provider of its own class, with the extensions."""
+    with serving({"/token": {"access_token": "t"}}) as stub:
+        found = client_settings.settings(
+            client_properties.parse(
+                f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{client_oauth.URL}={stub.url}/token\n"
+                'sasl.jaas.config=x.M required clientId="i" clientSecret="4711" extension_a="b";'
+            )
+        )
+        provider = found["sasl_oauth_token_provider"]
+        assert (provider.token(), provider.extensions()) == ("t", {"a": "b"})
+    assert "4711" not in repr(found)

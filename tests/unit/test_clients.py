@@ -1,0 +1,125 @@
+"""Which library a client id tells of, and which way to another assignor is safe for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.kernels.clients import (
+    COOPERATIVE,
+    LIBRARIES,
+    NOT_THERE,
+    ROLLING,
+    SERVER,
+    STOP_ALL,
+    Client,
+    count_clients,
+    known_of,
+    read_clients,
+    recognize,
+    way_over,
+)
+
+UUID = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
+
+
+@pytest.mark.parametrize(
+    ("client_id", "library", "surely"),
+    [
+        ("rdkafka", "librdkafka", True),
+        ("orders-rdkafka-3", "librdkafka", False),
+        ("consumer-orders-1", "Java", True),
+        ("consumer-orders-eu-west-1a", "Java", True),
+        ("consumer-other-1", None, False),
+        ("consumer-orders", None, False),
+        ("connector-consumer-sink-0", "Java", True),
+        ("app-0e62-StreamThread-1-consumer", "Java", True),
+        ("sarama", "Sarama", True),
+        ("my-sarama-app", "Sarama", False),
+        ("kafka-python-2.0.2", "kafka-python", True),
+        ("aiokafka-0.12.0", "aiokafka", True),
+        ("kafkajs", "kafkajs", True),
+        ("kgo", "franz-go", True),
+        ("worker@host (github.com/segmentio/kafka-go)", "kafka-go", True),
+        ("orders", None, False),
+        ("bikgoods", None, False),
+    ],
+)
+def test_client_ids(client_id: str, library: str | None, surely: bool) -> None:
+    """A default name is strong evidence, a name that holds a library's is a guess, and others say nothing."""
+    assert recognize("orders", client_id, f"{client_id}-{UUID}") == Client(library, surely)
+    assert recognize("orders", None, f"{client_id}-{UUID}") == Client(library, surely), "a member's id begins with it"
+
+
+def test_groups_with_odd_names() -> None:
+    """A group called as a library, or with characters that a pattern reads as its own."""
+    assert recognize("rdkafka", "rdkafka", "x").library == "librdkafka"
+    assert recognize("a.b(c", "consumer-a.b(c-7", "x") == Client("Java", True)
+    assert recognize("", "consumer--1", "x").library is None
+
+
+def test_assignors_that_only_one_library_has() -> None:
+    """They say more than a client id."""
+    assert recognize("g", "orders", "x", "RoundRobinAssigner") == Client("kafkajs", True)
+    assert recognize("g", "orders", "x", "stream") == Client("Java", True)
+
+
+def test_counting() -> None:
+    """The most first, unknown ones last, guesses marked; and read back."""
+    words = count_clients([Client(None), Client("Java", True), Client("librdkafka"), Client("librdkafka", True)])
+    assert words == "librdkafka 2?, Java 1, unknown 1"
+    assert read_clients(words) == {"librdkafka": 2, "Java": 1, "unknown": 1}
+    assert read_clients("kafka-python 3") == {"kafka-python": 3}
+    assert read_clients(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "to", "clients", "kind"),
+    [
+        ("range", COOPERATIVE, "Java 3", ROLLING),
+        ("range", COOPERATIVE, "Java 3, franz-go 1?", ROLLING),
+        ("range", COOPERATIVE, "librdkafka 3", STOP_ALL),
+        ("range", COOPERATIVE, "Java 3, librdkafka 1", STOP_ALL),
+        ("range", COOPERATIVE, "Java 3, unknown 1", STOP_ALL),
+        ("range", COOPERATIVE, "unknown 3", STOP_ALL),
+        ("range", COOPERATIVE, None, STOP_ALL),
+        ("range", COOPERATIVE, "Sarama 1", STOP_ALL),
+        ("range", COOPERATIVE, "kafka-python 1", STOP_ALL),
+        ("range", COOPERATIVE, "aiokafka 2", NOT_THERE),
+        ("range", "sticky", "librdkafka 2", NOT_THERE),
+        ("RoundRobinAssigner", "range", "kafkajs 2", NOT_THERE),
+        ("range", "roundrobin", "librdkafka 2", ROLLING),
+        ("range", "sticky", "unknown 2", ROLLING),
+        (COOPERATIVE, "range", "Java 3", STOP_ALL),
+        (None, COOPERATIVE, "Java 3", STOP_ALL),
+        ("uniform", COOPERATIVE, "Java 3", SERVER),
+        ("stream", COOPERATIVE, "Java 3", NOT_THERE),
+        ("server-range", "range", "unknown 3", SERVER),
+    ],
+)
+def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:
+    """Rolling where every member is known to allow it; else all stop, which is safe for everybody."""
+    way = way_over(now, to, clients)
+    assert way.kind == kind
+
+
+@pytest.mark.parametrize("name", [name for name, each in LIBRARIES.items() if not each.mixes])
+def test_no_library_that_refuses_is_told_to_mix(name: str) -> None:
+    """Whoever else is in the group."""
+    for clients in (f"{name} 1", f"Java 9, {name} 1?", f"{name} 1, unknown 4"):
+        for eager in ("range", "roundrobin", "sticky"):
+            assert way_over(eager, COOPERATIVE, clients).kind in (STOP_ALL, NOT_THERE)
+
+
+def test_unknown_clients_are_told_both() -> None:
+    """What is safe for all, and for whom the other way is."""
+    words = way_over("range", COOPERATIVE, "unknown 3").words
+    assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")
+    assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start" in words
+
+
+def test_what_is_known_of_clients() -> None:
+    """And how surely."""
+    assert known_of("Java 3") == "Its clients, by their client ids: Java 3."
+    assert known_of("librdkafka 3?, unknown 1").endswith("; ? is a guess from part of the name.")
+    assert known_of("unknown 7") == "The client ids do not tell which library its members run on."
+    assert known_of(None) == "Its clients are not known."

@@ -1,0 +1,205 @@
+"""The ways into Connect's REST interface: a properties file with certificates, tokens and proxies, and Retry-After."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from jobs import snapshot as job
+from spark_assign.errors import ConfigError, SourceError
+from spark_assign.sources import connect_http, http_session
+from spark_assign.sources.connect_access import HttpSettings, configured
+from spark_assign.sources.connect_http import ConnectHttp
+from spark_assign.sources.secret import Secret
+from tests.unit import connect_stub, sasl_stub
+from tests.unit.connect_stub import ROOT, serving
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that would have been made; no proxy and no credentials of this machine's environment."""
+    made: list[float] = []
+    monkeypatch.setattr(connect_http, "wait", made.append)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.delenv(connect_http.CREDENTIALS_VARIABLE, raising=False)
+    return made
+
+
+def _configured(tmp_path: Path, text: str, **settings: Any) -> HttpSettings:
+    file = tmp_path / "connect.properties"
+    file.write_text(text)
+    return configured(HttpSettings(**settings), str(file))
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"),
+    [("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5)],
+)
+def test_retry_after(pauses: list[float], asked: str, pause: float) -> None:
+    """Seconds or a date, a minute at most; where it makes no sense the usual pause."""
+    moods: list[Any] = [(429, b"", {"Retry-After": asked}), ROOT]
+    with serving({"/": lambda before: moods[before]}) as stub:
+        assert ConnectHttp([stub.url], HttpSettings()).get("/") == ROOT
+    assert pauses == [pause]
+
+
+def test_bearer_tokens(tmp_path: Path) -> None:
+    """One that is given, and one of a token endpoint; neither shows."""
+    with serving(connect_stub.cluster({}) | {"/token": {"access_token": "fetched-4711"}}) as stub:
+        given = _configured(tmp_path, "bearer.auth.credentials.source=STATIC_TOKEN\nbearer.auth.token=given-4711\n")
+        endpoint = f"bearer.auth.issuer.endpoint.url={stub.url}/token\nbearer.auth.client.id=i\n"
+        fetched = _configured(tmp_path, f"{endpoint}bearer.auth.client.secret=s-4711\nbearer.auth.scope=connect\n")
+        for settings in (given, fetched):
+            ConnectHttp([stub.url], settings).get("/")
+    assert stub.asked == ["/", "/token", "/"]
+    assert [headers["Authorization"] for headers in stub.headers[::2]] == ["Bearer given-4711", "Bearer fetched-4711"]
+    assert stub.bodies[1] == "grant_type=client_credentials&scope=connect"
+    assert "4711" not in repr((given, fetched))
+
+
+def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
+    """A proxy that shows what it was sent."""
+    with serving({"/": (403, {"message": "no entry for any-4711"}), "/token": {"access_token": "any-4711"}}) as stub:
+        endpoint = f"bearer.auth.issuer.endpoint.url={stub.url}/token\nbearer.auth.client.id=i\n"
+        for text in ("bearer.auth.token=any-4711\n", f"{endpoint}bearer.auth.client.secret=s\n"):
+            http = ConnectHttp([stub.url], _configured(tmp_path, text))
+            with pytest.raises(SourceError, match=r"403 Forbidden \(no entry for \[hidden\]\)"):
+                http.get("/")
+
+
+def test_basic_auth_in_the_file(tmp_path: Path) -> None:
+    """basic.auth.user.info; no .netrc of this machine is looked into."""
+    with serving({"/": ROOT}) as stub:
+        ConnectHttp([stub.url], _configured(tmp_path, "basic.auth.user.info=reader:4711\n")).get("/")
+        ConnectHttp([stub.url], HttpSettings()).get("/")
+    assert [headers.get("Authorization") for headers in stub.headers] == ["Basic cmVhZGVyOjQ3MTE=", None]
+
+
+def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is named, or that of the environment; the named one goes first. A proxy is asked for the whole URL."""
+    with serving({"http://connect.internal:8083/": ROOT}) as named, serving({}) as other:
+        monkeypatch.setenv("http_proxy", other.url)
+        host, port = named.host_and_port.split(":")
+        for text in (f"proxy.url=http://me:4711@{named.host_and_port}\n", f"proxy.host={host}\nproxy.port={port}\n"):
+            assert ConnectHttp(["http://connect.internal:8083"], _configured(tmp_path, text)).get("/") == ROOT
+        assert named.headers[0]["Proxy-Authorization"] == "Basic bWU6NDcxMQ=="
+        assert other.asked == []
+        monkeypatch.setenv("http_proxy", named.url)
+        assert ConnectHttp(["http://connect.internal:8083"], HttpSettings()).get("/") == ROOT
+    settings = _configured(tmp_path, f"proxy.url=http://me:4711@{named.host_and_port}\n", attempts=2)
+    with pytest.raises(
+        SourceError, match=r"the proxy does not let us through \(.*refused\), 2 attempts.*proxy.url"
+    ) as error:
+        ConnectHttp(["http://connect.internal:8083"], settings).get("/")
+    assert "4711" not in str(error.value)
+
+
+def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is not read to the end."""
+    monkeypatch.setattr(http_session, "LARGEST_ANSWER", 1 << 20)
+    with serving({"/": "x" * (3 << 20)}) as stub, pytest.raises(SourceError, match="the answer has more than 1 MB"):
+        ConnectHttp([stub.url], HttpSettings()).get("/")
+
+
+def test_an_answer_that_does_not_come() -> None:
+    """Within the time for one answer."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(SourceError, match="no answer in time, 2 attempts"):
+            ConnectHttp([url], HttpSettings(timeout_s=0.05, attempts=2)).get("/")
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[str]:
+    """A worker that wants the certificate in `stub.pem`, its own."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(ROOT).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            pass
+
+    cert, key = sasl_stub.certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    context.load_verify_locations(cert)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = Server(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True).start()
+    yield f"https://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_client_certificates(tmp_path: Path, guarded: str) -> None:
+    """ssl.keystore.…, of any kind that Kafka's clients take; without one the error says what to give."""
+    (tmp_path / "both.pem").write_text((tmp_path / "stub-key.pem").read_text() + (tmp_path / "stub.pem").read_text())
+    trust = f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path / 'stub.pem'}\n"
+    key = f"ssl.keystore.type=PEM\nssl.keystore.location={tmp_path / 'both.pem'}\n"
+    assert ConnectHttp([guarded], _configured(tmp_path, trust + key)).get("/") == ROOT
+    assert ConnectHttp([guarded], _configured(tmp_path, key, ca_file=str(tmp_path / "stub.pem"))).get("/") == ROOT
+    with pytest.raises(SourceError, match=r"wants a client's certificate.*ssl\.keystore\.location"):
+        ConnectHttp([guarded], _configured(tmp_path, trust)).get("/")
+    with pytest.raises(SourceError, match="certificate is not trusted"):
+        ConnectHttp([guarded], _configured(tmp_path, key)).get("/")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ("bearer.auth.tokn=hush", {}, "bearer.auth.tokn is not known. Did you mean bearer.auth.token"),
+        ("basic.auth.user.info=hush", {}, "expected user:password"),
+        ("basic.auth.user.info=a:hush\nbearer.auth.token=hush", {}, "give one of basic.auth.user.info, bearer"),
+        ("bearer.auth.token=hush", {"credentials": Secret("a:hush")}, "give one of --connect-auth, bearer.auth.token"),
+        ("bearer.auth.issuer.endpoint.url=idp", {}, "bearer.auth.issuer.endpoint.url: expected the URL"),
+        (
+            "bearer.auth.issuer.endpoint.url=https://idp",
+            {},
+            "needs bearer.auth.client.id and bearer.auth.client.secret",
+        ),
+        ("proxy.url=hush:1", {}, "proxy.url: expected http://HOST:PORT"),
+        ("ssl.truststore.location=a", {"ca_file": "b"}, "ssl.truststore.location or --connect-ca, not both"),
+        ("ssl.keystore.location=a\nssl.keystore.type=BKS", {}, "ssl.keystore.type: expected one of PEM"),
+    ],
+)
+def test_what_makes_no_sense(tmp_path: Path, text: str, settings: dict[str, Any], said: str) -> None:
+    """Named by key, and no value that may be secret."""
+    with pytest.raises(ConfigError, match=said) as error:
+        _configured(tmp_path, text, **settings)
+    assert "hush" not in str(error.value)
+
+
+def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    """--connect-config is that file; a token over http:// in the clear is warned of, and shows nowhere."""
+    file, out = tmp_path / "connect.properties", tmp_path / "out"
+    file.write_text("bearer.auth.token=given-4711\n")
+    with serving(connect_stub.cluster({})) as stub:
+        arguments = ["--connect-url", stub.url, "--connect-config", str(file), "--output-format", "json"]
+        assert job.main([*arguments, "--output", str(out)]) == 0
+        assert stub.headers[0]["Authorization"] == "Bearer given-4711"
+        file.write_text("ssl.keystore.location=nowhere.p12\n")
+        assert job.main([*arguments, "--output", str(tmp_path / "none")]) == 2
+    printed = capsys.readouterr()
+    assert "ssl.keystore.location nowhere.p12: No such file" in caplog.text
+    assert "in the clear" in caplog.text
+    assert "4711" not in printed.out + printed.err + caplog.text + "".join(each.read_text() for each in out.iterdir())

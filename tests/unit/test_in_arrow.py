@@ -1,0 +1,40 @@
+"""The work of a task over its Arrow rows."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from zipimport import zipimporter
+
+import pyarrow as pa
+import pyspark
+import pytest
+
+from spark_assign.in_arrow import in_arrow
+
+
+def _archive(path: Path) -> zipimporter:
+    """An importer from a new archive, which stands in the caches of imports."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
+    sys.path_importer_cache[str(path)] = importer = zipimporter(str(path))
+    return importer
+
+
+def test_work_is_done_over_all_rows_at_once() -> None:
+    """Batches come together and leave in batches; a task without rows does nothing."""
+    work = in_arrow(lambda rows: [pa.table({"number": [rows.num_rows] * 3})], batch_rows=2)
+    batch = pa.record_batch({"name": ["a", "b"]})
+    assert [each.to_pydict() for each in work([batch, batch])] == [{"number": [4, 4]}, {"number": [4]}]
+    assert list(work([])) == []
+
+
+def test_only_pysparks_archive_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user's archives hold is read anew before every task, as Spark means it."""
+    monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
+    own, other = _archive(tmp_path / "pyspark.zip"), _archive(tmp_path / "user.zip")
+    monkeypatch.setattr(pyspark, "__file__", f"{own.archive}/pyspark/__init__.py")
+    list(in_arrow(lambda rows: [rows])([]))
+    assert own.archive not in sys.path_importer_cache
+    assert sys.path_importer_cache[other.archive] is other

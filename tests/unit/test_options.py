@@ -1,0 +1,225 @@
+"""The options that several jobs have: one meaning each, what is said of wrong ones, and the settings file."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from jobs import _entry
+from spark_assign.command import Command, Job, Options, job
+from spark_assign.errors import ConfigError
+from spark_assign.options import fleet_or_sample, pairs, patterns, reads, shipped, top, writes
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))
+SNAPSHOTS = ("snapshot", "ingest")
+
+
+def commands() -> dict[str, Job]:
+    """Every job by its words; of `replicas` each of its three."""
+    found: dict[str, Job] = {}
+    for name in NAMES:
+        main = importlib.import_module(f"jobs.{name}").main
+        found |= {f"{name} {each}": made for each, made in getattr(main, "commands", {}).items()} or {name: main}
+    return found
+
+
+def options_of(command: click.Command) -> dict[str, click.Option]:
+    """By their flag."""
+    return {each.opts[0]: each for each in command.params if isinstance(each, click.Option)}
+
+
+@pytest.mark.parametrize("name", commands())
+def test_what_every_job_has(name: str) -> None:
+    """A settings file, --verbose, a line of help for each option, and the exit codes at the end."""
+    found = commands()[name]
+    flags = options_of(found)
+    assert list(flags)[-2:] == ["--config", "--verbose"]
+    assert [flag for flag, each in flags.items() if not each.help and not flag.endswith("-ms")] == []
+    done = CliRunner().invoke(found, ["--help"], terminal_width=200)
+    assert done.exit_code == 0
+    assert "Exit codes: 0 " in done.output
+    assert not set(found.renamed) & set(flags), "an option is there, and is said to have another name"
+
+
+def test_one_flag_has_one_meaning() -> None:
+    """The same kind of value, and repeatable or not, wherever it is; what is written has its own flags."""
+    kinds: dict[str, set[tuple[Any, ...]]] = {}
+    for name, each in commands().items():
+        for flag, option in options_of(each).items():
+            kinds.setdefault(flag, set()).add((option.type.name, option.multiple, option.is_flag))
+            assert flag not in ("--groups", "--topics", "--plans", "--plan", "--tables"), name
+    several = {flag for flag, found in kinds.items() if len(found) > 1}
+    # A page is a file, conditions of a settings file a list, and a story is played with several protocols.
+    assert several <= {"--output", "--fail-on", "--output-format"}
+    for name, each in commands().items():
+        flags = options_of(each)
+        assert ("--format" in flags) is ("--fleet" in flags or name == "drift"), name
+        assert ("--output-format" in flags) is ("--run-id" in flags or name in SNAPSHOTS), name
+        assert ("--sample" in flags) <= ("--fleet" in flags), name
+
+
+def example(run: Any = lambda options: 0) -> Job:
+    """A job with the options that most have."""
+    made: Any = reads()(writes()(patterns("--group", "only those")(top()(run))))
+    return job("An example.", "Exit codes: 0 done.", name="example", renamed={"--groups": "--group"})(made)
+
+
+def test_a_job_is_called_with_its_options() -> None:
+    """A value for each, and the names of those that were given."""
+    seen: list[Options] = []
+    code = example(lambda options: seen.append(options) or 1)(
+        ["--fleet", "./f", "--option", "sep=;", "--option", "a=b=c", "--group", "a*", "--group", "b", "--run-id", "r"]
+    )
+    (options,) = seen
+    assert code == 1
+    assert (options.fleet, options.option, options.table, options.group) == (
+        "./f",
+        {"sep": ";", "a": "b=c"},
+        None,
+        ("a*", "b"),
+    )
+    assert (options.run_id, options.top, options.verbose) == ("r", 10, False)
+    assert options.given == {"fleet", "option", "group", "run_id"}
+    assert len(example().parse([]).run_id) == len("20261121T050000Z")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nonsense"], "example: No such option"),
+        (["--groups", "a"], "example: --groups is now --group"),
+        (["--option", "sep"], "example: --option sep: expected NAME=VALUE"),
+        (["--top", "many"], "'many' is not a valid integer"),
+        (["--top", "-1"], "-1 is not in the range"),
+        (["words"], "unexpected extra argument"),
+        (["--config", "/nothing.toml"], "/nothing.toml: cannot be read: No such file"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One message with the remedy, exit code 2, and the job has not begun."""
+
+    def begun(options: Options) -> int:
+        raise AssertionError(options)
+
+    assert example(begun)(words) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.endswith("Its options: example --help\n")
+    assert "Traceback" not in err
+
+
+def test_an_interrupted_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the shell has it."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert Command("x", callback=interrupted)([]) == 130
+
+
+def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
+    """By the flags' names; its places start from its folder; flags win over it."""
+    file = tmp_path / "example.toml"
+    file.write_text(
+        'top = 3\ngroup = "a*"\nrun-id = "nightly"\n[fleet]\nlocation = "./f"\nformat = "csv"\n'
+        'options = { sep = ";" }\ntables = { owned = "../x" }\n[output]\nlocation = "main.kafka"\n'
+    )
+    options = example().parse(["--config", str(file), "--run-id", "now"])
+    assert (options.top, options.group, options.run_id) == (3, ("a*",), "now")
+    assert (options.fleet, options.format, options.option) == (str(tmp_path / "f"), "csv", {"sep": ";"})
+    assert (options.table, options.output) == ({"owned": str(tmp_path.parent / "x")}, "main.kafka")
+    assert options.given == {"config", "run_id"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tpo = 3", "unknown key tpo. Did you mean top?"),
+        ("[fleet]\nplace = 'x'", "unknown key fleet.place. Known: location, format, options, tables"),
+        ("[output]\ntables = ['runs']", "unknown key output.tables. Known: location, format, options"),
+        ("top = 'ten'", "'ten' is not a valid integer"),
+        ("config = 'x.toml'", "unknown key config"),
+        ("top = ", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_settings_file(
+    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key, and the nearest right one."""
+    (tmp_path / "x.toml").write_text(text)
+    assert example()(["--config", str(tmp_path / "x.toml")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:
+    """`--assignors A,B` is a list there; a run has its place's folder."""
+    (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nchange = ["leave:*:1"]\nsample = true\n')
+    compare = commands()["compare"].parse(["--config", str(tmp_path / "x.toml")])
+    assert (compare.assignors, compare.change, compare.sample) == ("range,sticky", ("leave:*:1",), True)
+    (tmp_path / "x.toml").write_text('run = "./plans@2026-11-21"\nfail-on = "alerts"\n')
+    check = commands()["check"].parse(["--config", str(tmp_path / "x.toml")])
+    assert (check.run, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")
+
+
+def test_the_fleet_or_the_sample(tmp_path: Path) -> None:
+    """One of the two; what is on the command line wins over a settings file; never the sample by itself."""
+    beside = str(ROOT / "jobs" / "compare.py")
+    made = example()
+    sample = str(ROOT / "conf" / "sample-fleet")
+    assert fleet_or_sample(made.parse(["--fleet", "./f"]), beside) == "./f"
+    assert fleet_or_sample(made.parse(["--sample"]), beside) == sample
+    assert fleet_or_sample(made.parse(["--table", "a=b"]), beside) is None
+    (tmp_path / "x.toml").write_text("[fleet]\nlocation = './f'\n")
+    assert fleet_or_sample(made.parse(["--config", str(tmp_path / "x.toml"), "--sample"]), beside) == sample
+    with pytest.raises(ConfigError, match="give --fleet PLACE, or --sample"):
+        fleet_or_sample(made.parse([]), beside)
+    with pytest.raises(ConfigError, match="are both given"):
+        fleet_or_sample(made.parse(["--sample", "--fleet", "x"]), beside)
+    with pytest.raises(ConfigError, match="the sample fleet should be in"):
+        fleet_or_sample(made.parse(["--sample"]), str(tmp_path / "jobs" / "compare.py"))
+
+
+def test_where_the_settings_are(tmp_path: Path) -> None:
+    """Beside the jobs in a wheel, beside their folder in a clone."""
+    (tmp_path / "site" / "conf").mkdir(parents=True)
+    assert shipped(str(tmp_path / "site" / "plan.py")) == tmp_path / "site" / "conf"
+    assert shipped(str(ROOT / "jobs" / "plan.py")) == ROOT / "conf"
+
+
+def test_pairs() -> None:
+    """Values may hold further signs; null where nothing is given."""
+    assert pairs("--table", None) is None
+    assert pairs("--table", []) == {}
+    assert pairs("--table", ["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    with pytest.raises(ConfigError, match="--table owned: expected NAME=VALUE"):
+        pairs("--table", ["a=b", "owned"])
+
+
+def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without words it lists the jobs; a word that is none is named."""
+    assert _entry.command([]) == 0
+    listed = capsys.readouterr().out
+    assert [name for name in NAMES if f"\n  {name} " not in listed] == []
+    assert _entry.command(["plann"]) == 2
+    assert "spark-assign: No such command 'plann'" in capsys.readouterr().err
+    assert _entry.command(["check", "--plan", "x"]) == 2
+    assert "spark-assign check: --plan is now --run PLACE@ID" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", None])
+def test_which_spark(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The installed one with the settings of a clone, unless somebody says which."""
+    for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.setenv(name, "x")
+        if name != given:
+            monkeypatch.delenv(name)
+    _entry._spark_of_this_machine()
+    words = _entry.os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    assert (str(ROOT / "conf" / "spark" / "local.conf") in words) is (given is None)
+    assert words in ("", "x") or words.endswith(" pyspark-shell")
