@@ -31,7 +31,7 @@ from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
-MANY_TOPICS = 8
+MANY_TOPICS = 64
 """Where a member subscribes to so many topics on average, those of a group that are alike are told of once."""
 
 ROWS_PER_TASK = 128_000
@@ -174,8 +174,8 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
     halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
     sums = [F.sum(half).alias(f"sum_{number}") for number, half in enumerate(halves)]
     topics = _with(subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), known)
-    key = (F.col("topic").isNull(), "partitions", "number", *(f"sum_{at}" for at in range(len(sums))))
-    same = Window.partitionBy(*GROUP_KEY, *key)
+    told_apart_by = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
+    same = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *told_apart_by)
     return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"))
 
 

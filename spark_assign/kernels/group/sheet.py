@@ -273,22 +273,19 @@ def _read_topics(
     rows = wanted.row
     # A subscription may be told of twice; members are sorted, so that their places are their numbers.
     pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + wanted.topic
-    pairs, first = np.unique(pairs, return_index=True)
-    rows, asking = rows[first], pairs // size
+    if (np.diff(pairs) <= 0).any():
+        pairs, first = np.unique(pairs, return_index=True)
+        rows = rows[first]
+    asking = pairs // size
     asked_key = members.group[asking] * size + pairs % size
     left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
     owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
     left_key = number[told.group[left]] * size + told.topic[left]
     places = Places(np.concatenate([asked_key, owned_key, left_key]))
     partitions = np.full(len(places), -1, np.int64)
-    of_row = told.numbers("partitions")
-    for keys, counts in (
-        (left_key, of_row[left]),
-        (owned_key, of_row[claimed.row]),
-        (asked_key, of_row[rows]),
-    ):
-        partitions[places.of(keys)] = counts
-    topic = places.of(asked_key)
+    of_row, topic = told.numbers("partitions"), places.of(asked_key)
+    for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
+        partitions[at] = of_row[some]
     is_asked = np.zeros(len(places), bool)
     is_asked[topic] = True
     group = places.keys // size
