@@ -98,7 +98,7 @@ class Question:
 
 
 def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts (`kernels.group.facts`); tables of the columns of `DECIDED` that are used."""
+    """Answer for all groups of these facts (`kernels.group.facts`), in tables with the columns of `DECIDED` in use."""
     schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
     for kind, rows in _answer(facts, question):
         yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), schema)
