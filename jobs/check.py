@@ -7,7 +7,7 @@ import sys
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.alerts import MAX_GROWTH, alerts
+from spark_assign.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.caching import cached
 from spark_assign.command import Options, job, spark_session
 from spark_assign.options import PLACE, fail_on, stored_run, top
@@ -36,8 +36,18 @@ def main(options: Options) -> int:
     plan = read_plan(spark, place, run_id)
     limits = {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
     found = cached(alerts(plan.tables["rejected"], _drifted(options, spark), **limits))
-    text, number = summarize_alerts(found, options.top)
-    print(f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}", flush=True)
+    text, numbers = summarize_alerts(found, options.top)
+    number = sum(numbers.values())
+    text = f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}"
+    print(text, flush=True)
+    told = options.outcome
+    told.run_id, told.attempt, told.places["plan"] = plan.manifest.run_id, plan.manifest.attempt, place
+    told.counts, told.summary = {"alerts": number, **numbers}, text
+    told.exceeded = [
+        {"threshold": name, "limit": limits[name], "groups": numbers[kind]}
+        for kind, name in THRESHOLDS.items()
+        if kind in numbers
+    ]
     return int(options.fail_on == "alerts" and number > 0)
 
 

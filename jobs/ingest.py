@@ -40,6 +40,8 @@ def main(options: Options) -> int:
         snapshot_files.write_folder(snapshot, options.output, options.output_format)
     else:
         snapshot_files.write_tables(snapshot, spark_session("ingest", options), options.table_prefix)
+    options.outcome.rows = snapshot.rows()
+    options.outcome.places["output"] = options.output or options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
     print(f"written to {options.output or options.table_prefix}")
     return 0
