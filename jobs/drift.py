@@ -94,7 +94,9 @@ def _write(options: Options, found: Drift) -> Mapping[str, DataFrame]:
         inputs={"from": options.before, "to": options.after},
         options=options.output_option,
         schemas=DRIFT_TABLES,
-        outcome=options.outcome.of_run((lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None),
+        outcome=options.outcome.of_run(
+            (lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None
+        ),
     )
     options.outcome.wrote(manifest, options.output)
     print(f"Written to {options.output} as run_id={options.run_id}", flush=True)

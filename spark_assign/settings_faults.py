@@ -26,9 +26,9 @@ _EXPECTED = {
     "dict_type": "a table",
     "mapping_type": "a table",
     "datetime_type": "a date",
-    "greater_than_equal": "{ge} or more",
-    "greater_than": "more than {gt}",
-    "less_than_equal": "{le} or less",
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le:g} or less",
 }
 _OF_RANGE = ("greater_than_equal", "greater_than", "less_than_equal")
 
@@ -62,8 +62,7 @@ def _lines(fault: Any, model: type[BaseModel], given: Mapping[str, Any]) -> list
     kind, where, context = fault["type"], list(fault["loc"]), fault.get("ctx", {})
     if where and where[-1] == "[key]":  # of a table whose keys are names
         known = _names(context.get("expected", ""))
-        place, name = _place([*where[:-2]], given), str(where[-2])
-        return [f"unknown key {place}.{name}. {did_you_mean(name, known)}"]
+        return [f"{_said(where[:-1], given, 'unknown key {}')}. {did_you_mean(str(where[-2]), known)}"]
     annotation = _annotation(model, where)
     if kind == "extra_forbidden":
         inside = _model(_annotation(model, where[:-1]))

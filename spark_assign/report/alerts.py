@@ -30,4 +30,6 @@ def summarize_alerts(alerts: DataFrame, top: int = _SHOWN) -> tuple[str, dict[st
         figures = "–" if now is None else f"{then:.2f} → {now:.2f}"
         table.append([f"{row['cluster']}/{row['group_id']}", row["alert"], figures, row["detail"]])
     more = [f"  … and {number - len(rows):,} more"] if number > len(rows) else []
-    return "\n".join([f"Groups beyond a threshold: {counts}", *aligned(table, words=(0, 1, 3)), *more]), {row["alert"]: row["count"] for row in kinds}
+    return "\n".join([f"Groups beyond a threshold: {counts}", *aligned(table, words=(0, 1, 3)), *more]), {
+        row["alert"]: row["count"] for row in kinds
+    }

@@ -140,7 +140,7 @@ tables = ["runs", "move"]
 
 def test_a_flag_that_is_wrong_is_said_of_the_command_line(tmp_path: Path) -> None:
     """And not of the file."""
-    with pytest.raises(ConfigError, match="^the command line: output.tables 1 is 'run'. Did you mean runs"):
+    with pytest.raises(ConfigError, match=r"^the command line: output.tables 1 is 'run'. Did you mean runs"):
         settings(tmp_path, MINIMAL, output={"tables": ["run"]})
 
 

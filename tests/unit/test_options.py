@@ -146,7 +146,10 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
         ("top = 'ten'", "top is 'ten' (str), expected a whole number"),
         ("top = -1", "top is -1, expected 0 or more"),
         ("group = [{}]", "group is [{}] (list), expected a string or a list of strings"),
-        ("tpo = 3\ntop = 'ten'", "x.toml: 2 faults:\n  - top is 'ten' (str), expected a whole number\n  - unknown key tpo"),
+        (
+            "tpo = 3\ntop = 'ten'",
+            "x.toml: 2 faults:\n  - top is 'ten' (str), expected a whole number\n  - unknown key tpo",
+        ),
         ("config = 'x.toml'", "unknown key config"),
         ("top = ", "is not valid TOML"),
     ],

@@ -1,4 +1,4 @@
-"""How a job ended, as a file: what it says of each end, that it appears whole, and that it is there whatever happens."""
+"""How a job ended, as a file: what it says of each end, and that it is there, whole, whatever happens."""
 
 from __future__ import annotations
 
