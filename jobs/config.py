@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 HERE = Path(__file__).resolve().parent
-EXIT_CODES = """OF is plan (conf/plan.toml), airflow (conf/airflow.toml), any other job, or a part of one, such as "replicas
-place". By default --check takes a file with tables [[dag]] for airflow, any other for plan. For editors that know TOML,
+EXIT_CODES = """OF is plan (conf/plan.toml), airflow (conf/airflow.toml), any other job, or a part of one (replicas
+place). By default --check takes a file with tables [[dag]] for airflow, any other for plan. For editors that know TOML,
 write #:schema ./plan.schema.json as the first line of the file. Exit codes: 0 done; 2 the file is wrong, or wrong
 usage."""
 

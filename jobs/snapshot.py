@@ -20,6 +20,7 @@ from spark_assign.sources import (
     connect_http,
     connect_targets,
     kafka,
+    secret_scope,
     snapshot_files,
 )
 from spark_assign.sources.kafka_connection import ClusterConnection
@@ -46,7 +47,9 @@ OF_CONNECT = (
 
 @job(__doc__, EXIT_CODES, name="snapshot", wrong=(ConfigError,), renamed=RENAMED)
 @click.option("--bootstrap-server", help="host:port[,host:port…]; with --connect-url where the workers meet")
-@click.option("--command-config", metavar="FILE", help="a Kafka client's properties file: SASL, TLS")
+@click.option(
+    "--command-config", metavar="FILE", help="a Kafka client's properties: a file, or secret://SCOPE/KEY of Databricks"
+)
 @click.option("--cluster", help="name for the cluster column (default: the cluster's own id)")
 @patterns("--group", "only groups whose id matches")
 @patterns("--topic", "only topics that match, and those that the groups use")
@@ -153,7 +156,10 @@ def _of_connect(options: Options) -> Snapshot:
 
 
 def _properties(options: Options) -> dict[str, str]:
-    return client_properties.read(options.command_config) if options.command_config else {}
+    if not options.command_config:
+        return {}
+    with secret_scope.as_file(options.command_config) as file:
+        return client_properties.read(file)
 
 
 if __name__ == "__main__":

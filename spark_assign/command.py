@@ -200,7 +200,7 @@ def job(
 def _options(ctx: click.Context) -> Options:
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = frozenset(name for name, source in sources.items() if source is ParameterSource.COMMANDLINE)
-    label = getattr(ctx.command, "label", ctx.command.name)
+    label = str(getattr(ctx.command, "label", ctx.command.name))
     return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=given)
 
 

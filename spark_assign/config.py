@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -19,8 +19,11 @@ from spark_assign.settings_file import from_file, validated
 OUTPUT = "output/plan"
 """Where a plan is written if nothing is said: under the folder in which the job is called."""
 
-InputTable = Literal[tuple(INPUT_TABLES)]  # type: ignore[valid-type]
-PlanTable = Literal[tuple(PLAN_TABLES)]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    InputTable = str
+    PlanTable = str
+else:
+    InputTable, PlanTable = Literal[tuple(INPUT_TABLES)], Literal[tuple(PLAN_TABLES)]
 Options = dict[str, str]
 
 AsTuple = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
@@ -36,18 +39,18 @@ class Table(BaseModel):
 class FleetSettings(Table):
     """Where the fleet is read from; the arguments of `sources.tables.read_fleet`."""
 
-    location: str | None = Field(None, description="folder, URI or catalog prefix of the fleet's tables")
-    format: str | None = Field(None, description="of the files, where their names do not tell it")
-    options: Options = Field({}, description="reader options of Spark")
-    tables: dict[InputTable, str] = Field({}, description="single tables from elsewhere")
+    location: str | None = Field(default=None, description="folder, URI or catalog prefix of the fleet's tables")
+    format: str | None = Field(default=None, description="of the files, where their names do not tell it")
+    options: Options = Field(default={}, description="reader options of Spark")
+    tables: dict[InputTable, str] = Field(default={}, description="single tables from elsewhere")
 
 
 class OutputSettings(Table):
     """Where the plan is written; the arguments of `sinks.plan_store.write_plan`."""
 
-    location: str = Field(OUTPUT, description="folder, URI or catalog prefix for the plan")
-    format: str | None = Field(None, description="parquet, csv, json, or any that Spark writes")
-    options: Options = Field({}, description="writer options of Spark")
+    location: str = Field(default=OUTPUT, description="folder, URI or catalog prefix for the plan")
+    format: str | None = Field(default=None, description="parquet, csv, json, or any that Spark writes")
+    options: Options = Field(default={}, description="writer options of Spark")
     tables: Annotated[tuple[PlanTable, ...], AsTuple] = Field(
         tuple(PLAN_TABLES), description="what to write besides metrics and rejected"
     )
@@ -67,11 +70,19 @@ class PlanSettings(Table):
     of groups in the printed summary.
     """
 
-    assignor: str = Field("configured", description="for groups that no [[assign]] names; configured: each its own")
-    assign: Annotated[tuple[Assign, ...], AsTuple] = Field((), description="assignors by pattern; first match wins")
-    run_id: str | None = Field(None, description="the run's name; the same again replaces it (default: the time)")
-    fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field((), description="what ends with exit code 1")
-    top: int = Field(10, ge=0, description="groups in the printed summary")
+    assignor: str = Field(
+        default="configured", description="for groups that no [[assign]] names; configured: each its own"
+    )
+    assign: Annotated[tuple[Assign, ...], AsTuple] = Field(
+        default=(), description="assignors by pattern; first match wins"
+    )
+    run_id: str | None = Field(
+        default=None, description="the run's name; the same again replaces it (default: the time)"
+    )
+    fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field(
+        default=(), description="what ends with exit code 1"
+    )
+    top: int = Field(default=10, ge=0, description="groups in the printed summary")
     fleet: FleetSettings = FleetSettings()
     output: OutputSettings = OutputSettings()
 

@@ -102,7 +102,7 @@ def _on_spark(settings: Settings) -> None:
                 environment=settings.environment,
                 conn_id=settings.conn_id or "spark_default",
                 conf=dict(settings.conf),
-                application_args=[*arguments, *settings.arguments.get(job, [])],
+                application_args=[*arguments, *settings.more(job)],
                 alert="{{ params.alert }}",
                 makes=settings.place("reports") if job == "report" else None,
                 deploy_mode=settings.deploy_mode,

@@ -75,7 +75,8 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         # A name of its own for every try, so that no outcome of an earlier one is taken for this one's.
         name = f"{self.job}-try{context['ti'].try_number}-{secrets.token_hex(4)}.json"
         place = f"{(own or self.outcomes).rstrip('/')}/{name}"
-        self.application_args = [*(self.application_args or []), "--outcome", place]
+        arguments: list[str] = self.application_args or []  # type: ignore[has-type]
+        self.application_args = [*arguments, "--outcome", place]
         try:
             self._run(context, place)
         finally:

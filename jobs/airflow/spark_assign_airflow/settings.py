@@ -62,40 +62,46 @@ class Settings(Table):
 
     dag_id: str
     runs_on: Literal["spark", "databricks"] = "spark"
-    schedule: str | None = Field(None, description="cron, or @daily and the like; without it only by hand")
+    schedule: str | None = Field(default=None, description="cron, or @daily and the like; without it only by hand")
     start_date: Annotated[datetime, BeforeValidator(_time)] = datetime(2026, 1, 1, tzinfo=UTC)
     catchup: bool = False
-    retries: int = Field(2, ge=0, description="of what may pass; alerts and wrong input are never tried again")
-    retry_delay_s: float = Field(300, ge=0)
+    retries: int = Field(default=2, ge=0, description="of what may pass; alerts and wrong input are never tried again")
+    retry_delay_s: float = Field(default=300, ge=0)
     tags: Annotated[tuple[str, ...], AsTuple] = ("kafka", "spark_assign")
-    notify: dict[str, Any] = Field({}, description="a notifier of Airflow: its class, and its arguments")
-    conn_id: str = Field("", description="default: spark_default, or databricks_default")
-    fleet: str = Field("", description="tables that something else keeps")
-    bootstrap_server: str = Field("", description="or a cluster, of which the first task takes a snapshot")
-    output: str = Field("", description="a folder for everything")
+    notify: dict[str, Any] = Field(default={}, description="a notifier of Airflow: its class, and its arguments")
+    conn_id: str = Field(default="", description="default: spark_default, or databricks_default")
+    fleet: str = Field(default="", description="tables that something else keeps")
+    bootstrap_server: str = Field(default="", description="or a cluster, of which the first task takes a snapshot")
+    output: str = Field(default="", description="a folder for everything")
     plans: str = ""
     comparisons: str = ""
     drifts: str = ""
     reports: str = ""
     snapshots: str = ""
-    outcomes: str = Field("", description="how jobs ended; a place that worker and driver both see")
+    outcomes: str = Field(default="", description="how jobs ended; a place that worker and driver both see")
     assignor: str = "configured"
     assignors: Annotated[tuple[str, ...], AsTuple] = ("range", "roundrobin", "sticky", "cooperative-sticky")
-    max_growth: float = Field(1.25, ge=1)
-    max_rejected: int = Field(0, ge=0)
-    alert: Alert = Field("fail", description="fail: the task and the run; warn: the task is skipped")
-    project: str = Field(str(CLONE), description="the clone on the workers")
-    environment: str = Field("local", description="NAME of conf/spark/NAME.conf in it")
-    deploy_mode: Literal["client", "cluster"] = Field("client", description="where the driver runs: worker or cluster")
-    conf: dict[str, Any] = Field({}, description="settings of Spark")
-    arguments: dict[Step, list[str]] = Field({}, description="more arguments by job")
-    deferrable: bool = Field(False, description="databricks: wait in the triggerer and not in a worker")
+    max_growth: float = Field(default=1.25, ge=1)
+    max_rejected: int = Field(default=0, ge=0)
+    alert: Alert = Field(default="fail", description="fail: the task and the run; warn: the task is skipped")
+    project: str = Field(default=str(CLONE), description="the clone on the workers")
+    environment: str = Field(default="local", description="NAME of conf/spark/NAME.conf in it")
+    deploy_mode: Literal["client", "cluster"] = Field(
+        default="client", description="where the driver runs: worker or cluster"
+    )
+    conf: dict[str, Any] = Field(default={}, description="settings of Spark")
+    arguments: dict[Step, list[str]] = Field(default={}, description="more arguments by job")
+    deferrable: bool = Field(default=False, description="databricks: wait in the triggerer and not in a worker")
     job_name: str = "spark_assign watch"
 
     def place(self, name: str) -> str:
         """Where a job's tables are."""
         given: str = getattr(self, name)
         return given or (f"{self.output.rstrip('/')}/{name}" if self.output else "")
+
+    def more(self, step: str) -> list[str]:
+        """The arguments that a job gets besides."""
+        return next((words for name, words in self.arguments.items() if name == step), [])
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:
