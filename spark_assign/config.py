@@ -84,7 +84,7 @@ class PlanSettings(Table):
     )
     top: int = Field(default=10, ge=0, description="groups in the printed summary")
     fleet: FleetSettings = FleetSettings()
-    output: OutputSettings = OutputSettings()
+    output: OutputSettings = OutputSettings(tables=tuple(PLAN_TABLES))
 
     @property
     def choice(self) -> str | dict[str, str]:

@@ -30,9 +30,8 @@ code="$(cat {folder}/$job.exit 2>/dev/null)"
 while (($#)); do [[ "$1" != --outcome ]] || outcome="$2"; shift; done
 if [[ "$code" != 137 ]]; then  # killed: it says nothing more
   mkdir -p "$(dirname "$outcome")"
-  said="check says why\\ncheck: 1 alerts in r"
-  said="\"exit_code\": ${{code:-0}}, \"summary\": \"$said\", \"error\": {{\"message\": \"$job says why\"}}"
-  printf '%s' "{{$said}}" >"$outcome"
+  said='"summary": "check says why\\ncheck: 1 alerts in r"'
+  printf '{{"exit_code": %s, %s, "error": {{"message": "%s says why"}}}}' "${{code:-0}}" "$said" "$job" >"$outcome"
 fi
 exit "$(cat {folder}/submit.exit 2>/dev/null || echo "${{code:-0}}")"
 """

@@ -75,6 +75,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         load(write(tmp_path, text))
 
 
+def test_installed_as_a_package_it_has_to_be_told_where_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no clone around it whose file it could take."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("spark_assign_airflow.settings.IS_CLONE", False)
+    with pytest.raises(SettingsError, match=f"{VARIABLE}=/path/to/airflow.toml"):
+        load()
+
+
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     """Of every DAG, in one message."""
     text = (

@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from spark_assign_airflow.settings_faults import faults, listed
 
 CLONE = Path(__file__).resolve().parents[3]
+"""Where this file is part of a clone; installed as a package it is none, and file and project have to be named."""
+IS_CLONE = (CLONE / "spark-submit.sh").is_file()
 VARIABLE = "SPARK_ASSIGN_AIRFLOW"
 """The environment variable that names the file; without it the clone's conf/airflow.toml is read."""
 
@@ -84,7 +86,7 @@ class Settings(Table):
     max_growth: float = Field(default=1.25, ge=1)
     max_rejected: int = Field(default=0, ge=0)
     alert: Alert = Field(default="fail", description="fail: the task and the run; warn: the task is skipped")
-    project: str = Field(default=str(CLONE), description="the clone on the workers")
+    project: str = Field(default=str(CLONE) if IS_CLONE else "", description="the clone on the workers")
     environment: str = Field(default="local", description="NAME of conf/spark/NAME.conf in it")
     deploy_mode: Literal["client", "cluster"] = Field(
         default="client", description="where the driver runs: worker or cluster"
@@ -149,7 +151,10 @@ def load(file: Path | None = None) -> list[Settings]:
     Raises:
         SettingsError: it cannot be read, or keys are unknown, missing, or have values that cannot be; names them all.
     """
-    file = file or Path(os.environ.get(VARIABLE) or CLONE / "conf" / "airflow.toml")
+    named = os.environ.get(VARIABLE)
+    if file is None and not named and not IS_CLONE:
+        raise SettingsError(f"no settings: give every process of Airflow {VARIABLE}=/path/to/airflow.toml")
+    file = file or Path(named or CLONE / "conf" / "airflow.toml")
     try:
         with file.open("rb") as opened:
             given = tomllib.load(opened)
