@@ -75,27 +75,17 @@ def named_values(flag: str, metavar: str, help: str) -> Decorator:
     return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
 
 
-def reads(
-    what: str = "the fleet's tables",
-    *,
-    sample: bool = True,
-    required: bool = False,
-    formats: str = "parquet, csv, json",
-) -> Decorator:
+def reads(what: str = "the fleet's tables", *, sample: bool = True) -> Decorator:
     """`--fleet` (and `--sample`), `--format`, `--option` and `--table`.
 
     Args:
         what: what is in the place.
         sample: whether the sample fleet can be had in place of one's own; see `fleet_or_sample`.
-        required: whether `--fleet` must be given.
-        formats: those that are told by the files' names.
     """
     options = [
-        click.option(
-            "--fleet", type=PLACE, metavar="PLACE", required=required, help=f"folder, URI or catalog prefix of {what}"
-        ),
+        click.option("--fleet", type=PLACE, metavar="PLACE", help=f"folder, URI or catalog prefix of {what}"),
         *([click.option("--sample", is_flag=True, help="the sample fleet that comes with spark_assign")] * sample),
-        input_format(f"of the files: {formats}, or any that Spark knows"),
+        input_format("of the files: parquet, csv, json, or any that Spark knows"),
         named_values("--option", "K=V", "a reader option of Spark"),
         named_values("--table", "NAME=PLACE", "one table from elsewhere"),
     ]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.runs import compress, expand
+from spark_assign.sinks.plan_store import read_plan
 from tests.spark.fleets import fleet, group, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -161,3 +165,20 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         ("e", 5, 1, 2),
     ]
     assert tuples(expand(runs)) == sorted(rows)
+
+
+@pytest.mark.once
+def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
+    """As methods: a folder is planned, and stored under the time or a name; a table of its own comes from elsewhere."""
+    given = fleet(spark, topics=[("c", "t", 4)], **GOOD)
+    for name in ("topics", "members", "subscriptions"):
+        getattr(given, name).write.parquet(str(tmp_path / "fleet" / name))
+    (tmp_path / "groups.csv").write_text("cluster,group_id,assignor\nc,good,roundrobin\n")
+    found = Fleet.read(spark, str(tmp_path / "fleet"), tables={"groups": str(tmp_path / "groups.csv")})
+    planned = plan(found)
+    named = planned.write(str(tmp_path / "plans"), run_id="r", tables=["runs"], format="json")
+    assert (named.run_id, named.rows) == ("r", {"runs": 2, "metrics": 1, "rejected": 0})
+    timed = planned.write(str(tmp_path / "plans"), tables=[], inputs={"fleet": "here"})
+    assert re.fullmatch(r"\d{8}T\d{6}Z", timed.run_id)
+    assert timed.content["inputs"] == {"fleet": "here"}
+    assert tuples(read_plan(spark, str(tmp_path / "plans"), "r").tables["metrics"], "assignor") == [("roundrobin",)]
