@@ -58,7 +58,7 @@ def call(environment: Path, *words: str, cwd: Path = Path("/")) -> subprocess.Co
 
 
 def test_what_is_in_it(wheel: Path) -> None:
-    """The package with its schemas, and the jobs under a name of their own; no notebook, no tests, of Airflow settings."""
+    """The package with its schemas, and the jobs under a name of their own; no notebook; of Airflow the settings."""
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.errors import SourceError
-from spark_assign.report.summary import summarize
 from spark_assign.outcome import Outcome
+from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
 from spark_assign.sinks import on_this_machine
 from spark_assign.sinks.folder import FolderTarget
