@@ -40,7 +40,18 @@ def model_of(parameters: Sequence[click.Parameter]) -> type[BaseModel]:
             inner: dict[str, Any] = {key: _field(flags[each]) for key, each in keys.items() if each in flags}
             table = create_model(name.capitalize(), __config__=_STRICT, **inner)
             fields[name] = (table | None, Field(None, description=getattr(flags[name], "help", None)))
-    return create_model("Settings", __config__=_STRICT, **fields)
+    config = ConfigDict(**_STRICT, json_schema_extra=_as_files_may_say_it)
+    return create_model("Settings", __config__=config, **fields)
+
+
+def _as_files_may_say_it(schema: dict[str, Any]) -> None:
+    """For editors: `fail-on` is `fail_on`, and a fleet may be its place alone."""
+    properties = schema["properties"]
+    for name in list(properties):
+        if name in TABLES:
+            properties[name] = {"anyOf": [properties[name], {"type": "string"}]}
+        elif "_" in name:
+            properties[name.replace("_", "-")] = properties[name]
 
 
 def _field(flag: click.Parameter) -> Any:

@@ -54,6 +54,7 @@ def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str
     assert found.is_valid({"output": {"tables": ["runs"]}, "assign": [{"groups": "a", "assignor": "range"}]})
     compare = jsonschema.Draft202012Validator(schema("compare", capsys))
     assert compare.is_valid({"assignors": ["range"], "change": "leave:*:1", "fleet": {"options": {"sep": ";"}}})
+    assert compare.is_valid({"fleet": "./fleet", "fail-on": "rejected", "run_id": "r", "run-id": "r"})
     assert not compare.is_valid({"assignor": "range"})
 
 

@@ -126,7 +126,7 @@ def _on_databricks(settings: Settings) -> None:
         job_parameters={"run_id": RUN_ID, **places, **thresholds},
         databricks_conn_id=settings.conn_id or "databricks_default",
         alert="{{ params.alert }}",
-        deferrable=settings.deferrable,
+        **({"deferrable": True} if settings.deferrable else {}),  # else as Airflow is configured
         outlets=[asset(settings.plans)] if settings.plans else [],
     )
 
