@@ -238,7 +238,7 @@ extras=spark,kafka
 [[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
 set_up "$extras"
 
-# Plain Python, without a JVM: reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
+# Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
 without_spark() {
   local words=" $* "
@@ -247,6 +247,7 @@ without_spark() {
     snapshot | ingest) [[ "$words" != *" --table-prefix"* ]] ;;
     simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;
     connect) [[ "$words" == *" --scenario"[\ =]* && "$words" != *" --output-"* ]] ;;
+    config) true ;;
     *) false ;;
   esac
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.alerts import MAX_GROWTH, alerts
+from spark_assign.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.caching import cached
 from spark_assign.command import Options, job, spark_session
 from spark_assign.options import PLACE, fail_on, stored_run, top
@@ -43,8 +43,18 @@ def main(options: Options) -> int:
     found = cached(alerts(plan.tables["rejected"], drifted, **limits))
     if options.metrics:
         write_metrics(plan, options.metrics, drifted)
-    text, number = summarize_alerts(found, options.top)
-    print(f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}", flush=True)
+    text, numbers = summarize_alerts(found, options.top)
+    number = sum(numbers.values())
+    text = f"{text}\ncheck: {number:,} alerts in {plan.manifest.run_id}"
+    print(text, flush=True)
+    told = options.outcome
+    told.run_id, told.attempt, told.places["plan"] = plan.manifest.run_id, plan.manifest.attempt, place
+    told.counts, told.summary = {"alerts": number, **numbers}, text
+    told.exceeded = [
+        {"threshold": name, "limit": limits[name], "groups": numbers[kind]}
+        for kind, name in THRESHOLDS.items()
+        if kind in numbers
+    ]
     return int(options.fail_on == "alerts" and number > 0)
 
 

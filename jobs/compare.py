@@ -69,7 +69,7 @@ def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFr
     comparison = cached(comparison)  # two tables are written of it
     run_id = options.run_id
     inputs: dict[str, Any] = {"fleet": place, "assignors": options.assignors, "changes": list(options.change)}
-    write_plan(
+    manifest = write_plan(
         SimpleNamespace(comparison=comparison, rejected=_rejected(comparison)),
         options.output,
         run_id=run_id,
@@ -77,7 +77,9 @@ def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFr
         inputs=inputs,
         options=options.output_option,
         schemas=COMPARE_TABLES,
+        outcome=options.outcome.of_run(options.fail_on),
     )
+    options.outcome.wrote(manifest, options.output)
     print(f"Written to {options.output} as run_id={run_id}", flush=True)
     stored = read_plan(comparison.sparkSession, options.output, run_id, schemas=COMPARE_TABLES)
     return stored.tables["comparison"]

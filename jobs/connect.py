@@ -61,6 +61,7 @@ def play(options: Options) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scenario.name}.{options.picture}"
     draw_comparison(scenario, played.rounds, str(picture))
+    options.outcome.places["pictures"] = str(folder.resolve())
     print(f"Drawn to {picture.resolve()}", flush=True)
     if options.output:  # for the report
         _store(options, played, folder.resolve(), {"scenario": scenario.name, **times})
@@ -72,11 +73,18 @@ def _store(options: Options, played: Story, folder: Path, inputs: Mapping[str, A
     tables = {name: getattr(played, name) for name in SIMULATION_TABLES}
     run_id, form = options.run_id, options.output_format
     if form in (None, "parquet") and not options.output_option:
-        write_rows(tables, folder, run_id=run_id, inputs=inputs, schemas=SIMULATION_TABLES)
+        manifest = write_rows(
+            tables,
+            folder,
+            run_id=run_id,
+            inputs=inputs,
+            schemas=SIMULATION_TABLES,
+            outcome=options.outcome.of_run(),
+        )
     else:
         spark = spark_session("connect", options)
         frames = {name: spark.createDataFrame(rows, SIMULATION_TABLES[name]) for name, rows in tables.items()}
-        write_plan(
+        manifest = write_plan(
             SimpleNamespace(**frames),
             str(folder),  # a path, not a catalog
             run_id=run_id,
@@ -84,7 +92,9 @@ def _store(options: Options, played: Story, folder: Path, inputs: Mapping[str, A
             inputs=inputs,
             options=options.output_option,
             schemas=SIMULATION_TABLES,
+            outcome=options.outcome.of_run(),
         )
+    options.outcome.wrote(manifest, str(folder))
     print(f"Written to {folder} as run_id={run_id}", flush=True)
 
 
@@ -99,7 +109,7 @@ def plan(options: Options) -> int:
     print(text)
     if options.output:
         place, run_id = options.output, options.run_id
-        write_plan(
+        manifest = write_plan(
             planned,
             place,
             run_id=run_id,
@@ -107,7 +117,9 @@ def plan(options: Options) -> int:
             inputs={"fleet": options.fleet},
             options=options.output_option,
             schemas=PLAN_TABLES,
+            outcome=options.outcome.of_run(options.fail_on),
         )
+        options.outcome.wrote(manifest, place)
         print(f"Written to {place} as run_id={run_id}", flush=True)
     planned.release()
     return 1 if options.fail_on == "rejected" and refused else 0

@@ -62,8 +62,11 @@ def main(options: Options) -> int:
     tables = _write(options, found) if options.output else {"groups": cached(found.groups), "topics": found.topics}
     print(f"From {options.before or 'nothing'} to {options.after}")
     print(summarize_drift(tables["groups"], tables["topics"], options.top), flush=True)
-    changed = not tables["groups"].where("change <> 'same'").isEmpty() or not tables["topics"].isEmpty()
-    return int(options.fail_on == "changes" and changed)
+    return int(options.fail_on == "changes" and _changed(tables["groups"], tables["topics"]))
+
+
+def _changed(groups: DataFrame, topics: DataFrame) -> bool:
+    return not groups.where("change <> 'same'").isEmpty() or not topics.isEmpty()
 
 
 def _side(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
@@ -83,7 +86,7 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
 
 def _write(options: Options, found: Drift) -> Mapping[str, DataFrame]:
     """The tables written and read back."""
-    write_plan(
+    manifest = write_plan(
         found,
         options.output,
         run_id=options.run_id,
@@ -91,7 +94,11 @@ def _write(options: Options, found: Drift) -> Mapping[str, DataFrame]:
         inputs={"from": options.before, "to": options.after},
         options=options.output_option,
         schemas=DRIFT_TABLES,
+        outcome=options.outcome.of_run(
+            (lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None
+        ),
     )
+    options.outcome.wrote(manifest, options.output)
     print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
     return read_plan(found.groups.sparkSession, options.output, options.run_id, schemas=DRIFT_TABLES).tables
 

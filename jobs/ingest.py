@@ -42,6 +42,8 @@ def main(options: Options) -> int:
     else:
         snapshot_catalog.write_tables(snapshot, spark_session("ingest", options), options.table_prefix)
         written = options.table_prefix
+    options.outcome.rows = snapshot.rows()
+    options.outcome.places["output"] = options.output or options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
     print(f"written to {written}")
     return 0

@@ -64,7 +64,7 @@ def main(options: Options) -> int:
     settings = config.load(options.config, flags(options))
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
-        return _run(settings, spark, options.metrics)
+        return _run(options, settings, spark)
 
 
 def flags(options: Options) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def flags(options: Options) -> dict[str, Any]:
     }
 
 
-def _run(settings: config.PlanSettings, spark: SparkSession, metrics: Path | None) -> int:
+def _run(options: Options, settings: config.PlanSettings, spark: SparkSession) -> int:
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
@@ -100,10 +100,13 @@ def _run(settings: config.PlanSettings, spark: SparkSession, metrics: Path | Non
         tables=output.tables,
         options=output.options,
         inputs={"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice},
+        outcome=options.outcome.of_run("rejected" if "rejected" in settings.fail_on else None),
     )
+    options.outcome.wrote(manifest, output.location)
+    options.outcome.counts = {"groups": manifest.rows["metrics"], "rejected": manifest.rows["rejected"]}
     stored = stored_plan(spark, output.location, manifest, options=output.options)
-    if metrics:
-        write_metrics(stored, metrics)
+    if options.metrics:
+        write_metrics(stored, options.metrics)
     print(summarize(stored, output.location, settings.top), flush=True)
     failed = "rejected" in settings.fail_on and manifest.rows["rejected"] > 0
     return 1 if failed else 0

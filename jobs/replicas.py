@@ -117,6 +117,7 @@ def reassigning(options: Options) -> int:
             plan, partitions_per_batch=options.partitions_per_batch, bytes_per_batch=options.bytes_per_batch
         )
         written = write_tool_files(files, join(options.output, "json"))
+        options.outcome.places["files"] = join(options.output, "json")
         print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
     return _failed(options, results["rejected"])
 
@@ -173,7 +174,9 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         inputs={"job": f"replicas {name}", "fleet": options.fleet},
         options=options.output_option,
         schemas=schemas,
+        outcome=options.outcome.of_run(options.fail_on),
     )
+    options.outcome.wrote(manifest, options.output)
     stored = read_plan(spark, options.output, manifest.run_id, schemas=schemas).tables
     return {
         name: table.withColumns({each: F.from_json(each, kind) for each, kind in lists.get(name, {}).items()})

@@ -143,6 +143,9 @@ def main(options: Options) -> int:
     partial = options.output.with_name(f".{options.output.name}.partial")
     partial.write_text(page, encoding="utf-8")
     partial.replace(options.output)
+    options.outcome.places["report"] = str(options.output.resolve())
+    if plan is not None:
+        options.outcome.run_id, options.outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
     size, took = len(page.encode()) / 1e6, time.monotonic() - started
     print(f"Report {options.output.resolve()}: {size:.2f} MB in {took:.1f} s", flush=True)
     return int(options.fail_on == "rejected" and plan is not None and plan.manifest.rows["rejected"] > 0)

@@ -158,6 +158,7 @@ def _of_scenario(options: Options, scenario: Scenario) -> tuple[Settings, Sequen
 def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], sight: Sight) -> None:
     log.info("drawing group %s", group["group_id"])
     place = Path(options.output or ".")
+    options.outcome.places["pictures"] = str(place.resolve())
     files = draw_group(sight, group, place, scenario.name, options.picture)
     print(f"Drawn to {place.resolve()}: " + ", ".join(file.name for file in files), flush=True)
 
@@ -214,7 +215,7 @@ def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
     run_id = options.run_id
     schemas = {name: table.schema for name, table in tables.items()}
     inputs: dict[str, Any] = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
-    write_plan(
+    manifest = write_plan(
         SimpleNamespace(**tables),
         options.output,
         run_id=run_id,
@@ -222,7 +223,9 @@ def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
         inputs=inputs,
         options=options.output_option,
         schemas=schemas,
+        outcome=options.outcome.of_run(options.fail_on),
     )
+    options.outcome.wrote(manifest, options.output)
     print(f"Written to {options.output} as run_id={run_id}", flush=True)
     spark = next(iter(tables.values())).sparkSession
     return read_plan(spark, options.output, run_id, schemas=schemas).tables

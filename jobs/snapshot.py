@@ -21,6 +21,7 @@ from spark_assign.sources import (
     connect_group,
     connect_targets,
     kafka,
+    secret_scope,
     snapshot_catalog,
     snapshot_files,
 )
@@ -48,7 +49,9 @@ OF_CONNECT = (
 
 @job(__doc__, EXIT_CODES, name="snapshot", wrong=(ConfigError,), renamed=RENAMED)
 @click.option("--bootstrap-server", help="host:port[,host:port…]; with --connect-url where the workers meet")
-@click.option("--command-config", metavar="FILE", help="a Kafka client's properties file: SASL, TLS")
+@click.option(
+    "--command-config", metavar="FILE", help="a Kafka client's properties: a file, or secret://SCOPE/KEY of Databricks"
+)
 @click.option("--cluster", help="name for the cluster column (default: the cluster's own id)")
 @patterns("--group", "only groups whose id matches")
 @patterns("--topic", "only topics that match, and those that the groups use")
@@ -83,6 +86,8 @@ def main(options: Options) -> int:
     else:
         snapshot_catalog.write_tables(snapshot, spark_session("snapshot", options), options.table_prefix)
         written = options.table_prefix
+    options.outcome.rows = snapshot.rows()
+    options.outcome.places["output"] = options.output or options.table_prefix
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
     print(f"written to {written}")
     return 0
@@ -159,7 +164,10 @@ def _of_connect(options: Options) -> Snapshot:
 
 
 def _properties(options: Options) -> dict[str, str]:
-    return client_properties.read(options.command_config) if options.command_config else {}
+    if not options.command_config:
+        return {}
+    with secret_scope.as_file(options.command_config) as file:
+        return client_properties.read(file)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ from spark_assign.schemas import ALERTS
 MAX_GROWTH = 1.25
 """Largest over mean may grow by a quarter from one run to the next."""
 
+THRESHOLDS = {"imbalance": "max_growth", "rejected": "max_rejected"}
+"""Kinds of alerts, and the threshold that each is beyond."""
+
 _SAME = 1e-9
 """Two quotients of the same counts may differ in the last bits."""
 

@@ -17,7 +17,8 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.errors import SparkAssignError, reason
-from spark_assign.options import CONFIG, VERBOSE
+from spark_assign.options import CONFIG, OUTCOME, VERBOSE
+from spark_assign.outcome import Outcome, asked_for, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,8 @@ WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
 """Exit codes. 0 and 1 are a job's own: it is done, and what `--fail-on` names was not found or was."""
 
 Options = SimpleNamespace
-"""What a job is called with: a value for every option, and in `given` the names of those on the command line."""
+"""What a job is called with: a value for every option, in `given` the names of those on the command line, and in
+`outcome` (`spark_assign.outcome.Outcome`) what it is to say of how it ends."""
 
 
 def run_job(
@@ -36,6 +38,8 @@ def run_job(
     verbose: bool,
     wrong: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
+    outcome: Outcome | None = None,
+    file: str | None = None,
 ) -> int:
     """Run a job; what goes wrong becomes a line on standard error and an exit code.
 
@@ -45,25 +49,50 @@ def run_job(
         verbose: whether a traceback follows the line.
         wrong: errors that say what is wrong with what the job was given; every other one is a failure.
         progress: whether the package tells in lines what it has done; what takes long is shown in any case.
+        outcome: what the job says of its end.
+        file: where the outcome is written, whatever the end is; null for nowhere.
 
     Returns:
-        the exit code of the job, else 2 for wrong input and 3 for a failure.
+        the exit code of the job, else 2 for wrong input and 3 for a failure (also where the outcome cannot be written).
     """
+    outcome = outcome or Outcome(job)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("spark_assign.progress").setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     log = logging.getLogger(f"spark_assign.{job}")
     caught: tuple[type[Exception], ...] = (SparkAssignError, *wrong)
+    code = INTERRUPTED
     try:
-        return run()
+        code = run()
     except caught as error:
         log.error("%s: %s", job, error, exc_info=verbose)
-        return WRONG_INPUT if isinstance(error, tuple(wrong)) else FAILURE
+        outcome.failed(type(error).__name__, str(error))
+        code = WRONG_INPUT if isinstance(error, tuple(wrong)) else FAILURE
     except Exception as error:
         kind, why = type(error).__name__, reason(error)
         log.error("%s failed: %s: %s (more with --verbose)", job, kind, why, exc_info=verbose)
-        return FAILURE
+        outcome.failed(kind, why)
+        code = FAILURE
+    except BaseException as error:  # who stops it hears of it as ever; who waits for the file does so too
+        outcome.failed(type(error).__name__, "the job was stopped")
+        raise
+    finally:
+        written = _write(outcome, code, file, log)
+    return code if written else FAILURE
+
+
+def _write(outcome: Outcome, code: int, file: str | None, log: logging.Logger) -> bool:
+    """Whether the outcome is where it is wanted."""
+    outcome.ended(code)
+    if file is None:
+        return True
+    try:
+        write(outcome, file)
+    except OSError as error:
+        log.error("%s: --outcome %s cannot be written: %s", outcome.job, file, error)
+        return False
+    return True
 
 
 class Command(click.Command):
@@ -71,12 +100,16 @@ class Command(click.Command):
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
         """Run it; wrong usage is a line on standard error, and exit code 2."""
+        words = sys.argv[1:] if words is None else list(words)
         try:
-            code = self.main(None if words is None else list(words), self.name, standalone_mode=False)
+            code = self.main(words, self.name, standalone_mode=False)
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
-            path = context.command_path if context else self.name
+            path = str(context.command_path if context else self.name)
             print(f"{path}: {error.format_message()}\nIts options: {path} --help", file=sys.stderr)
+            outcome = Outcome(path.removeprefix("spark-assign "))
+            outcome.failed("UsageError", error.format_message())
+            _write(outcome, WRONG_INPUT, asked_for(words), logging.getLogger("spark_assign"))
             return WRONG_INPUT
         except click.Abort:
             return INTERRUPTED
@@ -115,7 +148,13 @@ class Job(Command):
         options, run = _options(ctx), self.callback
         assert run is not None
         return run_job(
-            self.label, partial(run, options), verbose=options.verbose, wrong=self.wrong, progress=self.progress
+            self.label,
+            partial(run, options),
+            verbose=options.verbose,
+            wrong=self.wrong,
+            progress=self.progress,
+            outcome=options.outcome,
+            file=ctx.params["outcome"],
         )
 
     def parse(self, words: Sequence[str]) -> Options:
@@ -150,9 +189,9 @@ def job(
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
-        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(run)))
-        verbose, settings, *own = made.params  # what was put on last comes first
-        made.params = [*own, settings, verbose]
+        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(OUTCOME(run))))
+        verbose, settings, outcome, *own = made.params  # what was put on last comes first
+        made.params = [*own, outcome, settings, verbose]
         made.label, made.wrong, made.progress, made.renamed = label or name, wrong, progress, renamed or {}
         return made
 
@@ -162,7 +201,8 @@ def job(
 def _options(ctx: click.Context) -> Options:
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = frozenset(name for name, source in sources.items() if source is ParameterSource.COMMANDLINE)
-    return SimpleNamespace(**ctx.params, given=given)
+    label = str(getattr(ctx.command, "label", ctx.command.name))
+    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=given)
 
 
 def spark_session(job: str, options: Options) -> SparkSession:

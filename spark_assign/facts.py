@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -31,6 +31,9 @@ from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
+MANY_TOPICS = 64
+"""Where a member subscribes to so many topics on average, those of a group that are alike are told of once."""
+
 ROWS_PER_TASK = 128_000
 """About so many facts are handed to the kernels at once (a group is never parted), which bounds what a worker holds."""
 
@@ -38,7 +41,9 @@ OWNED_PER_FACT = 16
 """Single partitions come in blocks: about so many are one fact."""
 
 _COLUMNS: dict[str, DataType] = {
-    **dict.fromkeys(("member_id", "topic", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()),
+    **dict.fromkeys(
+        ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
+    ),
     **dict.fromkeys(("client_id", "topic_id"), StringType()),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
@@ -68,12 +73,15 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topi
         *(["client_id"] if clients else []),
     ]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
-    asking = fleet.subscriptions.select(*MEMBER_KEY, "topic")
-    asked = _with(asking, fleet.topics.select(*known.columns, "topic_id") if topic_ids else known)
-    facts = [
-        _fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more),
-        _fact(asked, kinds.ASKS, "member_id", "topic", "partitions", *(["topic_id"] if topic_ids else [])),
-    ]
+    asked = fleet.subscriptions.select(*MEMBER_KEY, "topic")
+    facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
+    named = fleet.topics.select(*known.columns, "topic_id") if topic_ids else known
+    by_id = ["topic_id"] if topic_ids else []
+    if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
+        alike = alike_topics(asked, known)
+        facts.append(_fact(_with(alike, named) if by_id else alike, kinds.ALIKE, "topic", "like", *by_id))
+        asked = _to_those_alike(asked, alike)
+    facts.append(_fact(_with(asked, named), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
         facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
     if fleet.owned_runs is not None:
@@ -161,6 +169,35 @@ def topic_counts(fleet: Fleet) -> DataFrame:
     return fleet.topics.select("cluster", "topic", "partitions")
 
 
+def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
+    """Of each topic of a group the first one with the same subscribers and as many partitions.
+
+    Sets of subscribers are told apart by four sums of 32 bits of two hashes, and their number.
+
+    Args:
+        subscriptions: cluster, group_id, member_id, topic.
+        known: cluster, topic, partitions.
+
+    Returns:
+        cluster, group_id, topic, like.
+    """
+    hashes = [F.xxhash64("member_id"), F.xxhash64(F.lit("again"), "member_id")]
+    halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
+    sums = [F.sum(half).alias(f"sum_{number}") for number, half in enumerate(halves)]
+    topics = _with(subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), known)
+    told_apart_by = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
+    same = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *told_apart_by)
+    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"))
+
+
+def _to_those_alike(subscriptions: DataFrame, alike: DataFrame) -> DataFrame:
+    """The subscriptions to topics that others are like; a topic without a name is like itself."""
+    named = [F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")]
+    wanted = alike.where("topic <=> like").select(*named)
+    same = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
+    return subscriptions.join(wanted, same, "left_semi")
+
+
 def as_blocks(owned: DataFrame) -> DataFrame:
     """Rows of single partitions as blocks of bits: cluster, group_id, member_id, topic, block, bits, twice, count.
 
@@ -197,7 +234,7 @@ def _layouts(facts: DataFrame, fleet: Fleet) -> DataFrame:
         facts: of whole groups, so that bringing their members together costs no shuffle.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
-    topic = F.when(F.col("kind") == kinds.ASKS, F.col("topic"))
+    topic = F.when(F.col("kind").isin(kinds.ASKS, kinds.ALIKE), F.col("topic"))
     groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
     racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
     # A left join, as an inner one would filter what it reads, and share no shuffle; a topic without replicas has none.

@@ -9,6 +9,7 @@
 | `--run-id` | what the run that is written is called |
 | `--group`, `--topic` | only those; shell patterns, repeatable |
 | `--fail-on`, `--top` | what ends with exit code 1; how many lines the summary has |
+| `--outcome` | every job: a file that says how it ended, as JSON (`outcome`) |
 | `--config`, `--verbose` | every job: a file with what the flags say; warnings and tracebacks |
 """
 
@@ -229,5 +230,8 @@ CONFIG = click.option(
     is_eager=True,
     callback=_from_file,
     help="settings in TOML: what the flags say, which win over it",
+)
+OUTCOME = click.option(
+    "--outcome", type=PLACE, metavar="FILE", help="write how the job ended, as JSON: a file, or a URI pyarrow writes to"
 )
 VERBOSE = click.option("--verbose", is_flag=True, help="Spark's warnings, and tracebacks")

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -29,6 +33,23 @@ def local_path(place: str) -> str | None:
     if _SCHEME.match(place):
         return None
     return os.path.abspath(os.path.expanduser(place))
+
+
+def file_system(place: str) -> tuple[fs.FileSystem, str]:
+    """Where a small file is written without Spark: the file system, and the place in it.
+
+    Args:
+        place: of this machine, or a URI that pyarrow knows (`s3a://` is its `s3://`).
+
+    Raises:
+        pyarrow.ArrowException: it knows no such file system.
+    """
+    from pyarrow import fs
+
+    local = local_path(place)
+    if local is not None:
+        return fs.LocalFileSystem(), local
+    return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", place))  # type: ignore[no-any-return]
 
 
 def for_spark(place: str) -> str:

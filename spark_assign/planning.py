@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find, names
@@ -32,6 +33,7 @@ from spark_assign.kernels.group.decide import (
     REVOCATION,
     WITHHELD,
     Question,
+    columns_of,
     decide,
 )
 from spark_assign.run_names import time_as_run_id
@@ -84,7 +86,7 @@ class Plan:
     stored: DataFrame | None = None
 
     def decided(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`schemas.DECIDED`)."""
+        """All that these tables are projections of, as one table: those columns of `schemas.DECIDED` that they use."""
         return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
 
     def with_decided(self, decided: DataFrame) -> Plan:
@@ -228,7 +230,8 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
         told = gather_chosen(fleet, patterns)
-        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), DECIDED)
+        columns = StructType([DECIDED[name] for name in columns_of(wanted)])
+        return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), columns)
 
     return Plan(fleet, pass_over)
 

@@ -13,24 +13,18 @@ Relative paths start from the file's folder. The file of the job plan has keys o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.errors import ConfigError
 from spark_assign.places import resolve
 
 if TYPE_CHECKING:
     import click
+    from pydantic import BaseModel
 
-_TABLES = {
-    "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
-    "output": {"location": "output", "format": "output_format", "options": "output_option"},
-}
-"""Of the tables of a file the flags that their keys stand for."""
-
-_NOT_OF_FILES = ("config", "help")
+    Model = TypeVar("Model", bound=BaseModel)
 
 
 def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any]:
@@ -41,35 +35,21 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
         parameters: the job's.
 
     Raises:
-        ConfigError: the file cannot be read, or a key is none of the job's flags.
+        ConfigError: the file cannot be read, a key is none of the job's flags, or a value none that it takes.
     """
-    flags = {each.name: each for each in parameters if each.name not in _NOT_OF_FILES}
-    found: dict[str, Any] = {}
-    for key, value in from_file(path).items():
-        if key in _TABLES and isinstance(value, dict):
-            known = {inner: flag for inner, flag in _TABLES[key].items() if flag in flags}
-            for inner, each in value.items():
-                if inner not in known:
-                    raise ConfigError(f"{path}: unknown key {key}.{inner}. {did_you_mean(inner, known)}")
-                found[known[inner]] = each
-        elif key.replace("-", "_") in flags:
-            found[key.replace("-", "_")] = value
-        else:
-            raise ConfigError(f"{path}: unknown key {key}. {did_you_mean(key, [*filter(None, flags)])}")
+    from spark_assign.settings_of_flags import PLACES, TABLES, model_of
+
+    model = model_of(parameters)
+    given = {key.replace("-", "_"): value for key, value in from_file(path).items()}
+    for name in TABLES:
+        if name in model.model_fields and isinstance(given.get(name), str):
+            given[name] = {"location": given[name]}
+    said = validated(model, given, str(path)).model_dump(exclude_unset=True)
+    for name, keys in TABLES.items():
+        said |= {keys[inner]: value for inner, value in said.pop(name, {}).items()}
     folder = str(path.absolute().parent)
-    return {name: _as_words(value, flags[name], folder) for name, value in found.items()}
-
-
-def _as_words(value: Any, flag: click.Parameter, folder: str) -> Any:
-    """A value as the command line would have it; places are resolved."""
-    if isinstance(value, dict):
-        value = [f"{name}={each}" for name, each in value.items()]
-    if flag.multiple:  # type: ignore[attr-defined]  # an option
-        value = value if isinstance(value, list) else [value]
-        return [str(each) for each in value]
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return resolve(value, folder) if flag.type.name == "place" and isinstance(value, str) else value
+    places = {each.name for each in parameters if each.type.name in PLACES}
+    return {name: resolve(value, folder) if name in places else value for name, value in said.items()}
 
 
 def from_file(path: Path) -> dict[str, Any]:
@@ -96,7 +76,22 @@ def from_file(path: Path) -> dict[str, Any]:
     return settings
 
 
-def did_you_mean(name: str, known: Any) -> str:
-    """Names that there are, the one that is most like this one first."""
-    close = get_close_matches(name, list(known), n=1)
-    return (f"Did you mean {close[0]}? " if close else "") + f"Known: {', '.join(known)}"
+def validated(model: type[Model], settings: Mapping[str, Any], origin: str) -> Model:
+    """Settings as their model.
+
+    Args:
+        model: of pydantic.
+        settings: what a file says, or what it says with the flags laid over.
+        origin: where they come from, for the message.
+
+    Raises:
+        ConfigError: they are wrong; names every fault.
+    """
+    from pydantic import ValidationError
+
+    from spark_assign.settings_faults import faults, listed
+
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(listed(origin, faults(error, model, settings))) from None

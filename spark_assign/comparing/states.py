@@ -65,7 +65,7 @@ def in_whole_groups(before: State, after: State) -> DataFrame:
     if len(known) == 2:
         return together.repartition(sum(known), *GROUP_KEY)
     # A stored plan does not say how large it is: about as large as what it is held against, or as Spark's shuffles are.
-    shuffles = str(together.sparkSession.conf.get("spark.sql.shuffle.partitions", ""))
+    shuffles = str(together.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
     tasks = 2 * max(known, default=0)
     if shuffles.isdecimal() and tasks > int(shuffles):
         return together.repartition(tasks, *GROUP_KEY)

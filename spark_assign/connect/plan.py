@@ -205,11 +205,11 @@ def facts_of_rows(clusters: Rows, events: Rows) -> pa.Table:
     facts: list[dict[str, Any]] = []
     for row in clusters:
         told = {"name": row.get("leader"), "names": row["protocol"], "numbers": _list(row, CLUSTER_NUMBERS)}
-        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.CLUSTER} | told)
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.CLUSTER, "items": []} | told)
     for row in events:
         subject = "name" if row["event"].startswith("worker-") else "connector"
         told = {subject: row["subject"], "names": row["event"], "numbers": _list(row, EVENT_NUMBERS)}
-        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.EVENT} | told)
+        facts.append({"connect_cluster": row["connect_cluster"], "kind": kinds.EVENT, "items": []} | told)
     columns = [StructField("connect_cluster", StringType()), StructField("kind", ByteType())]
     columns += [StructField(name, type_) for name, type_ in _COLUMNS.items()]
     return pa.Table.from_pylist(facts, to_arrow_schema(StructType(columns)))

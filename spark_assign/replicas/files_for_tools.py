@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.kernels.replicas.batches import FILE_COLUMNS, files
-from spark_assign.places import join, local_path
+from spark_assign.places import file_system, join
 from spark_assign.replicas.reassigning import Reassignment
 from spark_assign.replicas.schemas import TOOL_FILES
 
@@ -74,8 +74,7 @@ def write_tool_files(found: DataFrame, folder: str) -> list[str]:
     """
     from pyarrow import fs
 
-    local = local_path(folder)
-    system, base = (fs.LocalFileSystem(), local) if local is not None else fs.FileSystem.from_uri(_s3(folder))
+    system, base = file_system(folder)
     for found_file in system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
         if found_file.is_file and _OURS.fullmatch(found_file.base_name):
             system.delete_file(found_file.path)
@@ -87,7 +86,3 @@ def write_tool_files(found: DataFrame, folder: str) -> list[str]:
             stream.write(row["content"].encode())
         written.append(join(below, row["name"]))
     return sorted(written)
-
-
-def _s3(place: str) -> str:
-    return re.sub(r"^s3[an]://", "s3://", place)

@@ -10,8 +10,8 @@ from spark_assign.report.columns import aligned
 _SHOWN = 10
 
 
-def summarize_alerts(alerts: DataFrame, top: int = _SHOWN) -> tuple[str, int]:
-    """The text, and how many alerts there are. Reads a screenful of rows.
+def summarize_alerts(alerts: DataFrame, top: int = _SHOWN) -> tuple[str, dict[str, int]]:
+    """The text, and how many alerts there are of each kind. Reads a screenful of rows.
 
     Args:
         alerts: as `spark_assign.alerts.alerts` returns them.
@@ -20,7 +20,7 @@ def summarize_alerts(alerts: DataFrame, top: int = _SHOWN) -> tuple[str, int]:
     kinds = alerts.groupBy("alert").count().orderBy("alert").collect()  # a row per kind
     number = sum(row["count"] for row in kinds)
     if not number:
-        return "No group is beyond a threshold", 0
+        return "No group is beyond a threshold", {}
     counts = ", ".join(f"{row['count']:,} {row['alert']}" for row in kinds)
     order = (F.desc_nulls_last("max_over_mean_after"), F.col("cluster"), F.col("group_id"))
     rows = alerts.orderBy(*order).limit(top).collect()
@@ -30,4 +30,6 @@ def summarize_alerts(alerts: DataFrame, top: int = _SHOWN) -> tuple[str, int]:
         figures = "–" if now is None else f"{then:.2f} → {now:.2f}"
         table.append([f"{row['cluster']}/{row['group_id']}", row["alert"], figures, row["detail"]])
     more = [f"  … and {number - len(rows):,} more"] if number > len(rows) else []
-    return "\n".join([f"Groups beyond a threshold: {counts}", *aligned(table, words=(0, 1, 3)), *more]), number
+    return "\n".join([f"Groups beyond a threshold: {counts}", *aligned(table, words=(0, 1, 3)), *more]), {
+        row["alert"]: row["count"] for row in kinds
+    }

@@ -36,6 +36,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError
+from spark_assign.outcome import OfRun
 from spark_assign.places import is_path, local_path
 from spark_assign.progress import progress
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
@@ -126,6 +127,7 @@ def write_plan(
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
+    outcome: OfRun | None = None,
 ) -> Manifest:
     """Compute a plan and write it; the plan of the same run_id, if any, is replaced.
 
@@ -140,6 +142,7 @@ def write_plan(
         inputs: what the plan was made from, for the manifest; must be JSON, must hold no secret.
         options: Spark's writer options.
         schemas: the tables that there are, with their columns.
+        outcome: what the manifest has of how the job ends, from the tables that are written (`Outcome.of_run`).
 
     Returns:
         the manifest row that made the plan visible.
@@ -178,6 +181,9 @@ def write_plan(
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from what is there, not from the plan: no second computation, and proof that it can be read.
         rows = _count(target, names, run_id, attempt, format, dict(options or {}))
+        ends = None
+        if outcome is not None:
+            ends = outcome(rows, lambda name: target.read(name, run_id, attempt, format, dict(options or {})))
         manifest = Manifest(
             run_id=run_id,
             attempt=attempt,
@@ -188,7 +194,8 @@ def write_plan(
                 "inputs": dict(inputs or {}),
                 "tables": {name: {"rows": rows[name]} for name in names},
                 "versions": versions() | {"spark": spark.version},
-            },
+            }
+            | ({} if ends is None else {"outcome": dict(ends)}),
         )
         content = json.dumps(manifest.content, sort_keys=True)
         values = (run_id, attempt, manifest.finished_at, manifest.duration_s, content)

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_assign.outcome import OfRun
 from spark_assign.sinks.folder import remove_attempts
 from spark_assign.sinks.on_this_machine import append_manifest, manifest_rows
-from spark_assign.sinks.plan_store import EPOCH, after, new_attempt, safe_run_id, versions
+from spark_assign.sinks.plan_store import EPOCH, Manifest, after, new_attempt, safe_run_id, versions
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,8 @@ def write_rows(
     run_id: str,
     inputs: Mapping[str, Any],
     schemas: Mapping[str, StructType],
-) -> None:
+    outcome: OfRun | None = None,
+) -> Manifest:
     """Write small tables, whole or not at all; those of the same run_id, if any, are replaced.
 
     Args:
@@ -40,6 +42,10 @@ def write_rows(
         run_id: the run's name; see `plan_store.safe_run_id`.
         inputs: what the tables were made from, for the manifest; must be JSON, must hold no secret.
         schemas: of the tables.
+        outcome: what the manifest has of how the job ends; it cannot look into the tables.
+
+    Returns:
+        the manifest row that made them visible.
 
     Raises:
         OSError: they cannot be written.
@@ -55,26 +61,30 @@ def write_rows(
                 pa.Table.from_pylist(list(rows), to_arrow_schema(schemas[name])), place / "rows.parquet"
             )
             log.info("wrote %s", name)
-        content = {
+        counts = {name: len(rows) for name, rows in tables.items()}
+        content: dict[str, Any] = {
             "format": "parquet",
             "inputs": dict(inputs),
-            "tables": {name: {"rows": len(rows)} for name, rows in tables.items()},
+            "tables": {name: {"rows": count} for name, count in counts.items()},
             "versions": versions(),
         }
-        row = {
-            "run_id": run_id,
-            "attempt": attempt,
-            "finished_at": after(max(_finished(folder, run_id), default=EPOCH)),
-            "duration_s": round(time.monotonic() - started, 3),
-            "content": json.dumps(content, sort_keys=True),
-        }
+        if outcome is not None:
+            content["outcome"] = dict(outcome(counts, _not_here))
+        finished_at = after(max(_finished(folder, run_id), default=EPOCH))
+        manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
+        row = {**vars(manifest), "content": json.dumps(content, sort_keys=True)}
         append_manifest(folder, row)
     except Exception:
         remove_attempts(str(folder), tables, run_id, attempt, older=False)
         raise
     remove_attempts(str(folder), tables, run_id, attempt, older=True)
+    return manifest
 
 
 def _finished(folder: Path, run_id: str) -> list[datetime]:
     """When each attempt of a run was finished."""
     return [row["finished_at"] for row in manifest_rows(folder) or [] if row["run_id"] == run_id]
+
+
+def _not_here(table: str) -> Any:
+    raise NotImplementedError(f"{table}: rows are written without Spark")

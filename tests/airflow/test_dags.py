@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk import DAG
+from spark_assign_airflow.factory import asset
 
 from tests.airflow.conftest import NOTIFIER, ROOT, imported
 
@@ -119,6 +122,40 @@ def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) 
         assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.output
 
 
+def test_who_waits_for_a_snapshot_or_a_plan_is_told(dags: dict[str, DAG]) -> None:
+    """Assets: places as URIs, catalogs by their prefix."""
+    outlets = {
+        name: {each.task_id: [asset.uri for asset in each.outlets] for each in dag.tasks} for name, dag in dags.items()
+    }
+    assert outlets["of_fleet"] == {name: ["file:///data/out/plans"] if name == "plan" else [] for name in JOBS}
+    (snapshot,), (plan,) = outlets["of_cluster"]["snapshot"], outlets["of_cluster"]["plan"]
+    assert snapshot.startswith("file:///")
+    assert (snapshot.endswith("/out/snapshots"), plan.endswith("/out/plans")) == (True, True)
+    assert outlets["on_databricks"] == {"watch": []}, "the bundle says where"
+    assert asset("main.kafka_plans").uri == "main.kafka_plans"
+    assert asset("s3a://box/plans").uri == "s3a://box/plans"
+
+
+def test_what_airflow_says_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Airflow's own form; by the entry point that pyproject.toml names; every module is there."""
+    import airflow
+    import jsonschema
+
+    project = tomllib.loads((ROOT / "jobs" / "airflow" / "pyproject.toml").read_text())["project"]
+    module, _, name = project["entry-points"]["apache_airflow_provider"]["provider_info"].partition(":")
+    monkeypatch.setattr("importlib.metadata.version", lambda package: {project["name"]: project["version"]}[package])
+    info = getattr(importlib.import_module(module), name)()
+    schema = json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text())
+    jsonschema.validate(info, schema)
+    assert (info["package-name"], info["versions"]) == (project["name"], [project["version"]])
+    for each in info["operators"]:
+        for module in each["python-modules"]:
+            assert importlib.import_module(module)
+    root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(root["optional-dependencies"]["airflow"]) < set(project["dependencies"])
+    assert {each for each in root["dependencies"] if each.startswith("pydantic")} < set(project["dependencies"])
+
+
 def test_params_of_a_run_by_hand(dags: dict[str, DAG]) -> None:
     """Assignors, thresholds and the kind of alert can be changed for one run."""
     task = rendered(dags["of_fleet"].get_task("check"), max_growth=2, alert="warn")
@@ -161,6 +198,8 @@ def test_databricks_and_spark_give_the_same_arguments(dags: dict[str, DAG]) -> N
     """Every flag that a job gets from the one, it gets from the other."""
     job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]
     for step in job["tasks"]:
-        there = {re.sub("=.*", "", text) for text in step["python_wheel_task"]["parameters"]}
+        name, *words = step["python_wheel_task"]["parameters"]
+        assert name == step["task_key"]
+        there = {re.sub("=.*", "", text) for text in words} - {"--outcome"}  # the operator adds its own
         here = {text for text in dags["of_cluster"].get_task(step["task_key"]).application_args if text[:2] == "--"}
         assert there == here, step["task_key"]

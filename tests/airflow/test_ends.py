@@ -1,78 +1,158 @@
-"""Exit codes as Airflow sees them, and run ids."""
+"""Outcomes of jobs as Airflow sees them, and run ids."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
-from spark_assign_airflow.ends import of_databricks, of_spark_submit
+from airflow.providers.databricks.exceptions import DatabricksApiError
+from spark_assign_airflow.ends import judge, not_done, read, why
+from spark_assign_airflow.operators import SparkAssignDatabricksOperator, failed_tasks
 from spark_assign_airflow.run_ids import run_id, safe
 
+from spark_assign.outcome import Outcome, write
 from spark_assign.sinks.plan_store import safe_run_id
 
 ALERT = "Groups beyond a threshold: 1 imbalance\n  c/g  imbalance\ncheck: 1 alerts in 20261121T050000Z"
 
 
-def submitted(code: int, output: str) -> AirflowException:
-    """As SparkSubmitHook words it."""
-    said = f"WARNING: Using incubator modules: jdk.incubator.vector\n{output}"
-    return AirflowException(
-        f"Cannot execute: spark-submit x.py. Error code is: {code}.\nLast spark-submit output:\n{said}"
-    )
+def outcome(job: str, code: int, message: str | None = None, summary: str | None = None) -> dict[str, Any]:
+    """As the job writes it."""
+    made = Outcome(job, summary=summary)
+    if message:
+        made.failed("SourceError", message)
+    made.ended(code)
+    found: dict[str, Any] = json.loads(made.as_json())
+    return found
+
+
+CHECK = outcome("check", 1, summary=ALERT)
+WRONG = outcome("plan", 2, "there is no folder /x")
+FAILED = outcome("compare", 3, "java.io.IOException: disk full")
 
 
 @pytest.mark.parametrize(
-    ("job", "code", "output", "alert", "expected", "message"),
+    ("ended", "alert", "expected", "message"),
     [
-        ("check", 1, ALERT, "fail", AirflowFailException, "c/g  imbalance"),
-        ("check", 1, ALERT, "warn", AirflowSkipException, "c/g  imbalance"),
-        ("check", 1, ALERT, "mail", AirflowFailException, "expected fail or warn"),
-        ("check", 1, "JAVA_HOME is not set", "warn", AirflowException, "JAVA_HOME"),
-        ("plan", 1, ALERT, "warn", AirflowException, "Error code is: 1"),
-        ("plan", 2, "plan: there is no folder /x", "warn", AirflowFailException, "not tried again:\nplan: there is no"),
-        ("plan", 3, "plan failed: IOException", "fail", AirflowException, "plan failed"),
-        ("plan", 137, "Killed", "fail", AirflowException, "137"),
+        ({"check": CHECK}, "fail", AirflowFailException, "c/g  imbalance"),
+        ({"check": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
+        ({"check": CHECK}, "mail", AirflowFailException, "expected fail or warn"),
+        ({"plan": WRONG}, "warn", AirflowFailException, "not tried again:\nplan: there is no folder /x"),
+        ({"compare": FAILED, "plan": WRONG}, "warn", AirflowFailException, "plan: wrong usage"),
+        ({"plan": {**WRONG, "exit_code": 1}}, "warn", None, ""),
+        ({"compare": FAILED}, "fail", None, ""),
+        ({"check": None}, "warn", None, ""),
+        ({"compare": None, "check": CHECK}, "warn", None, ""),
+        ({"compare": FAILED, "check": CHECK}, "warn", None, ""),
+        ({"plan": outcome("plan", 0)}, "warn", None, ""),
     ],
 )
-def test_ends_of_spark_submit(job: str, code: int, output: str, alert: str, expected: type, message: str) -> None:
-    """An alert fails or skips, wrong input fails for good, the rest is tried again; a 1 of spark-submit is no alert."""
+def test_ends(ended: Any, alert: str, expected: type | None, message: str) -> None:
+    """An alert fails or skips, wrong input fails for good, the rest is Airflow's to try again."""
     told: list[str] = []
-    with pytest.raises(AirflowException) as raised, of_spark_submit(job, alert, told.append):
-        raise submitted(code, output)
-    assert type(raised.value) is expected
-    assert bool(told) == (job == "check" and output == ALERT)
-    assert message in str(raised.value)
+    if expected is None:
+        judge(ended, alert, told.append)
+    else:
+        with pytest.raises(AirflowException) as raised:
+            judge(ended, alert, told.append)
+        assert type(raised.value) is expected
+        assert message in str(raised.value)
+    assert told == ([ALERT] if ended == {"check": CHECK} else [])
 
 
-def ran(**errors: str) -> AirflowException:
-    """As the Databricks operator words it."""
-    failed = [{"task_key": task, "run_id": 7, "error": error} for task, error in errors.items()]
-    return AirflowException(
-        f"watch failed with terminal state: {{'result_state': 'FAILED'}} and with the errors {failed}"
+def test_what_is_said_of_a_job_that_is_not_done() -> None:
+    """Its own words, or that it has left none."""
+    assert why(FAILED) == "java.io.IOException: disk full"
+    assert "left no outcome" in why(None)
+    assert not_done({"plan": outcome("plan", 0)}) is None
+    assert not_done({"compare": FAILED}) == "compare: java.io.IOException: disk full"
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_an_outcome_is_read_as_the_job_writes_it(tmp_path: Path, scheme: str) -> None:
+    """By path and by URI; none where there is none, or something else."""
+    place = f"{scheme}{tmp_path}/plan.json"
+    assert read(place) is None
+    made = Outcome("plan")
+    made.ended(2)
+    write(made, place)
+    assert (read(place) or {})["exit_code"] == 2
+    for text in ("{", "[]", '{"exit_code": null}'):
+        (tmp_path / "plan.json").write_text(text)
+        assert read(place) is None
+
+
+class Workspace:
+    """A stub of Databricks' hook: a run, and files of a volume."""
+
+    def __init__(self, files: dict[str, Any], **states: str) -> None:
+        self.files = files
+        self.run = {
+            "job_parameters": [
+                {"name": "outcomes", "default": "/Volumes/m/k/r/outcomes"},
+                {"name": "run_id", "value": "r"},
+            ],
+            "tasks": [{"task_key": name, "state": {"result_state": state}} for name, state in states.items()],
+        }
+
+    def get_run(self, run_id: int) -> dict[str, Any]:
+        """Run 7."""
+        assert run_id == 7
+        return self.run
+
+    def _do_api_call(self, endpoint: tuple[str, str]) -> Any:
+        method, path = endpoint
+        assert method == "GET"
+        name = path.removeprefix("2.0/fs/files/Volumes/m/k/r/outcomes/7/")
+        if name not in self.files:
+            raise DatabricksApiError("no such file", http_status_code=404)
+        return self.files[name]
+
+
+def test_outcomes_of_a_run_on_databricks() -> None:
+    """Of the tasks that failed; what comes after them is no failure of its own."""
+    workspace = Workspace(
+        {"compare.json": FAILED}, plan="SUCCESS", compare="FAILED", drift="FAILED", report="UPSTREAM_FAILED"
     )
+    assert failed_tasks(workspace, 7) == {"compare": FAILED, "drift": None}
 
 
 @pytest.mark.parametrize(
-    ("error", "alert", "expected"),
+    ("files", "states", "alert", "expected"),
     [
-        (ran(check="SystemExit: 1"), "fail", AirflowFailException),
-        (ran(check="SystemExit: 1"), "warn", AirflowSkipException),
-        (ran(plan="SystemExit: 2"), "warn", AirflowFailException),
-        (ran(compare="SystemExit: 3", drift="SystemExit: 2"), "warn", AirflowFailException),
-        (ran(plan="SystemExit: 3"), "warn", AirflowException),
-        (ran(compare="Cluster was terminated", check="SystemExit: 1"), "warn", AirflowException),
-        (ran(check="ImportError: jinja2"), "warn", AirflowException),
-        (AirflowException("watch failed with terminal state: TIMEDOUT"), "warn", AirflowException),
+        ({"check.json": CHECK}, {"check": "FAILED"}, "fail", AirflowFailException),
+        ({"check.json": CHECK}, {"check": "FAILED"}, "warn", AirflowSkipException),
+        ({"plan.json": WRONG}, {"plan": "FAILED"}, "warn", AirflowFailException),
+        ({"compare.json": FAILED}, {"compare": "FAILED"}, "warn", AirflowException),
+        ({}, {"check": "FAILED"}, "warn", AirflowException),
+        ({}, {"plan": "TIMEDOUT"}, "warn", AirflowException),
     ],
 )
-def test_ends_of_databricks(error: AirflowException, alert: str, expected: type) -> None:
-    """The same, from the errors of the tasks that failed."""
-    told: list[str] = []
-    with pytest.raises(AirflowException) as raised, of_databricks(alert, told.append):
-        raise error
+@pytest.mark.parametrize("deferred", [False, True])
+def test_ends_of_databricks(
+    files: Any, states: Any, alert: str, expected: type, deferred: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, whether the worker has waited or the triggerer."""
+    parent = SparkAssignDatabricksOperator.__mro__[1]
+
+    def fails(self: Any, context: Any, event: Any = None) -> None:
+        self.run_id = 7
+        raise AirflowException("watch failed with terminal state")
+
+    monkeypatch.setattr(parent, "execute_complete" if deferred else "execute", fails)
+    monkeypatch.setattr(SparkAssignDatabricksOperator, "_hook", Workspace(files, **states))
+    operator = SparkAssignDatabricksOperator(task_id="watch", job_id=1, alert=alert)
+    pushed: list[Any] = []
+    context = {"ti": SimpleNamespace(xcom_push=lambda **given: pushed.append(given["value"]))}
+    with pytest.raises(AirflowException) as raised:
+        operator.execute_complete(context, {"run_id": 7}) if deferred else operator.execute(context)
     assert type(raised.value) is expected
+    assert pushed == ([ALERT] if "check.json" in files else [])
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,16 @@ printf '%s %s %s\\n' "$job" "$SPARK_HOME" "$*" >>{folder}/submitted
 echo "$job says why"
 [[ "$job" == check ]] && echo "check: 1 alerts in r"
 code="$(cat {folder}/$job.exit 2>/dev/null)"
-exit "${{code:-0}}"
+while (($#)); do [[ "$1" != --outcome ]] || outcome="$2"; shift; done
+if [[ "$code" != 137 ]]; then  # killed: it says nothing more
+  mkdir -p "$(dirname "$outcome")"
+  said='"summary": "check says why\\ncheck: 1 alerts in r"'
+  printf '{{"exit_code": %s, %s, "error": {{"message": "%s says why"}}}}' "${{code:-0}}" "$said" "$job" >"$outcome"
+fi
+exit "$(cat {folder}/submit.exit 2>/dev/null || echo "${{code:-0}}")"
 """
 
+JOBS = ["plan", "compare", "drift", "report", "check"]
 Run = Callable[..., SimpleNamespace]
 
 
@@ -78,17 +85,20 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 def test_all_is_well(run: Run, tmp_path: Path) -> None:
     """Every job once, as the launcher says: its binary, package, settings and interpreter; the connection's master."""
     done = run()
-    assert (done.state, done.jobs) == ("success", ["plan", "compare", "drift", "report", "check"])
+    assert (done.state, done.jobs) == ("success", JOBS)
     job, spark_home, line = done.submitted[0].split(" ", 2)
     assert (job, spark_home) == ("plan", "/spark")
     for part in ("--master local[2]", "--deploy-mode client", "--conf spark.pyspark.python=/python", "/z.zip"):
         assert part in line
     assert "--conf spark.driver.extraJavaOptions=-Da=b c" in line
     assert "of the connection" not in line
-    assert line.endswith(
+    assert (
         f"/clone/jobs/plan.py --fleet main.kafka --assignor configured --output {tmp_path}/out/plans"
-        " --run-id 20261121T050000Z"
-    )
+        " --run-id 20261121T050000Z --outcome /"
+    ) in line
+    outcomes = [each.rpartition("--outcome ")[2] for each in done.submitted]
+    assert len(set(outcomes)) == len(JOBS)
+    assert not any(Path(each).exists() for each in outcomes), "read, and removed"
     assert (tmp_path / "out" / "reports").is_dir(), "which the job report wants to be there"
     assert done.told == ""
 
@@ -98,7 +108,7 @@ def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
     done = run(source='bootstrap_server = "b:9092"\narguments = { snapshot = ["--group", "pay*"] }', snapshot=3)
     assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
     arguments = f"--bootstrap-server b:9092 --output {tmp_path}/out/snapshots/20261121T050000Z --group pay*"
-    assert done.submitted[0].endswith(f"/clone/jobs/snapshot.py {arguments}")
+    assert f"/clone/jobs/snapshot.py {arguments} --outcome /" in done.submitted[0]
 
 
 def test_wrong_input_is_not_tried_again(run: Run) -> None:
@@ -106,7 +116,7 @@ def test_wrong_input_is_not_tried_again(run: Run) -> None:
     done = run(plan=2)
     assert (done.state, done.jobs) == ("failed", ["plan"])
     assert done.states["compare"] == "upstream_failed"
-    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan says why" in done.told
+    assert "plan try 1: plan: wrong usage or input (exit code 2), not tried again:\nplan: plan says why" in done.told
 
 
 def test_a_failure_is_tried_again(run: Run) -> None:
@@ -114,7 +124,34 @@ def test_a_failure_is_tried_again(run: Run) -> None:
     done = run(compare=3)
     assert (done.state, done.jobs) == ("failed", ["plan", "compare", "compare", "compare"])
     assert done.told.count("compare try") == 1
-    assert "compare try 3" in done.told
+    assert "compare try 3: compare failed: compare says why" in done.told
+
+
+def test_a_job_that_is_killed_is_tried_again(run: Run) -> None:
+    """It has left no outcome; what spark-submit says is kept."""
+    done = run(plan=137)
+    assert (done.state, done.jobs) == ("failed", ["plan"] * 3)
+    assert "Error code is: 137" in done.told
+
+
+@pytest.mark.parametrize(("code", "jobs"), [(2, ["plan"]), (3, ["plan"] * 3)])
+def test_a_driver_in_the_cluster(run: Run, tmp_path: Path, code: int, jobs: list[str]) -> None:
+    """spark-submit knows nothing of its end: 0 here. The job says it, in the place that both see."""
+    done = run(source='fleet = "main.kafka"\ndeploy_mode = "cluster"', plan=code, submit=0)
+    assert (done.state, done.jobs) == ("failed", jobs)
+    assert "--deploy-mode cluster" in done.submitted[0]
+    place = f"--outcome {tmp_path}/out/outcomes/20261121T050000Z/plan-try1-"
+    assert place in done.submitted[0]
+    assert "plan says why" in done.told
+    assert len(list((tmp_path / "out" / "outcomes" / "20261121T050000Z").iterdir())) == len(jobs)
+
+
+def test_an_outcome_that_is_nowhere(run: Run) -> None:
+    """All is well, says spark-submit, and the job has said nothing: the task does not pass for done."""
+    done = run(source='fleet = "main.kafka"\ndeploy_mode = "cluster"', plan=137, submit=0)
+    assert done.state == "failed"
+    assert "plan: it left no outcome" in done.told
+    assert "The outcome should be in " in done.told
 
 
 def test_an_alert_fails_the_run(run: Run) -> None:

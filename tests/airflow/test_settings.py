@@ -46,20 +46,23 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[[dag]\n", "cannot be read"),
-        ("[dag]\ndag_id = 'a'\n", r"expected tables \[\[dag\]\]"),
+        ("[dag]\ndag_id = 'a'\n", r"dag is .* \(dict\), expected tables \[\[dag\]\]"),
         ("[[dag]]\n", "dag 1: dag_id is missing"),
-        (ON_SPARK + "shedule = '@daily'\n", "unknown key shedule; there are dag_id, runs_on, schedule"),
-        (ON_SPARK + "schedule = 5\n", "schedule is 5; expected a string"),
-        (ON_SPARK + "retries = '2'\n", "retries is '2'; expected int"),
-        (ON_SPARK + "retries = true\n", "retries is True; expected int"),
-        (ON_SPARK + "assignors = 'range'\n", "assignors is 'range'; expected a list of strings"),
-        (ON_SPARK + "start_date = '2026-01-01'\n", "start_date is '2026-01-01'; expected a date"),
-        (ON_SPARK + "alert = 'mail'\n", "alert is 'mail': expected fail or warn"),
-        (ON_SPARK + "max_growth = 0.5\n", "expected max_growth of 1 or more"),
-        (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn': expected spark or databricks"),
+        (
+            ON_SPARK + "shedule = '@daily'\n",
+            r"dag 1 \(a\): unknown key shedule. Did you mean schedule\? Known: dag_id, runs_on, schedule",
+        ),
+        (ON_SPARK + "schedule = 5\n", r"dag 1 \(a\): schedule is 5 \(int\), expected a string"),
+        (ON_SPARK + "retries = '2'\n", r"retries is '2' \(str\), expected a whole number"),
+        (ON_SPARK + "retries = true\n", r"retries is True \(bool\), expected a whole number"),
+        (ON_SPARK + "assignors = 'range'\n", r"assignors is 'range' \(str\), expected a list of strings"),
+        (ON_SPARK + "start_date = '2026-01-01'\n", r"start_date is '2026-01-01' \(str\), expected a date"),
+        (ON_SPARK + "alert = 'mail'\n", r"alert is 'mail'. Did you mean fail\? Known: fail, warn"),
+        (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
+        (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
         (ON_SPARK + "runs_on = 'databricks'\n", "output: not for databricks"),
         (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"give fleet .* or bootstrap_server"),
-        (ON_SPARK + "arguments = { plans = [] }\n", "there is no job plans; there are snapshot, plan"),
+        (ON_SPARK + "arguments = { plans = [] }\n", "unknown key arguments.plans. Did you mean plan"),
         (ON_SPARK + "notify = { to = 'x' }\n", "notify: give the notifier as class"),
         ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
         (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; give a folder, such as /data/reports"),
@@ -70,6 +73,51 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
     """The file, the DAG, the key, and what was expected."""
     with pytest.raises(SettingsError, match=message):
         load(write(tmp_path, text))
+
+
+def test_installed_as_a_package_it_has_to_be_told_where_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no clone around it whose file it could take."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("spark_assign_airflow.settings.IS_CLONE", False)
+    with pytest.raises(SettingsError, match=f"{VARIABLE}=/path/to/airflow.toml"):
+        load()
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """Of every DAG, in one message."""
+    text = (
+        ON_SPARK
+        + "retries = -1\nshedule = 5\n[[dag]]\nalert = 'mail'\n"
+        + ON_SPARK.replace("'a'", "'b'")
+        + "fleets = 1\n"
+    )
+    with pytest.raises(SettingsError) as raised:
+        load(write(tmp_path, text))
+    first, *lines = str(raised.value).splitlines()
+    assert first.endswith("airflow.toml: 5 faults:")
+    assert [line.partition(". ")[0] for line in lines] == [
+        "  - dag 1 (a): retries is -1, expected 0 or more",
+        "  - dag 1 (a): unknown key shedule",
+        "  - dag 2: dag_id is missing",
+        "  - dag 2: alert is 'mail'",
+        "  - dag 3 (a): unknown key fleets",
+    ]
+
+
+def test_the_faults_are_worded_as_those_of_the_jobs() -> None:
+    """One text, in both packages."""
+    here = CLONE / "jobs" / "airflow" / "spark_assign_airflow" / "settings_faults.py"
+    assert here.read_text() == (CLONE / "spark_assign" / "settings_faults.py").read_text()
+
+
+def test_a_driver_in_the_cluster_leaves_its_outcome_where_the_worker_sees_it(tmp_path: Path) -> None:
+    """Below the output, or in a place of its own; not for databricks, as how it runs is the bundle's matter."""
+    (made,) = load(write(tmp_path, ON_SPARK + 'deploy_mode = "cluster"\n'))
+    assert made.place("outcomes") == "/data/out/outcomes"
+    places = "".join(f"{name} = '/d/{name}'\n" for name in ("plans", "comparisons", "drifts", "reports"))
+    without = "[[dag]]\ndag_id = 'a'\nfleet = '/f'\ndeploy_mode = 'cluster'\n" + places
+    with pytest.raises(SettingsError, match="give output, a folder for everything, or each of outcomes"):
+        load(write(tmp_path, without))
 
 
 def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,10 +63,12 @@ def of(table: str, column: str) -> set[str]:
 
 
 def test_the_environment_of_airflow() -> None:
-    """docs/airflow.md: pip installs the extra `airflow`; the variables name the clone's folder and a connection."""
+    """docs/airflow.md: pip installs the provider, which brings the extra `airflow`; the variables name its folder."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    provider = tomllib.loads((ROOT / "jobs" / "airflow" / "pyproject.toml").read_text())["project"]
     (pip,) = [step for step in steps(ROOT / "docs/airflow.md") if step.words[0] == "pip"]
-    assert pip.words[2:] == project["optional-dependencies"]["airflow"]
+    assert pip.words[2:] == ["/opt/spark_assign/jobs/airflow"]
+    assert set(provider["dependencies"]) > set(project["optional-dependencies"]["airflow"])
     exports = [step.words[1:] for step in steps(ROOT / "docs/airflow.md") if step.words[0] == "export"]
     said = dict(word.split("=", 1) for words in exports for word in words)
     assert said["AIRFLOW__CORE__DAGS_FOLDER"].endswith("/jobs/airflow")
@@ -106,6 +108,10 @@ def test_the_bundle_has_what_its_commands_name() -> None:
             continue
         words = iter(step.words[2:])
         verb, parameters = next(words), {}
+        if verb == "deployment":
+            assert next(words) == "bind"
+            assert any(step.words[4] in each for each in bundle["resources"].values()), str(step)
+            words = iter(step.words[6:])
         job = bundle["resources"]["jobs"][next(words)] if verb == "run" else None
         for word in words:
             value = next(words)

@@ -24,6 +24,7 @@ OF_OTHERS = (
     "--wheel-dir",
     "--spark",
     "--repeats",
+    *("--var", "--params"),  # of databricks bundle
     *("--sample", "--seed", "--budget", "--page"),  # of tests/mutants
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from tests.e2e.conftest import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))
 TOPICS = "Topic: orders\tPartitionCount: 1\n\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+
+
+SETTINGS = ("__init__", "settings", "settings_faults")
 
 
 def pip(*arguments: str) -> None:
@@ -55,7 +59,7 @@ def call(environment: Path, *words: str, cwd: Path = Path("/")) -> subprocess.Co
 
 
 def test_what_is_in_it(wheel: Path) -> None:
-    """The package with its schemas, and the jobs under a name of their own; no notebook, no tests."""
+    """The package with its schemas, and the jobs under a name of their own; no notebook; of Airflow the settings."""
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names
@@ -63,7 +67,8 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert {f"spark_assign_jobs/conf/{name}" for name in conf} <= names
     folders = {name.partition("/")[0] for name in names}
     assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}
-    assert not [name for name in names if "databricks" in name or "airflow" in name]
+    of_airflow = {f"spark_assign_jobs/airflow/spark_assign_airflow/{each}.py" for each in SETTINGS}
+    assert {name for name in names if "databricks" in name or "airflow" in name} == of_airflow
 
 
 def test_who_may_use_it_is_in_it(wheel: Path) -> None:
@@ -96,6 +101,14 @@ def test_a_job_is_imported_when_it_is_called(environment: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\nFalse\n")
     assert call(environment, "--version").stdout == f"spark-assign, version {__version__}\n"
+
+
+def test_schemas_for_editors(environment: Path) -> None:
+    """Of the jobs' settings, and of Airflow's, whose package is another one."""
+    for of, key in (("plan", "assignor"), ("compare", "assignors"), ("airflow", "dag")):
+        done = call(environment, "config", "--schema", of)
+        assert done.returncode == 0, done.stderr
+        assert key in json.loads(done.stdout)["properties"]
 
 
 def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:

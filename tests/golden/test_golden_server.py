@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
+from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD
 from spark_assign.runs import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
@@ -81,7 +82,7 @@ def test_spark_plans_what_the_broker_recorded(
     rows, expected = rows_of(assignor, left_out)
     some = rows[::every]
     planned = plan(tables.fleet_of(spark, some), assignor)
-    planned = planned.with_decided(cached(planned.decided(("assignments", "withheld", "rejected"))))
+    planned = planned.with_decided(cached(planned.rows(ASSIGNED, WITHHELD, REJECTED)))
     assert planned.rejected.collect() == []
     got = tables.planned_sets(expand(planned.target))
     if every > 1:

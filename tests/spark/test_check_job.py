@@ -63,7 +63,7 @@ def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client", reason="metrics are an extra")
     place, file = str(tmp_path / "plans"), tmp_path / "spark_assign.prom"
     fleet = str(snapshot(tmp_path / "fleet", "aaabbb", twice=True))
-    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r", "--tables", "runs"]
+    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r", "--output-tables", "runs"]
     assert plan.main([*arguments, "--metrics", str(file)]) == 0
     told = file.read_text()
     assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in told

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.errors import SourceError
+from spark_assign.outcome import Outcome
 from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
 from spark_assign.sinks import on_this_machine
@@ -77,9 +78,12 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
     """Every table in its declared columns and types, and a manifest that counts them."""
     planned = small_plan(spark)
     output = str(tmp_path / "a plan")
-    written = write_plan(planned, output, run_id="first", format=format, inputs={"fleet": "here"})
+    told = Outcome("plan").of_run(lambda read: read("metrics").count() == 0)
+    written = write_plan(planned, output, run_id="first", format=format, inputs={"fleet": "here"}, outcome=told)
     stored = read_plan(spark, output)
     assert stored.manifest == written
+    ended = written.content["outcome"]
+    assert (ended["job"], ended["exit_code"], ended["rows"]) == ("plan", 0, written.rows)
     assert written.content["inputs"] == {"fleet": "here"}
     assert written.content["versions"]["kafka_rules"] == "4.1"
     assert written.duration_s > 0

@@ -9,12 +9,20 @@ from spark_assign import facts, plan
 from spark_assign.kernels.protocol.leader import assign
 from tests.golden import leader_rows, tables, vectors
 from tests.kafka import random_groups
+from tests.spark import fleets
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("many_topics", [facts.MANY_TOPICS, 0])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-def test_windows_deal_as_the_leader_does(spark: SparkSession, assignor: str) -> None:
-    """Random groups: racks, static members, differing subscriptions, names beyond ASCII."""
+def test_windows_deal_as_the_leader_does(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, assignor: str, many_topics: int
+) -> None:
+    """Random groups: racks, static members, differing subscriptions, names beyond ASCII.
+
+    Once more where topics that are alike are told of once.
+    """
+    monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
     seed = random_groups.seed()
     print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
@@ -23,6 +31,33 @@ def test_windows_deal_as_the_leader_does(spark: SparkSession, assignor: str) -> 
     planned = plan(tables.fleet_of(spark, rows), assignor)
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     assert planned.rejected.isEmpty()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("assignor", ["roundrobin", "cooperative-sticky"])
+def test_topics_that_are_alike_change_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, assignor: str
+) -> None:
+    """Topics unknown and without partitions, subscribed to twice or by nobody known, without a name."""
+    topics = [("c", "t1", 3), ("c", "t2", 3), ("c", "t3", 0), ("c", "t4", 5)]
+    asked = {"g": ("t1", "t2", "t3", "t4", "gone", "gone too", "t1"), "h": ("t1", "t2"), "i": ("t1", None, "gone")}
+    subscriptions = [("c", name, f"m{at}", topic) for name, all in asked.items() for at in (1, 2) for topic in all]
+    some = fleets.fleet(
+        spark,
+        topics=topics,
+        members=[("c", name, f"m{at}") for name in asked for at in (1, 2)],
+        subscriptions=[*subscriptions, ("c", "g", "m1", "t5"), ("c", "h", "nobody", "t2")],
+        owned=[("c", "g", "m1", "t1", 0), ("c", "g", "m1", "t4", 0), ("c", "g", "m1", "t4", 1)],
+    )
+    answers = []
+    for many_topics in (facts.MANY_TOPICS, 0):
+        monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
+        planned = plan(some, assignor)
+        answers.append(
+            [sorted(map(str, getattr(planned, table).collect())) for table in ("moves", "metrics", "rejected")]
+        )
+    assert answers[0] == answers[1]
+    assert [len(rows) for rows in answers[0]] == [9 if assignor == "roundrobin" else 8, 1, 2]
 
 
 @pytest.mark.spark

@@ -80,18 +80,18 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
         ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
         ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
         ("[output]\nlocation = 'a.b'", "there is no fleet: give --fleet"),
-        (MINIMAL + "tables = ['assignment']\n", "no such table assignment. Did you mean assignments"),
+        (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
         (MINIMAL + "tables = 'runs'\n", "expected a list of strings"),
-        ("fail_on = ['reject']\n" + MINIMAL, "unknown condition reject. Did you mean rejected"),
-        ("[[assign]]\ngroups = 'x'\n" + MINIMAL, "needs both groups and assignor"),
-        ("[[assign]]\ngroup = 'x'\n" + MINIMAL, r"unknown key assign\.group. Did you mean groups"),
+        ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),
+        ("[[assign]]\ngroups = 'x'\n" + MINIMAL, "assign 1: assignor is missing"),
+        ("[[assign]]\ngroup = 'x'\n" + MINIMAL, "assign 1: unknown key group. Did you mean groups"),
         (
             MINIMAL.replace("[output]", "options = { n = 1 }\n[output]"),
-            r"fleet\.options .*expected a table of strings",
+            r"fleet\.options\.n is 1 \(int\), expected a string",
         ),
         (
             MINIMAL.replace("[output]", "tables = { own = 'x.y' }\n[output]"),
-            "no such table own. Did you mean owned",
+            r"unknown key fleet\.tables\.own. Did you mean owned",
         ),
         ("a = ", "is not valid TOML"),
     ],
@@ -100,6 +100,48 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
     """The key, what was expected, and the nearest right one."""
     with pytest.raises(ConfigError, match=message):
         settings(tmp_path, text)
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """A line each, with its place; what is right beside it is not mentioned."""
+    text = """
+top = "ten"
+asignor = "range"
+fail_on = ["reject"]
+[[assign]]
+groups = "a-*"
+assignor = "range"
+[[assign]]
+group = "b-*"
+assignor = 3
+[fleet]
+location = "./fleet"
+tables = { own = "x.y" }
+[output]
+tables = ["runs", "move"]
+"""
+    with pytest.raises(ConfigError) as raised:
+        settings(tmp_path, text)
+    first, *lines = str(raised.value).splitlines()
+    assert first == f"{tmp_path / 'plan.toml'}: 8 faults:"
+    assert sorted(line.removeprefix("  - ").partition(". Known")[0] for line in lines) == sorted(
+        [
+            "assign 2: groups is missing",
+            "assign 2: assignor is 3 (int), expected a string",
+            "assign 2: unknown key group. Did you mean groups? Known: groups, assignor",
+            "fail_on 1 is 'reject'. Did you mean rejected? Known: rejected",
+            "top is 'ten' (str), expected a whole number",
+            next(line[4:] for line in lines if "fleet.tables.own" in line),
+            next(line[4:] for line in lines if "output.tables 2" in line),
+            next(line[4:] for line in lines if "unknown key asignor. Did you mean assignor?" in line),
+        ]
+    )
+
+
+def test_a_flag_that_is_wrong_is_said_of_the_command_line(tmp_path: Path) -> None:
+    """And not of the file."""
+    with pytest.raises(ConfigError, match=r"^the command line: output.tables 1 is 'run'. Did you mean runs"):
+        settings(tmp_path, MINIMAL, output={"tables": ["run"]})
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

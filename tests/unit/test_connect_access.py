@@ -202,4 +202,6 @@ def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: 
     printed = capsys.readouterr()
     assert "ssl.keystore.location nowhere.p12: No such file" in caplog.text
     assert "in the clear" in caplog.text
-    assert "4711" not in printed.out + printed.err + caplog.text + "".join(each.read_text() for each in out.iterdir())
+    assert "4711" not in printed.out + printed.err + caplog.text + "".join(
+        each.read_text() for each in out.rglob("*") if each.is_file()
+    )

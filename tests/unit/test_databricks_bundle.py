@@ -18,17 +18,23 @@ from spark_assign import __version__
 
 yaml = pytest.importorskip("yaml")
 Job = pytest.importorskip("databricks.bundles.jobs").Job
+Permission = pytest.importorskip("databricks.bundles.jobs").JobPermission
+RESOURCES = {
+    "jobs": Job,
+    "schemas": pytest.importorskip("databricks.bundles.schemas").Schema,
+    "volumes": pytest.importorskip("databricks.bundles.volumes").Volume,
+}
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BUNDLE: dict[str, Any] = yaml.safe_load((ROOT / "databricks.yml").read_text())
 KEYS = {
-    "": {"artifacts", "bundle", "resources", "sync", "targets", "variables"},
+    "": {"artifacts", "bundle", "permissions", "resources", "sync", "targets", "variables"},
     "bundle": {"name"},
     "artifacts": {"type", "path", "build", "dynamic_version"},
     "sync": {"paths", "include", "exclude"},
     "variables": {"description", "default"},
-    "targets": {"default", "resources"},
+    "targets": {"default", "mode", "resources", "workspace"},
 }
 """Of the keys that the bundle's reference has, those that this one uses."""
 
@@ -50,6 +56,7 @@ def job(target: str, name: str = "plan") -> dict[str, Any]:
     return found
 
 
+each_target = pytest.mark.parametrize("target", BUNDLE["targets"])
 each_job = pytest.mark.parametrize("name", BUNDLE["resources"]["jobs"])
 
 
@@ -69,14 +76,24 @@ def test_keys_are_those_of_the_reference() -> None:
     assert set(BUNDLE["sync"]) <= KEYS["sync"]
     for table in ("artifacts", "variables", "targets"):
         assert all(set(each) <= KEYS[table] for each in BUNDLE[table].values()), table
-    assert [name for name, target in BUNDLE["targets"].items() if target.get("default")] == ["serverless"]
+    assert [name for name, target in BUNDLE["targets"].items() if target.get("default")] == ["dev"]
+    assert {name: target["mode"] for name, target in BUNDLE["targets"].items()} == {
+        "dev": "development",
+        "serverless": "production",
+        "classic": "production",
+    }
+    # What the CLI wants of a production target: one copy, whoever deploys it says where.
+    assert all(
+        target["workspace"]["root_path"] for target in BUNDLE["targets"].values() if target["mode"] == "production"
+    )
+    assert BUNDLE["targets"]["dev"]["resources"] == BUNDLE["targets"]["serverless"]["resources"]
     used = {name for text in strings(BUNDLE) for name in re.findall(r"\$\{var\.(\w+)\}", text)}
     assert used == set(BUNDLE["variables"])
     assert all((ROOT / path).is_dir() for path in BUNDLE["sync"]["paths"])
 
 
 @each_job
-@pytest.mark.parametrize("target", ["serverless", "classic"])
+@each_target
 def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
     """Read by Databricks' own classes, which know no other keys; every task has what it runs on."""
     plain = job(target, name)
@@ -90,7 +107,7 @@ def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
 
 
 @each_job
-@pytest.mark.parametrize("target", ["serverless", "classic"])
+@each_target
 def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> None:
     """The name, the script, the file, and arguments that each task's job takes; every parameter is used."""
     plain = job(target, name)
@@ -106,9 +123,57 @@ def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> 
         used |= {name for text in words for name in re.findall(r"job\.parameters\.(\w+)", text)}
         parse = importlib.import_module(f"jobs.{name}").main.parse
         given = [re.sub(r"\{\{job\.parameters\.max_\w+\}\}", "2", text) for text in words]
+        assert f"--outcome={{{{job.parameters.outcomes}}}}/{{{{job.run_id}}}}/{name}.json" in words, (
+            "as Airflow reads it"
+        )
         options = vars(parse([re.sub(r"\{\{.*?\}\}", "main.kafka", text) for text in given]))
         assert any("main.kafka" in str(value) for value in options.values())
     assert used == {each["name"] for each in plain["parameters"]}
+
+
+def test_every_resource_is_as_the_api_has_it() -> None:
+    """Read by Databricks' own classes; a reference is one to a resource of this bundle, and to a key that it has."""
+    for kind, each in BUNDLE["resources"].items():
+        for plain in each.values():
+            read = RESOURCES[kind].from_dict(plain)
+            assert RESOURCES[kind].from_dict(read.as_dict()) == read
+    for text in strings(BUNDLE):
+        for kind, name, key in re.findall(r"\$\{resources\.(\w+)\.(\w+)\.(\w+)\}", text):
+            assert key in BUNDLE["resources"][kind][name], text
+    assert [Permission.from_dict(each).level.value for each in BUNDLE["permissions"]] == ["CAN_VIEW"]
+
+
+def test_the_schedule_is_off_until_somebody_wants_it() -> None:
+    """Airflow has one of its own; the plan comes after the snapshot."""
+    jobs = BUNDLE["resources"]["jobs"]
+    scheduled = {name: each["schedule"] for name, each in jobs.items() if "schedule" in each}
+    assert {each["pause_status"] for each in scheduled.values()} == {"${var.schedule}"}
+    assert BUNDLE["variables"]["schedule"]["default"] == "PAUSED"
+    at = {name: each["quartz_cron_expression"].split()[1:3] for name, each in scheduled.items()}
+    assert at == {"snapshot": ["0", "5"], "watch": ["30", "5"]}
+
+
+def test_runtimes_and_what_is_installed_there() -> None:
+    """Serverless by its environment, a long-term runtime by a variable; the extras as pyproject.toml has them."""
+    extras = PROJECT["optional-dependencies"]
+    for target in BUNDLE["targets"]:
+        for name, extra in (("snapshot", "kafka"), ("plan", "report"), ("watch", "report")):
+            plain = job(target, name)
+            found = {text for text in strings(plain) if text in extras[extra]}
+            assert found == set(extras[extra]), (target, name)
+            for each in plain.get("environments", ()):
+                assert each["spec"]["environment_version"] == "5"
+            for each in plain.get("job_clusters", ()):
+                assert each["new_cluster"]["spark_version"] == "${var.spark_version}"
+    about = BUNDLE["variables"]["spark_version"]
+    assert about["default"] == "17.3.x-scala2.13"
+    assert "18.x-scala2.13" in about["description"]
+
+
+def test_no_secret_stands_in_the_bundle() -> None:
+    """Only where it is kept."""
+    assert BUNDLE["variables"]["command_config"]["default"].startswith("secret://")
+    assert not [text for text in strings(BUNDLE) if "password" in text.lower()]
 
 
 def test_every_job_is_a_subcommand() -> None:

@@ -71,7 +71,7 @@ def test_the_package_does_not_know_its_jobs() -> None:
 def test_only_jobs_are_commands() -> None:
     """What jobs share stands in the package, where they all find it; nothing of the package needs it."""
     # The bar of progress is click's, where there is a terminal.
-    theirs = ("command.py", "options.py", "settings_file.py", "progress.py")
+    theirs = ("command.py", "options.py", "settings_file.py", "settings_of_flags.py", "progress.py")
     others = [path for path in sources("spark_assign") if path.name not in theirs]
     assert importing(others, "spark_assign.command", "spark_assign.options", "click") == []
 

@@ -6,12 +6,11 @@ from datetime import timedelta
 from pkgutil import resolve_name
 from typing import Any
 
-from airflow.sdk import DAG, Param, chain
+from airflow.sdk import DAG, Asset, Param, chain
 
-from spark_assign_airflow.ends import ALERTS
 from spark_assign_airflow.operators import SparkAssignDatabricksOperator, SparkAssignSubmitOperator
 from spark_assign_airflow.run_ids import run_id
-from spark_assign_airflow.settings import Settings
+from spark_assign_airflow.settings import ALERTS, Settings
 
 RUN_ID = "{{ spark_assign_run_id(dag_run) }}"
 
@@ -91,6 +90,9 @@ def _on_spark(settings: Settings) -> None:
     }
     if not settings.bootstrap_server:
         del steps["snapshot"]
+    made = {"snapshot": "snapshots", "plan": "plans"}
+    # A driver on this worker leaves its outcome on this worker, unless somebody wants to keep them.
+    outcomes = settings.place("outcomes") if settings.deploy_mode == "cluster" else settings.outcomes
     chain(
         *(
             SparkAssignSubmitOperator(
@@ -100,9 +102,12 @@ def _on_spark(settings: Settings) -> None:
                 environment=settings.environment,
                 conn_id=settings.conn_id or "spark_default",
                 conf=dict(settings.conf),
-                application_args=[*arguments, *settings.arguments.get(job, [])],
+                application_args=[*arguments, *settings.more(job)],
                 alert="{{ params.alert }}",
                 makes=settings.place("reports") if job == "report" else None,
+                deploy_mode=settings.deploy_mode,
+                outcomes=f"{outcomes}/{RUN_ID}" if outcomes else "",
+                outlets=[asset(settings.place(made[job]))] if job in made else [],
             )
             for job, arguments in steps.items()
         )
@@ -111,7 +116,8 @@ def _on_spark(settings: Settings) -> None:
 
 def _on_databricks(settings: Settings) -> None:
     """Parameters whose place is not set are left to the bundle."""
-    names = {"fleet": "fleet", "output": "plans", "comparison": "comparisons", "drift": "drifts", "reports": "reports"}
+    names = {"fleet": "fleet", "output": "plans", "comparison": "comparisons", "drift": "drifts"}
+    names |= {"reports": "reports", "outcomes": "outcomes"}
     places = {name: settings.place(place) for name, place in names.items() if settings.place(place)}
     thresholds = {name: f"{{{{ params.{name} }}}}" for name in ("assignor", "assignors", "max_growth", "max_rejected")}
     SparkAssignDatabricksOperator(
@@ -120,4 +126,11 @@ def _on_databricks(settings: Settings) -> None:
         job_parameters={"run_id": RUN_ID, **places, **thresholds},
         databricks_conn_id=settings.conn_id or "databricks_default",
         alert="{{ params.alert }}",
+        **({"deferrable": True} if settings.deferrable else {}),  # else as Airflow is configured
+        outlets=[asset(settings.plans)] if settings.plans else [],
     )
+
+
+def asset(place: str) -> Asset:
+    """A place as DAGs of others can be scheduled on it: a URI; of a catalog its prefix (`main.kafka_plans`)."""
+    return Asset(f"file://{place}" if place.startswith("/") else place)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.providers.databricks.operators.databricks import DatabricksRunNowOperator
 
-from spark_assign_airflow.ends import of_databricks, of_spark_submit
+from spark_assign_airflow.ends import Outcome, judge, not_done, read, why
 
 ALERT = "alert"
 """The key of the XCom that has an alert's text."""
@@ -30,11 +33,12 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         environment: NAME of conf/spark/NAME.conf in it.
         alert: what an alert of `check` does: fail or warn (templated).
         makes: a folder of the worker that the job wants to be there; made if it is not.
-
-    The driver runs on the worker (deploy mode client): only so the job's exit code and output come through.
+        outcomes: the folder or URI where jobs leave how they ended, which driver and worker both see (templated). Not
+            needed where the driver runs on the worker.
+        deploy_mode: client, where the driver runs on the worker; or cluster.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert", "outcomes")
 
     def __init__(
         self,
@@ -44,9 +48,12 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         environment: str = "local",
         alert: str = "fail",
         makes: str | None = None,
+        outcomes: str = "",
+        deploy_mode: str = "client",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=f"spark_assign {job}", deploy_mode="client", **kwargs)
+        # Not durable: tried again, a date is planned again, and not taken for what an earlier try has begun.
+        super().__init__(name=f"spark_assign {job}", deploy_mode=deploy_mode, durable=False, **kwargs)
         self.given_conf: Mapping[str, Any] = kwargs.get("conf") or {}
         self.given_variables: Mapping[str, str] = kwargs.get("env_vars") or {}
         self.job = job
@@ -54,14 +61,41 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         self.environment = environment
         self.alert = alert
         self.makes = makes
+        self.outcomes = outcomes
+        self.in_cluster = deploy_mode == "cluster"
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
+        if self.in_cluster and not self.outcomes:
+            raise AirflowFailException("deploy_mode cluster: give outcomes, a place that driver and worker both see")
         self._as_the_launcher_does()
         if self.makes:
             Path(self.makes).mkdir(parents=True, exist_ok=True)
-        with of_spark_submit(self.job, self.alert, _keep(context)):
+        own = None if self.outcomes else tempfile.mkdtemp(prefix="spark-assign-")
+        # A name of its own for every try, so that no outcome of an earlier one is taken for this one's.
+        name = f"{self.job}-try{context['ti'].try_number}-{secrets.token_hex(4)}.json"
+        place = f"{(own or self.outcomes).rstrip('/')}/{name}"
+        arguments: list[str] = self.application_args or []  # type: ignore[has-type]
+        self.application_args = [*arguments, "--outcome", place]
+        try:
+            self._run(context, place)
+        finally:
+            if own:
+                shutil.rmtree(own, ignore_errors=True)
+
+    def _run(self, context: Any, place: str) -> None:
+        try:
             super().execute(context)
+        except AirflowException as error:
+            ended = read(place)
+            judge({self.job: ended}, self.alert, _keep(context))
+            if ended is not None and ended["exit_code"]:
+                raise AirflowException(f"{self.job} failed: {why(ended)}") from error
+            raise
+        ended = read(place)
+        judge({self.job: ended}, self.alert, _keep(context))
+        if problem := not_done({self.job: ended}):
+            raise AirflowException(f"{problem}\nThe outcome should be in {place}")
 
     def _as_the_launcher_does(self) -> None:
         """Binary, interpreter, package and settings as ./spark-submit.sh says, made now if they are not there yet."""
@@ -76,7 +110,8 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         (self.py_files,) = words.of("--py-files")
         (self.properties_file,) = words.of("--properties-file")
         self._spark_binary = words.binary
-        self.env_vars = {**words.environment, **self.given_variables}
+        # In a cluster the driver has the cluster's environment; Airflow refuses variables for a standalone one.
+        self.env_vars = {**({} if self.in_cluster else words.environment), **self.given_variables}
 
 
 def _keep(context: Any) -> Callable[[str], object]:
@@ -134,10 +169,45 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
-        with of_databricks(self.alert, _keep(context)):
+        try:
             super().execute(context)
+        except AirflowException:
+            self._judge(context, getattr(self, "run_id", None))
+            raise
 
     def execute_complete(self, context: Any, event: Any = None) -> None:
-        """The same, where Airflow waits in its triggerer."""
-        with of_databricks(self.alert, _keep(context)):
+        """The same, where Airflow has waited in its triggerer."""
+        try:
             super().execute_complete(context, event)
+        except AirflowException:
+            self._judge(context, (event or {}).get("run_id"))
+            raise
+
+    def _judge(self, context: Any, run_id: Any) -> None:
+        """By what the tasks that failed have left in the volume; the rest is tried again."""
+        if run_id is not None:
+            judge(failed_tasks(self._hook, run_id), self.alert, _keep(context))
+
+
+def failed_tasks(hook: Any, run_id: Any) -> dict[str, Outcome | None]:
+    """The outcomes of the tasks of a run that failed, by name; null of those that left none.
+
+    Args:
+        hook: of Databricks.
+        run_id: of the bundle's job, whose parameter `outcomes` is a folder in a volume: OUTCOMES/RUN/TASK.json.
+    """
+    run = hook.get_run(run_id)
+    parameters = {each["name"]: each.get("value", each.get("default")) for each in run.get("job_parameters", ())}
+    folder = f"{parameters.get('outcomes', '')}/{run_id}"
+    # A task that is repaired is listed once for each attempt; the last one counts.
+    last = {task["task_key"]: task.get("state", {}) for task in run.get("tasks", ())}
+    failed = [name for name, state in last.items() if state.get("result_state") in ("FAILED", "TIMEDOUT", "CANCELED")]
+    return {name: _in_volume(hook, f"{folder}/{name}.json") for name in failed}
+
+
+def _in_volume(hook: Any, file: str) -> Outcome | None:
+    try:
+        found = hook._do_api_call(("GET", f"2.0/fs/files{file}"))
+    except AirflowException:  # it is not there, or may not be read: Airflow tries again
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("exit_code"), int) else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,6 +60,24 @@ DECIDED = pa.schema(
 )
 
 
+_RUN = ("member_id", "topic", "first", "step", "count")
+USES: dict[str, tuple[str, ...]] = {
+    ASSIGNED: _RUN,
+    WITHHELD: _RUN,
+    MOVE: (*_RUN, "next_member_id", "reason"),
+    REVOCATION: (*_RUN, "next_member_id"),
+    METRICS: tuple(FIGURES),
+    REJECTED: ("code", "detail"),
+}
+"""The columns that a row of each kind uses, beside cluster, group_id and kind."""
+
+
+def columns_of(kinds: Collection[str]) -> list[str]:
+    """Those columns of `DECIDED` that rows of these kinds use."""
+    used = {"cluster", "group_id", "kind"}.union(*(USES[kind] for kind in kinds))
+    return [name for name in DECIDED.names if name in used]
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked of a fleet's groups.
@@ -80,7 +98,13 @@ class Question:
 
 
 def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts (`kernels.group.facts`); tables of `DECIDED`."""
+    """Answer for all groups of these facts (`kernels.group.facts`), in tables with the columns of `DECIDED` in use."""
+    schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
+    for kind, rows in _answer(facts, question):
+        yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), schema)
+
+
+def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table]]:
     told = read(facts)
     faults = find_faults(told)
     sheet = read_sheet(told, set(faults))
@@ -88,20 +112,20 @@ def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     planned = plan_groups(sheet, assignor, question)
     refused |= planned.refused
     if REJECTED in question.wanted:
-        yield _rows(REJECTED, refusals(told, faults))
-        yield _rows(REJECTED, _refusals(sheet, refused))
+        yield REJECTED, refusals(told, faults)
+        yield REJECTED, _refusals(sheet, refused)
     fine = np.array([name is not None for name in assignor], bool)
     fine[list(planned.refused)] = False
     if ASSIGNED in question.wanted:
-        yield _run_rows(sheet, ASSIGNED, planned.given)
+        yield ASSIGNED, _run_rows(sheet, planned.given)
     if WITHHELD in question.wanted:
-        yield _run_rows(sheet, WITHHELD, planned.runs.where(planned.withheld))
+        yield WITHHELD, _run_rows(sheet, planned.runs.where(planned.withheld))
     compared = held(sheet, planned.given, planned.runs.where(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, racks_known=question.racks_known)
-        yield _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures}, fine)
-        yield _idle_rows(idle_groups(told, set(faults)), facts)
+        yield METRICS, _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures}, fine)
+        yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
     if question.wanted & {MOVE, REVOCATION}:
         yield from _changes(sheet, compared, planned, question)
 
@@ -162,26 +186,22 @@ def configured_of(told: Told) -> dict[tuple[str, str], str]:
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def _rows(kind: str, table: pa.Table) -> pa.Table:
-    return tagged(kind, {name: table[name] for name in table.column_names}, len(table), DECIDED)
-
-
 def named_groups(sheet: Sheet, groups: Ints) -> dict[str, pa.Array]:
     """cluster and group_id of some groups."""
     at = pa.array(groups, pa.int64())
     return {"cluster": sheet.cluster.take(at), "group_id": sheet.group_id.take(at)}
 
 
-def _run_rows(sheet: Sheet, kind: str, runs: Runs) -> pa.Table:
+def _run_rows(sheet: Sheet, runs: Runs) -> pa.Table:
     names = named_groups(sheet, sheet.topics.group[runs.topic])
     names |= {"member_id": named(sheet.member_id, runs.member), "topic": named(sheet.topic, runs.topic)}
     numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
-    return _rows(kind, pa.table(names | numbers))
+    return pa.table(names | numbers)
 
 
 def _group_rows(sheet: Sheet, figures: dict[str, pa.Array], fine: Flags) -> pa.Table:
     table = pa.table(named_groups(sheet, np.arange(sheet.number)) | figures)
-    return _rows(METRICS, table.filter(pa.array(fine)))
+    return table.filter(pa.array(fine))
 
 
 def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
@@ -194,7 +214,7 @@ def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
     zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
     for name in ("max_over_mean", "rack_matched"):
         zeros[name] = pa.nulls(len(at), FIGURES[name])
-    return _rows(METRICS, pa.table(names | zeros | {"assignor": assignor}))
+    return pa.table(names | zeros | {"assignor": assignor})
 
 
 def _refusals(sheet: Sheet, refused: dict[int, tuple[str, str]]) -> pa.Table:
@@ -204,14 +224,14 @@ def _refusals(sheet: Sheet, refused: dict[int, tuple[str, str]]) -> pa.Table:
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changes(sheet: Sheet, compared: Held, planned: by.Planned, question: Question) -> Iterator[pa.Table]:
+def _changes(sheet: Sheet, compared: Held, planned: by.Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
     subscribed = Subscribed(sheet.subscriptions, max(len(sheet.topics), 1), len(sheet.members))
     names = pa.concat_arrays([sheet.member_id, sheet.told.member_id])
     for moves, revocations in list_changes(compared, taken, subscribed):
         for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
             if kind in question.wanted and len(rows):
-                yield _rows(kind, _move_rows(sheet, rows, names))
+                yield kind, _move_rows(sheet, rows, names)
 
 
 def _move_rows(sheet: Sheet, moves: Moves, names: pa.Array) -> pa.Table:

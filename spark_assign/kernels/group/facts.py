@@ -4,6 +4,8 @@ MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generat
          a row of `members`
 ASKS     member_id, topic, partitions (null: no such topic), topic_id: a row of `subscriptions`; and, where windows of
          an assignor have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
+ALIKE    topic, topic_id, like: a topic with the same subscribers and as many partitions as `like`; where topics are
+         told so, only the subscriptions to those that others are like are told of, and a topic is like itself
 GROUP    assignor, group_type: a row of `groups`, what it is configured with
 OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
 BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.blocks`)
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT = range(7)
+MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE = range(8)
 
 LAID_OUT = ("range", "roundrobin")
 """Assignors whose runs windows lay out, wherever windows can say it."""
@@ -28,6 +30,7 @@ FACTS: dict[str, pa.DataType] = {
     "kind": pa.int8(),
     "member_id": _TEXT,
     "topic": _TEXT,
+    "like": _TEXT,
     "assignor": _TEXT,
     "group_type": _TEXT,
     "group_instance_id": _TEXT,

@@ -41,7 +41,16 @@ class Places:
     """Distinct keys, ascending, and where a key stands among them."""
 
     def __init__(self, keys: Ints) -> None:
-        self.keys = np.unique(keys)
+        self._at: Ints | None = None
+        size = int(keys.max(initial=-1)) + 1
+        if keys.min(initial=0) < 0 or size > len(keys):
+            self.keys = np.unique(keys)
+            return
+        # Fewer numbers than keys, as with the topics of one large group: looked up, not searched.
+        there = np.zeros(size, bool)
+        there[keys] = True
+        self.keys = np.flatnonzero(there)
+        self._at = np.where(there, np.cumsum(there) - 1, -1)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -50,6 +59,9 @@ class Places:
         """Of each key its place; -1 where it is not there."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
+        if self._at is not None:
+            inside = (keys >= 0) & (keys < len(self._at))
+            return self._at[keys] if inside.all() else np.where(inside, self._at[np.where(inside, keys, 0)], -1)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, at, -1)
 

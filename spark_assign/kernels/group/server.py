@@ -20,7 +20,8 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.clients import SERVER_SIDE
-from spark_assign.kernels.group.facts import GROUP
+from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP
+from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.java_hash import string_hashes, table_order
 from spark_assign.kernels.runs import KEY_BITS, Runs
@@ -200,12 +201,17 @@ def read_ids(sheet: Sheet) -> tuple[TopicIds, dict[int, tuple[str, str]]]:
 
     Of groups in which the id of a topic is not known, all topics count by name.
     """
-    topics, number = sheet.topics, len(sheet.topics)
-    texts: list[str | None] = [None] * number
-    if "topic_id" in sheet.told.facts.column_names:
-        topic, first = np.unique(sheet.subscriptions % max(number, 1), return_index=True)
-        for at, text in zip(topic.tolist(), sheet.told.column("topic_id", sheet.asked[first]).to_pylist(), strict=True):
-            texts[at] = text
+    topics, told = sheet.topics, sheet.told
+    texts: list[str | None] = [None] * len(topics)
+    if "topic_id" in told.facts.column_names:
+        rows = np.append(told.rows[ASKS], told.rows[ALIKE])
+        rows = rows[told.topic[rows] >= 0]
+        size = max(len(told.topics), 1)
+        key, first = np.unique(told.group[rows] * size + told.topic[rows], return_index=True)
+        at = Places(sheet.of_told[topics.group] * size + topics.name).of(key)
+        for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
+            if place >= 0:
+                texts[place] = text
     ids = read_topic_ids(texts)
     refused: dict[int, tuple[str, str]] = {}
     for at in topics.known[~ids.fine[topics.known]].tolist():

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.group.facts import ASKS, GROUP, LAYOUT, LEFT, MEMBER
+from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.names import numbers as numbers_of
-from spark_assign.kernels.group.told import Owned, Told, owned
+from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.segments import first_of_each
@@ -73,6 +73,11 @@ class Topics:
     def __len__(self) -> int:
         return len(self.group)
 
+    def before(self, each: Ints) -> Ints:
+        """What the topics that come before each in its group have of something, added up."""
+        sums = np.cumsum(each) - each
+        return sums - sums[np.searchsorted(self.group, self.group)]
+
     @cached_property
     def known(self) -> Ints:
         """The topics that are subscribed to and have metadata."""
@@ -91,7 +96,7 @@ class Sheet:
         claims: what members own.
         left: what members that have left owned; the member is a number of `told.member_id`.
         subscriptions: member and topic of each, as member * topics + topic, ascending, each once.
-        asked: of each subscription its row of the facts.
+        asked: of each subscription its row of the facts, which may be that to a topic that is like its own.
         racks: the names of racks.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
@@ -136,11 +141,29 @@ class Sheet:
         return self.told.group_id.take(pa.array(self.of_told))
 
     def planned(self, assignor: str) -> Runs:
-        """The runs that windows have laid out by an assignor, of topics with metadata."""
+        """The runs that windows have laid out by an assignor, of topics with metadata.
+
+        Range lays out topics that are alike in the same way; round robin goes on from one to the next.
+        """
         member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
-        run = (self.told.numbers(f"{assignor}_{part}", 0)[self.asked] for part in ("first", "step", "count"))
-        laid = Runs(member, topic, *run)
+        first, step, count = (
+            self.told.numbers(f"{assignor}_{part}", 0)[self.asked] for part in ("first", "step", "count")
+        )
+        if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
+            first, count = self._in_turn(topic, first, step)
+        laid = Runs(member, topic, first, step, count)
         return laid.where(laid.count > 0)
+
+    def _in_turn(self, topic: Ints, first: Ints, members: Ints) -> tuple[Ints, Ints]:
+        """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
+        topics, size = self.topics, max(len(self.told.topics), 1)
+        partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
+        like = Places(topics.group * size + topics.name).of(topics.group[topic] * size + self.told.topic[self.asked])
+        laid = np.zeros_like(partitions)
+        laid[like] = partitions[like]
+        members = np.maximum(members, 1)
+        first = (first + topics.before(laid)[like] - topics.before(partitions)[topic]) % members
+        return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
 
     def batch(self, *, user_data: bool, cooperative: bool) -> Batch:
         """The groups as the sticky assignors read them; topics are numbered as in `Topics.known`.
@@ -189,8 +212,8 @@ def read_sheet(told: Told, faulty: set[int]) -> Sheet:
     number = np.full(told.number, -1, np.int64)
     number[of_told] = np.arange(len(of_told))
     members = _read_members(told, number)
-    claimed = owned(told, number >= 0)
-    topics, classes, subscriptions, asked, claims, left = _read_topics(told, number, members, claimed)
+    wanted, claimed = asked(told, number >= 0), owned(told, number >= 0)
+    topics, classes, subscriptions, rows, claims, left = _read_topics(told, number, members, wanted, claimed)
     racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
     owners = subscriptions // max(len(topics), 1)
     return Sheet(
@@ -202,7 +225,7 @@ def read_sheet(told: Told, faulty: set[int]) -> Sheet:
         claims=claims,
         left=left,
         subscriptions=subscriptions,
-        asked=asked,
+        asked=rows,
         racks=racks,
         rack_sets=sets,
         rack_set=rack_set,
@@ -242,30 +265,27 @@ def _served(told: Told, rows: Ints, group: Ints) -> Ints:
 
 
 def _read_topics(
-    told: Told, number: Ints, members: Members, claimed: Owned
+    told: Told, number: Ints, members: Members, wanted: Asked, claimed: Owned
 ) -> tuple[Topics, list[Ints], Ints, Ints, Runs, Runs]:
     size = max(len(told.topics), 1)
     ids = max(len(told.member_id), 1)
     of_member = Places(members.group * ids + told.member[members.row])
-    rows = told.rows[ASKS][number[told.group[told.rows[ASKS]]] >= 0]
+    rows = wanted.row
     # A subscription may be told of twice; members are sorted, so that their places are their numbers.
-    pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + told.topic[rows]
-    pairs, first = np.unique(pairs, return_index=True)
-    rows, asking = rows[first], pairs // size
+    pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + wanted.topic
+    if (np.diff(pairs) <= 0).any():
+        pairs, first = np.unique(pairs, return_index=True)
+        rows = rows[first]
+    asking = pairs // size
     asked_key = members.group[asking] * size + pairs % size
     left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
     owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
     left_key = number[told.group[left]] * size + told.topic[left]
     places = Places(np.concatenate([asked_key, owned_key, left_key]))
     partitions = np.full(len(places), -1, np.int64)
-    of_row = told.numbers("partitions")
-    for keys, counts in (
-        (left_key, of_row[left]),
-        (owned_key, of_row[claimed.row]),
-        (asked_key, of_row[rows]),
-    ):
-        partitions[places.of(keys)] = counts
-    topic = places.of(asked_key)
+    of_row, topic = told.numbers("partitions"), places.of(asked_key)
+    for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
+        partitions[at] = of_row[some]
     is_asked = np.zeros(len(places), bool)
     is_asked[topic] = True
     group = places.keys // size

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import runs_of_blocks, words
-from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, column
+from spark_assign.kernels.group.facts import ALIKE, ASKS, BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, column
 from spark_assign.kernels.group.names import Names, Places, numbers
+from spark_assign.kernels.segments import expand_runs
 
-KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT)
+KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE)
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Told:
         facts: the table.
         rows: of each kind its rows.
         group: of each row the number of its group.
-        member, topic: of each row the number of its name; -1 for null.
+        member, topic, like: of each row the number of its name; -1 for null.
         cluster, group_id: the names of each group.
         member_id, topics: the names.
     """
@@ -34,6 +35,7 @@ class Told:
     group: Ints
     member: Ints
     topic: Ints
+    like: Ints
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
@@ -60,18 +62,41 @@ def read(facts: pa.Table) -> Told:
     clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
     both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
     groups = Places(both)
-    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"))
+    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
     return Told(
         facts=facts,
         rows=rows,
         group=groups.of(both),
         member=member.columns[0],
         topic=topic.columns[0],
+        like=topic.columns[1],
         cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
         group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
         member_id=member.texts,
         topics=topic.texts,
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Subscriptions: of each a row of the facts that says who, for this topic or one that is like it, and the topic."""
+
+    row: Ints
+    topic: Ints
+
+
+def asked(told: Told, sound: NDArray[np.bool_]) -> Asked:
+    """The subscriptions of sound groups, those to topics that are alike each for itself."""
+    rows, alike = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (ASKS, ALIKE))
+    if not len(alike):
+        return Asked(rows, told.topic[rows])
+    size = len(told.topics)
+    key = told.group[alike] * size + told.like[alike]
+    order = np.argsort(key)
+    wanted = told.group[rows] * size + told.topic[rows]
+    begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
+    which, at = expand_runs(begin, np.ones_like(begin), end - begin)
+    return Asked(rows[which], told.topic[alike[order]][at])
 
 
 @dataclass(frozen=True)

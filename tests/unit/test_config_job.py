@@ -1,0 +1,106 @@
+"""`spark-assign config`: schemas that an editor can use, and verdicts on files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from jobs import config
+
+ROOT = Path(__file__).parents[2]
+OTHERS = ("check", "compare", "connect", "drift", "ingest", "report", "simulate", "snapshot")
+OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
+
+
+def schema(of: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """As it is printed."""
+    assert config.main(["--schema", of]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(found)
+    return found
+
+
+@pytest.mark.parametrize("of", ["plan", "airflow", *OTHERS, *OF_REPLICAS])
+def test_a_schema_knows_every_key_and_no_other(of: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every job's settings and of Airflow's."""
+    found = schema(of, capsys)
+    assert found["title"] == f"spark_assign: settings of {of}"
+    assert found["additionalProperties"] is False
+    assert found["properties"]
+
+
+@pytest.mark.parametrize("of", ["plan", "airflow"])
+def test_the_shipped_files_are_right_by_their_schema(of: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And by --check, which knows by itself whose settings they are."""
+    file = ROOT / "conf" / f"{of}.toml"
+    given = json.loads(json.dumps(tomllib.loads(file.read_text()), default=str))
+    jsonschema.validate(given, schema(of, capsys))
+    assert config.main(["--check", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: right, as settings of {of}\n"
+
+
+def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown keys, wrong values, and names that are none."""
+    found = jsonschema.Draft202012Validator(schema("plan", capsys))
+    for wrong in ({"tpo": 3}, {"top": "ten"}, {"top": -1}, {"fail_on": ["reject"]}, {"assign": [{"groups": "a"}]}):
+        assert not found.is_valid(wrong), wrong
+    assert found.is_valid({"output": {"tables": ["runs"]}, "assign": [{"groups": "a", "assignor": "range"}]})
+    compare = jsonschema.Draft202012Validator(schema("compare", capsys))
+    assert compare.is_valid({"assignors": ["range"], "change": "leave:*:1", "fleet": {"options": {"sep": ";"}}})
+    assert compare.is_valid({"fleet": "./fleet", "fail-on": "rejected", "run_id": "r", "run-id": "r"})
+    assert not compare.is_valid({"assignor": "range"})
+
+
+def test_a_file_that_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of it, and exit code 2."""
+    file = tmp_path / "my.toml"
+    file.write_text("tpo = 3\ntop = -1\n")
+    assert config.main(["--check", str(file)]) == 2
+    assert "my.toml: 2 faults:" in caplog.text
+    assert config.main(["check", "--check", str(file)]) == 2
+    assert "unknown key tpo. Did you mean top?" in caplog.text
+    file.write_text("[[dag]]\nretries = 'x'\n")
+    assert config.main(["--check", str(file)]) == 2
+    assert "dag 1: dag_id is missing" in caplog.text
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its flags."""
+    file = tmp_path / "my.toml"
+    file.write_text('change = ["leave:*:1"]\n[fleet]\nlocation = "./fleet"\n')
+    assert config.main(["compare", "--check", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: right, as settings of compare\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give --schema [OF] or --check FILE"),
+        (["--schema", "--check", "x.toml"], "give --schema [OF] or --check FILE"),
+        (["--schema", "planner"], "there are no settings of planner. Did you mean plan?"),
+        (["--schema", "replicas"], "there are no settings of replicas. Did you mean replicas"),
+        (["--check", "/nothing.toml"], "/nothing.toml: cannot be read"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With the remedy."""
+    assert config.main(words) == 2
+    assert said in caplog.text
+
+
+def test_help_and_stories_do_not_wait_for_pydantic() -> None:
+    """It is loaded where settings are read."""
+    check = "import sys; import jobs.simulate, jobs.connect, jobs.check; "
+    check += "jobs.simulate.main(['--help']); assert 'pydantic' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

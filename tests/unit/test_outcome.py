@@ -1,0 +1,134 @@
+"""How a job ended, as a file: what it says of each end, and that it is there, whole, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_assign.command import Job, Options, job
+from spark_assign.errors import ConfigError
+from spark_assign.outcome import VERSION, Outcome, asked_for, write
+from spark_assign.sinks.rows import write_rows
+
+
+def example(run: Any) -> Job:
+    """A job without options of its own."""
+    return job("An example.", "Exit codes: 0 done.", name="example")(run)
+
+
+def ended(run: Any, file: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code, and what the file says."""
+    code = example(run)([*words, "--outcome", str(file)])
+    return code, json.loads(file.read_text())
+
+
+def raising(error: BaseException) -> Any:
+    """A job that ends so."""
+
+    def run(options: Options) -> int:
+        raise error
+
+    return run
+
+
+def test_a_job_that_is_done(tmp_path: Path) -> None:
+    """What it has said of itself, its exit code, and no error; the folder is made, and no other file is in it."""
+
+    def run(options: Options) -> int:
+        manifest = SimpleNamespace(run_id="r", attempt="a", rows={"metrics": 3, "rejected": 1})
+        options.outcome.wrote(manifest, "main.plans")
+        options.outcome.counts = {"groups": 3}
+        return 1
+
+    code, said = ended(run, tmp_path / "below" / "outcome.json")
+    assert code == said["exit_code"] == 1
+    assert (said["version"], said["job"], said["error"]) == (VERSION, "example", None)
+    assert (said["run_id"], said["attempt"], said["places"]) == ("r", "a", {"output": "main.plans"})
+    assert (said["rows"], said["counts"]) == ({"metrics": 3, "rejected": 1}, {"groups": 3})
+    assert said["started_at"] <= said["finished_at"]
+    assert [file.name for file in (tmp_path / "below").iterdir()] == ["outcome.json"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind", "message"),
+    [
+        (ConfigError("no such group"), 2, "ConfigError", "no such group"),
+        (RuntimeError("first\nsecond"), 3, "RuntimeError", "first"),
+        (KeyboardInterrupt(), 130, "KeyboardInterrupt", "the job was stopped"),
+        (SystemExit(7), 130, "SystemExit", "the job was stopped"),
+    ],
+)
+def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: str, tmp_path: Path) -> None:
+    """The kind of the error and its words, as on standard error; also of one that is stopped."""
+    file = tmp_path / "outcome.json"
+    if isinstance(error, SystemExit):
+        with pytest.raises(SystemExit):
+            example(raising(error))(["--outcome", str(file)])
+        said = json.loads(file.read_text())
+    else:
+        found, said = ended(raising(error), file)
+        assert found == code
+    assert said["exit_code"] == code
+    assert said["error"] == {"kind": kind, "message": message}
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    """Though the job has not begun: wherever the flag stands."""
+    file = tmp_path / "outcome.json"
+    for words in (["--outcome", str(file), "--nonsense"], ["--nonsense", f"--outcome={file}"]):
+        assert example(raising(AssertionError()))(words) == 2
+        said = json.loads(file.read_text())
+        assert (said["job"], said["exit_code"], said["error"]["kind"]) == ("example", 2, "UsageError")
+        assert "No such option" in said["error"]["message"]
+        file.unlink()
+
+
+def test_which_file_was_asked_for() -> None:
+    """The last one, as click has it; none where there is none."""
+    assert asked_for(["--outcome", "a", "--outcome=b"]) == "b"
+    assert asked_for(["--outcome"]) is asked_for([]) is asked_for(["--outcomes=x"]) is None
+
+
+def test_a_settings_file_may_name_it(tmp_path: Path) -> None:
+    """From its own folder, as all places."""
+    (tmp_path / "example.toml").write_text('outcome = "./ends/outcome.json"')
+    assert example(lambda options: 0)(["--config", str(tmp_path / "example.toml")]) == 0
+    assert json.loads((tmp_path / "ends" / "outcome.json").read_text())["exit_code"] == 0
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Who waits for the file would wait for ever: the job has failed, and says why."""
+    (tmp_path / "file").touch()
+    assert example(lambda options: 0)(["--outcome", str(tmp_path / "file" / "outcome.json")]) == 3
+    assert "cannot be written" in caplog.text
+    assert example(lambda options: 0)(["--outcome", "nowhere://host/outcome.json"]) == 3
+    assert "pyarrow cannot write to nowhere://host/outcome.json" in caplog.text
+
+
+def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    """By path and by URI."""
+    file = tmp_path / "outcome.json"
+    file.write_text("old " * 1000)
+    write(Outcome("plan"), f"file://{file}")
+    assert json.loads(file.read_text())["job"] == "plan"
+    assert [each.name for each in tmp_path.iterdir()] == ["outcome.json"]
+
+
+def test_what_the_manifest_of_a_run_has(tmp_path: Path) -> None:
+    """Known once the tables are there: their rows, and the exit code that follows from them."""
+    rows = {"metrics": 3, "rejected": 1}
+    ended = Outcome("plan")
+    assert ended.of_run("rejected")(rows, lambda name: None)["exit_code"] == 1  # type: ignore[arg-type,return-value]
+    assert ended.of_run("rejected")({**rows, "rejected": 0}, lambda name: None)["exit_code"] == 0  # type: ignore[arg-type,return-value]
+    assert ended.of_run()(rows, lambda name: None)["exit_code"] == 0  # type: ignore[arg-type,return-value]
+    assert ended.of_run(lambda read: read("groups") == "read")(rows, lambda name: "read")["exit_code"] == 1  # type: ignore[arg-type,return-value,comparison-overlap]
+    manifest = write_rows({}, tmp_path, run_id="r", inputs={}, schemas={}, outcome=ended.of_run())
+    ended.wrote(manifest, str(tmp_path))
+    (line,) = [file.read_text() for file in (tmp_path / "manifest").glob("*.json")]
+    stored = json.loads(json.loads(line)["content"])["outcome"]
+    assert (stored["job"], stored["exit_code"], stored["rows"]) == ("plan", 0, {})
+    assert (ended.run_id, ended.places) == ("r", {"output": str(tmp_path)})
