@@ -150,7 +150,8 @@ def test_the_next_date(story: Story) -> None:
     (story.folder / "told").unlink()
     done = story.run("fleet", "2026-11-21T05:00:00", "compare|report", assignor="range")
     assert done.returncode != 0
-    assert "From 20261120T050000Z to 20261121T050000Z" in done.stdout + done.stderr
+    places = [f"{story.folder}/out/plans@{date}T050000Z" for date in ("20261120", "20261121")]
+    assert f"From {places[0]} to {places[1]}" in done.stdout + done.stderr
     assert story.told().count("fleet.check try") == 1
     assert "shop-prod/clickstream-archive" in story.told()
     assert "imbalance" in story.told()
