@@ -67,7 +67,7 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topi
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
     """
-    known = topic_counts(fleet)
+    known, by_id = (_counts_and_ids(fleet), ["topic_id"]) if topic_ids else (topic_counts(fleet), [])
     more = [
         *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
         *(["client_id"] if clients else []),
@@ -75,13 +75,11 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topi
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     asked = fleet.subscriptions.select(*MEMBER_KEY, "topic")
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
-    named = fleet.topics.select(*known.columns, "topic_id") if topic_ids else known
-    by_id = ["topic_id"] if topic_ids else []
     if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
         alike = alike_topics(asked, known)
-        facts.append(_fact(_with(alike, named) if by_id else alike, kinds.ALIKE, "topic", "like", *by_id))
+        facts.append(_fact(alike, kinds.ALIKE, "topic", "like", *by_id))
         asked = _to_those_alike(asked, alike)
-    facts.append(_fact(_with(asked, named), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
+    facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
         facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
     if fleet.owned_runs is not None:
@@ -176,10 +174,10 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
 
     Args:
         subscriptions: cluster, group_id, member_id, topic.
-        known: cluster, topic, partitions.
+        known: as `_with` takes it.
 
     Returns:
-        cluster, group_id, topic, like.
+        cluster, group_id, topic, like, and topic_id where ids are known.
     """
     hashes = [F.xxhash64("member_id"), F.xxhash64(F.lit("again"), "member_id")]
     halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
@@ -187,7 +185,8 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
     topics = _with(subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), known)
     told_apart_by = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
     same = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *told_apart_by)
-    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"))
+    by_id = [name for name in topics.columns if name == "topic_id"]
+    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"), *by_id)
 
 
 def _to_those_alike(subscriptions: DataFrame, alike: DataFrame) -> DataFrame:
@@ -219,8 +218,27 @@ def as_blocks(owned: DataFrame) -> DataFrame:
 
 
 def _with(owned: DataFrame, known: DataFrame) -> DataFrame:
-    """Ownership with the number of partitions of each topic; null: no such topic."""
-    return owned.join(known, ["cluster", "topic"], "left")
+    """Ownership with the number of partitions of each topic (null: no such topic), and its id where ids are known.
+
+    Args:
+        known: `topic_counts` or `_counts_and_ids`.
+    """
+    joined = owned.join(known, ["cluster", "topic"], "left")
+    if "told" not in known.columns:
+        return joined
+    parts = {
+        "partitions": F.substring_index("told", " ", 1).try_cast("int"),
+        "topic_id": F.expr("if(instr(told, ' ') > 0, substring(told, instr(told, ' ') + 1), null)"),
+    }
+    return joined.withColumns(parts).drop("told")
+
+
+def _counts_and_ids(fleet: Fleet) -> DataFrame:
+    """cluster, topic, and told: the number of partitions and the id as one text.
+
+    No join can leave out a part of that, so that all share one read of the topics.
+    """
+    return fleet.topics.select("cluster", "topic", F.concat_ws(" ", "partitions", "topic_id").alias("told"))
 
 
 def _racks_matter(fleet: Fleet) -> bool:
