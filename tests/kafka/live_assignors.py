@@ -8,16 +8,28 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from spark_assign.kernels.sticky.balance import ENDLESS
+from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
 PROGRAM = Path(__file__).parent / "java" / "Assignors.java"
 
 
-def answered(rows: Iterable[Row], class_path: str, program: Path = PROGRAM) -> list[Row]:
+def that_end(rows: Iterable[Row], assignor: str) -> list[Row]:
+    """Rows for which Kafka's sticky classes come to an end; of the others it can only be waited for."""
+    asked = list(rows)
+    refused = sticky_kernel.planned(asked, assignor).refused
+    return [row for row in asked if refused.get(row["case"]) != ENDLESS]
+
+
+def answered(
+    rows: Iterable[Row], class_path: str, *, program: Path = PROGRAM, seconds: float | None = None
+) -> list[Row]:
     """The rows with `expect` filled in by Kafka (or None, with `error` and `error_message`).
 
     `class_path` needs kafka-clients and jackson-databind; for `ServerAssignors.java` the group coordinator, too.
-    Raises RuntimeError with Java's own words if the program fails or does not answer every row.
+    Raises RuntimeError with Java's own words if the program fails or does not answer every row, TimeoutExpired if it
+    takes longer than `seconds`.
     """
     asked = list(rows)
     # Python's JSON escapes all that is not ASCII, so ids reach Java whatever the locale is.
@@ -26,7 +38,11 @@ def answered(rows: Iterable[Row], class_path: str, program: Path = PROGRAM) -> l
         standard_input.write(questions.encode())
         standard_input.seek(0)
         done = subprocess.run(
-            ["java", "-cp", class_path, str(program)], stdin=standard_input, capture_output=True, check=False
+            ["java", "-cp", class_path, str(program)],
+            stdin=standard_input,
+            capture_output=True,
+            check=False,
+            timeout=seconds,
         )
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answers) != len(asked):

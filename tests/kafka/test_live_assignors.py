@@ -5,6 +5,7 @@ The sticky assignors are asked about many more groups, and about groups with a h
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -37,7 +38,10 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
     """Groups of every kind in one Spark call; the seed is printed on failure."""
     seed = random_groups.seed()
     small = 100 if assignor in random_groups.STICKY else 200
-    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=small, mid_size=1), kafka_jars)
+    asked = random_groups.groups(assignor, seed, small=small, mid_size=1)
+    if assignor in random_groups.STICKY:
+        asked = live_assignors.that_end(asked, assignor)
+    rows = live_assignors.answered(asked, kafka_jars)
     planned = plan(tables.fleet_of(spark, rows), assignor)
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}, _repeat(seed)
@@ -45,23 +49,34 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
     _assert_same(rows, tables.planned_sets(planned.assignments), said, seed)
     if assignor not in random_groups.STICKY:
         assert not rejected, _repeat(seed)
-    assert len(rows) >= small
+    assert len(rows) >= small * 0.9
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_thousands_of_groups_with_owners(kafka_jars: str, assignor: str) -> None:
     """Claims of members old and new, in conflict or out of date; where Kafka throws, the kernels say what it says."""
     seed = random_groups.seed()
-    rows = live_assignors.answered(random_groups.groups(assignor, seed, small=1_500, mid_size=0), kafka_jars)
+    asked = random_groups.groups(assignor, seed, small=1_500, mid_size=0)
+    rows = live_assignors.answered(live_assignors.that_end(asked, assignor), kafka_jars)
+    assert len(rows) >= 1_450, _repeat(seed)
     answer = sticky_kernel.planned(rows, assignor)
     _assert_same(rows, answer.sets, answer.refused, seed)
+
+
+def test_where_kafka_never_ends(kafka_jars: str) -> None:
+    """Its balancing moves partitions round and round: the kernels say so, and Kafka's class is still at it."""
+    endless = list(random_groups.groups("cooperative-sticky", 3495465737, small=813, mid_size=0))[812]
+    assert live_assignors.that_end([endless], "cooperative-sticky") == []
+    with pytest.raises(subprocess.TimeoutExpired):
+        live_assignors.answered([endless], kafka_jars, seconds=15)
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
     seed = random_groups.seed()
-    rows = live_assignors.answered(random_groups.crowded(assignor, seed, 500), kafka_jars)
+    asked = random_groups.crowded(assignor, seed, 500)
+    rows = live_assignors.answered(live_assignors.that_end(asked, assignor), kafka_jars)
     answer = sticky_kernel.planned(rows, assignor)
     _assert_same(rows, answer.sets, answer.refused, seed)
     walks = [text_walk([member["id"] for member in row["members"]]) for row in rows]
@@ -73,8 +88,8 @@ def test_histories_of_joins_and_leaves(kafka_jars: str, assignor: str) -> None:
     """Eight rounds, each from our own result of the round before: Kafka says the same in every round."""
     seed = random_groups.seed()
     told = histories.rows(assignor, seed, lambda asked: sticky_kernel.planned(asked, assignor).sets, groups=60)
-    rows = live_assignors.answered(told, kafka_jars)
+    rows = live_assignors.answered(live_assignors.that_end(told, assignor), kafka_jars)
     answer = sticky_kernel.planned(rows, assignor)
     _assert_same(rows, answer.sets, answer.refused, seed)
-    assert len(rows) == 60 * 8
+    assert len(rows) > 59 * 8
     assert bool(answer.withheld) == (assignor == "cooperative-sticky")

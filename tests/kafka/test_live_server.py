@@ -70,7 +70,7 @@ def _own(random: Random, topics: dict[str, int], members: list[dict[str, Any]]) 
 def test_the_kernels_plan_what_the_broker_answers_now(kafka_jars: str) -> None:
     """Uniform, alike and differing, and range; the seed is printed on failure."""
     seed = random_groups.seed()
-    rows = live_assignors.answered(groups(seed), kafka_jars, PROGRAM)
+    rows = live_assignors.answered(groups(seed), kafka_jars, program=PROGRAM)
     different = [row["case"] for row in rows if server_rows.answered(row) != server_rows.expected(row)]
     assert not different, f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(different)} differ, {different[:20]}"
     assert sum(len(server_rows.expected(row)) > 1 for row in rows) > GROUPS // 3

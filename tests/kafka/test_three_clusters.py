@@ -51,7 +51,7 @@ def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[i
     """The job for each of the clusters, all at once, each a process: exit code and standard error."""
     running = {}
     for name, cluster in clusters.items():
-        arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topics", "t-*"]
+        arguments = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster", name, "--topic", "t-*"]
         command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments, "--output", str(fleet)]
         running[name] = subprocess.Popen(
             command, cwd=ROOT, env=None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
