@@ -44,7 +44,7 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(
         ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
     ),
-    "client_id": StringType(),
+    **dict.fromkeys(("client_id", "topic_id"), StringType()),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
@@ -55,18 +55,19 @@ _RUN = ("first", "step", "count")
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> DataFrame:
+def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topic_ids: bool = False) -> DataFrame:
     """The facts of the fleet, but for the racks of replicas.
 
     Args:
         fleet: what is known; its tables have been checked.
         user_data: whether an assignor wants to see what `members` has in a column of that name.
         clients: whether the members' client ids are asked for.
+        topic_ids: whether an assignor looks at the ids of topics.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
     """
-    known = topic_counts(fleet)
+    known, by_id = (_counts_and_ids(fleet), ["topic_id"]) if topic_ids else (topic_counts(fleet), [])
     more = [
         *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
         *(["client_id"] if clients else []),
@@ -76,9 +77,9 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> D
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *more)]
     if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
         alike = alike_topics(asked, known)
-        facts.append(_fact(alike, kinds.ALIKE, "topic", "like"))
+        facts.append(_fact(alike, kinds.ALIKE, "topic", "like", *by_id))
         asked = _to_those_alike(asked, alike)
-    facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions"))
+    facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
         facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
     if fleet.owned_runs is not None:
@@ -92,17 +93,19 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False) -> D
     return _union(facts)
 
 
-def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+def in_whole_groups(
+    fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False, topic_ids: bool = False
+) -> DataFrame:
     """All facts of the fleet, those of a group in one task.
 
     Args:
-        fleet, user_data: as for `gather`.
+        fleet, user_data, topic_ids: as for `gather`.
         assignors: those of `assignors.windows` that lay out every group.
 
     Returns:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
-    rows = gather(fleet, user_data=user_data).repartition(tasks(fleet), *GROUP_KEY)
+    rows = gather(fleet, user_data=user_data, topic_ids=topic_ids).repartition(tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
         return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
@@ -111,10 +114,16 @@ def in_whole_groups(fleet: Fleet, assignors: Collection[str] = (), *, user_data:
     return _union([laid, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
 
 
-def of_changes(fleets: Mapping[str, Fleet], assignors: Collection[str] = (), *, user_data: bool = False) -> DataFrame:
+def of_changes(
+    fleets: Mapping[str, Fleet],
+    assignors: Collection[str] = (),
+    *,
+    user_data: bool = False,
+    topic_ids: bool = False,
+) -> DataFrame:
     """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
     told = [
-        gather(each, user_data=user_data, clients=True).withColumn("change", F.lit(name))
+        gather(each, user_data=user_data, clients=True, topic_ids=topic_ids).withColumn("change", F.lit(name))
         for name, each in fleets.items()
     ]
     number = sum(tasks(each) for each in fleets.values())
@@ -165,10 +174,10 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
 
     Args:
         subscriptions: cluster, group_id, member_id, topic.
-        known: cluster, topic, partitions.
+        known: as `_with` takes it.
 
     Returns:
-        cluster, group_id, topic, like.
+        cluster, group_id, topic, like, and topic_id where ids are known.
     """
     hashes = [F.xxhash64("member_id"), F.xxhash64(F.lit("again"), "member_id")]
     halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
@@ -176,7 +185,8 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
     topics = _with(subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), known)
     told_apart_by = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
     same = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *told_apart_by)
-    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"))
+    by_id = [name for name in topics.columns if name == "topic_id"]
+    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(same).alias("like"), *by_id)
 
 
 def _to_those_alike(subscriptions: DataFrame, alike: DataFrame) -> DataFrame:
@@ -208,8 +218,27 @@ def as_blocks(owned: DataFrame) -> DataFrame:
 
 
 def _with(owned: DataFrame, known: DataFrame) -> DataFrame:
-    """Ownership with the number of partitions of each topic; null: no such topic."""
-    return owned.join(known, ["cluster", "topic"], "left")
+    """Ownership with the number of partitions of each topic (null: no such topic), and its id where ids are known.
+
+    Args:
+        known: `topic_counts` or `_counts_and_ids`.
+    """
+    joined = owned.join(known, ["cluster", "topic"], "left")
+    if "told" not in known.columns:
+        return joined
+    parts = {
+        "partitions": F.substring_index("told", " ", 1).try_cast("int"),
+        "topic_id": F.expr("if(instr(told, ' ') > 0, substring(told, instr(told, ' ') + 1), null)"),
+    }
+    return joined.withColumns(parts).drop("told")
+
+
+def _counts_and_ids(fleet: Fleet) -> DataFrame:
+    """cluster, topic, and told: the number of partitions and the id as one text.
+
+    No join can leave out a part of that, so that all share one read of the topics.
+    """
+    return fleet.topics.select("cluster", "topic", F.concat_ws(" ", "partitions", "topic_id").alias("told"))
 
 
 def _racks_matter(fleet: Fleet) -> bool:

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find, names
+from spark_assign.assignors.server import UNIFORM
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
@@ -106,7 +107,7 @@ class Plan:
     def withheld(self) -> DataFrame:
         """Runs that their next owner gets in the round after this one, once the present owner has given them up.
 
-        Only cooperative assignors withhold.
+        Only cooperative-sticky and the assignors of the broker withhold.
         """
         return self._runs(WITHHELD)
 
@@ -252,4 +253,5 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
     own, wanted = custom(), set(patterns.values())
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
-    return facts.in_whole_groups(fleet, laid, user_data=bool(own))
+    by_id = UNIFORM in wanted or any_of_them
+    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id)

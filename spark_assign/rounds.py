@@ -7,6 +7,9 @@ Cooperative protocol (cooperative-sticky; KIP-429): members keep what they own w
 than it owns gives up the difference after the round and joins again, with the next generation; the next round assigns
 what was withheld. So it goes on until nobody has to give up anything.
 
+Server side (uniform, server-range; KIP-848): the broker has a target at once, and nobody waits for the group. First
+everybody gives up what it has lost and gets what nobody owns; then, its owner's word given, each gets the rest.
+
 Bound: where all members of a group subscribe to the same topics and racks do not matter, two rounds are enough. After
 the first, nobody owns more than its quota and nothing is claimed twice, so that the second only assigns what is free.
 In other groups Kafka gives no bound: partitions that no member is near to, and differing subscriptions, can keep a

@@ -45,7 +45,8 @@ _RUN = _required(topic=_STRING, first=_INT, step=_INT, count=_INT)
 
 # --- the Fleet ------------------------------------------------------------------------------------------
 
-TOPICS = StructType(_required(cluster=_STRING, topic=_STRING, partitions=_INT))
+TOPICS = StructType([*_required(cluster=_STRING, topic=_STRING, partitions=_INT), *_nullable(topic_id=_STRING)])
+"""`topic_id` is the topic's id as Kafka prints it; only the broker's assignors look at it (`uniform`)."""
 
 MEMBERS = StructType(
     [

@@ -11,13 +11,14 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from spark_assign.assignors.per_group import GroupAssignor
+from spark_assign.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.errors import UnknownAssignorError
 
 ENTRY_POINTS = "spark_assign.assignors"
 
-BY_KERNEL = (STICKY, COOPERATIVE_STICKY)
+BY_KERNEL = (STICKY, COOPERATIVE_STICKY, UNIFORM, SERVER_RANGE)
 """Kafka's assignors that are kernels over whole groups."""
 
 _registered: dict[str, GroupAssignor] = {}

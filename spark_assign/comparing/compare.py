@@ -16,6 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
+from spark_assign.assignors.server import UNIFORM
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.comparing.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
@@ -93,7 +94,7 @@ def compare(
     )
     own = custom()
     laid = [name for name in names if name in BY_WINDOWS and name not in own]
-    together = facts.of_changes(changed, laid, user_data=bool(own))
+    together = facts.of_changes(changed, laid, user_data=bool(own), topic_ids=UNIFORM in names)
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
     return together.mapInArrow(in_arrow(work, 10_000), _NULLABLE)
 

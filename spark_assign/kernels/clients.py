@@ -162,6 +162,13 @@ def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
             "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
             "change group.remote.assignor if at all.",
         )
+    if to in SERVER_SIDE and now != STREAMS:
+        name = to.removeprefix("server-")
+        return Way(
+            SERVER,
+            f"To the broker's protocol (KIP-848): group.protocol=consumer and group.remote.assignor={name} in every "
+            "member, if its client library has that protocol.",
+        )
     if now == STREAMS:
         return Way(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
     if lacking := [name for name in known if to not in LIBRARIES[name].assignors]:

@@ -17,6 +17,10 @@ first round. A new owner needs restore_ms more.
 Example: three members own one partition each, one of them moves, H = 3 s, P = 0.5 s, no restoring.
     eager: 3 * (0.375 s - 0.25 s) = 0.4 partition-seconds; cooperative: 1 * (3 s + 0.375 s) = 3.4
 
+Server side (KIP-848): nobody waits for the group. What stays does not stop. What moves stops when its owner has heard
+of the new target and gives it up, until its next owner's heartbeat and poll, half an H and half a P later on average;
+so long waits from the beginning what nobody living owns.
+
 The real figure of one rebalance differs, as its heartbeats and polls do; over many they meet.
 """
 
@@ -69,4 +73,15 @@ def cooperative_seconds(counts: Counts, timing: Timing) -> Any:
     stopped = given_up * next_round
     unowned = (counts.partitions - counts.living) * (timing.heartbeat_interval_ms / 2 + last_poll)
     restored = (counts.partitions - counts.kept - counts.back + counts.later) * timing.restore_ms
+    return (stopped + unowned + restored) / 1000
+
+
+def server_seconds(counts: Counts, timing: Timing) -> Any:
+    """Partition-seconds until everybody has its target."""
+    n = counts.members
+    hears = timing.heartbeat_interval_ms / 2 + timing.poll_interval_ms / 2
+    given_up = counts.living - counts.kept
+    stopped = given_up * (hears + timing.revoke_ms * given_up / n)
+    unowned = (counts.partitions - counts.living) * hears
+    restored = (counts.partitions - counts.kept) * timing.restore_ms
     return (stopped + unowned + restored) / 1000

@@ -25,7 +25,7 @@ Line = tuple[str, int, str]
 _PARTITION = re.compile(
     r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*\S+\s+Replicas:\s*([\d,\s]*?)\s*(?:Isr:|$)"
 )
-_TOPIC = re.compile(r"\s*Topic:\s*(\S+)\s+.*?PartitionCount:\s*(\d+)")
+_TOPIC = re.compile(r"\s*Topic:\s*(\S+)\s+(?:TopicId:\s*(\S+)\s+)?.*?PartitionCount:\s*(\d+)")
 _NO_MEMBERS = re.compile(r"Consumer group '(.*)' has no active members\.")
 _REBALANCING = re.compile(r"Warning: Consumer group '(.*)' is rebalancing\.")
 _ABSENT = re.compile(r"(Error: )?Consumer group '(.*)' does not exist\.")
@@ -91,6 +91,7 @@ class _Group:
 @dataclass
 class _Found:
     counts: dict[str, tuple[int, Line]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     replicas: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     groups: dict[str, _Group] = field(default_factory=lambda: defaultdict(_Group))
 
@@ -99,7 +100,9 @@ class _Found:
             replicas = [int(broker) for broker in partition[3].split(",") if broker.strip()]
             self.replicas[partition[1], int(partition[2])] = replicas
         elif topic := _TOPIC.match(line[2]):
-            self.counts[topic[1]] = int(topic[2]), line
+            self.counts[topic[1]] = int(topic[3]), line
+            if topic[2]:
+                self.ids[topic[1]] = topic[2]
         else:
             raise _wrong(line, "a line of kafka-topics.sh --describe (Topic: … PartitionCount: … or Partition: …)")
 
@@ -171,7 +174,7 @@ class _Found:
     def rows(self, cluster: str) -> SnapshotRows:
         rows = SnapshotRows(cluster)
         for topic, (count, _) in sorted(self.counts.items()):
-            rows.add("topics", topic=topic, partitions=count)
+            rows.add("topics", topic=topic, partitions=count, topic_id=self.ids.get(topic))
         for (topic, partition), replicas in sorted(self.replicas.items()):
             rows.add("replicas", topic=topic, partition=partition, replicas=replicas)
         for broker in sorted({broker for replicas in self.replicas.values() for broker in replicas}):

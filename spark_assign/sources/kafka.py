@@ -10,6 +10,7 @@ column means and why it is read with this client.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -98,7 +99,7 @@ def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection
     for broker in sorted(brokers, key=lambda broker: broker.node_id):
         rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None)
     for topic in topics:
-        rows.add("topics", topic=topic.name, partitions=len(topic.partitions))
+        rows.add("topics", topic=topic.name, partitions=len(topic.partitions), topic_id=_topic_id(topic))
         for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
             rows.add(
                 "replicas",
@@ -106,6 +107,12 @@ def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection
                 partition=partition.partition_index,
                 replicas=list(partition.replica_nodes),
             )
+
+
+def _topic_id(topic: Any) -> str | None:
+    """A topic's id as Kafka prints it; brokers before 2.8 have none."""
+    known = getattr(topic, "topic_id", None)
+    return base64.urlsafe_b64encode(known.bytes).decode().rstrip("=") if known and known.int else None
 
 
 def _add_offsets(

@@ -28,7 +28,7 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
-    assert "17 groups planned, 2 rejected, 73 members" in done.stdout
+    assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert (tmp_path / "output" / "plan" / "metrics").is_dir()
     assert " WARN " not in said(done)

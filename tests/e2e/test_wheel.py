@@ -130,7 +130,7 @@ def test_a_strangers_first_command(environment: Path, tmp_path: Path) -> None:
     done = call(environment, "plan", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("This is the sample fleet that comes with spark_assign")
-    assert "17 groups planned, 2 rejected, 73 members" in done.stdout
+    assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert " WARN " not in done.stdout + done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"output"}

@@ -60,7 +60,8 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
             "position": position,
         }
         for topic in member["topics"]:
-            yield {"kind": ASKS, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)}
+            known = {"partitions": partitions.get(topic), "topic_id": row.get("topic_ids", {}).get(topic)}
+            yield {"kind": ASKS, "member_id": member["id"], "topic": topic} | known
         for topic, first, step, count in _owned(member["owned"], runs):
             run = {"first": first, "step": step, "count": count}
             yield {"kind": OWNED, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)} | run

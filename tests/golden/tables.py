@@ -21,7 +21,8 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     and one without rack where a replica has none."""
     cluster = row["case"]
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-    tables["topics"] = [(cluster, topic, count) for topic, count in row["topics"].items()]
+    ids = row.get("topic_ids", {})
+    tables["topics"] = [(cluster, topic, count, ids.get(topic)) for topic, count in row["topics"].items()]
     for position, member in enumerate(row["members"]):
         key = (cluster, GROUP_ID, member["id"])
         user_generation = None

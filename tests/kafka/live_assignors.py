@@ -22,11 +22,14 @@ def that_end(rows: Iterable[Row], assignor: str) -> list[Row]:
     return [row for row in asked if refused.get(row["case"]) != ENDLESS]
 
 
-def answered(rows: Iterable[Row], class_path: str, *, seconds: float | None = None) -> list[Row]:
+def answered(
+    rows: Iterable[Row], class_path: str, program: Path = PROGRAM, *, seconds: float | None = None
+) -> list[Row]:
     """The rows with `expect` filled in by Kafka (or None, with `error` and `error_message`).
 
-    `class_path` needs kafka-clients and jackson-databind. Raises RuntimeError with Java's own words if the
-    program fails or does not answer every row, TimeoutExpired if it takes longer than `seconds`.
+    `class_path` needs kafka-clients and jackson-databind; for `ServerAssignors.java` the group coordinator, too.
+    Raises RuntimeError with Java's own words if the program fails or does not answer every row, TimeoutExpired if it
+    takes longer than `seconds`.
     """
     asked = list(rows)
     # Python's JSON escapes all that is not ASCII, so ids reach Java whatever the locale is.
@@ -35,7 +38,7 @@ def answered(rows: Iterable[Row], class_path: str, *, seconds: float | None = No
         standard_input.write(questions.encode())
         standard_input.seek(0)
         done = subprocess.run(
-            ["java", "-cp", class_path, str(PROGRAM)],
+            ["java", "-cp", class_path, str(program)],
             stdin=standard_input,
             capture_output=True,
             check=False,
@@ -44,5 +47,5 @@ def answered(rows: Iterable[Row], class_path: str, *, seconds: float | None = No
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answers) != len(asked):
         said = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{PROGRAM.name} answered {len(answers)} of {len(asked)} groups:\n{said}")
+        raise RuntimeError(f"{program.name} answered {len(answers)} of {len(asked)} groups:\n{said}")
     return [row | answer for row, answer in zip(asked, answers, strict=True)]

@@ -66,7 +66,7 @@ def test_the_sample_is_planned_in_few_jobs(
     def work() -> None:
         planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
         manifest = write_plan(planned, str(tmp_path), run_id="counted")
-        assert "17 groups planned, 2 rejected" in summarize(stored_plan(spark, str(tmp_path), manifest), "there")
+        assert "19 groups planned, 0 rejected" in summarize(stored_plan(spark, str(tmp_path), manifest), "there")
 
     done = counted(work)
     print(done)

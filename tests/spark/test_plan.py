@@ -145,10 +145,10 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         ("idle", "none"),
         ("pay-1", "roundrobin"),
         ("pay-2", "range"),
+        ("srv", "server-range"),
     ]
     assert tuples(planned.rejected, "group_id", "code") == [
         ("old", "no-assignor"),
-        ("srv", "unknown-assignor"),
         ("web", "unknown-assignor"),
     ]
     assert tuples(planned.assignments.where("group_id = 'pay-1' and member_id = 'a'"), "topic", "partition") == [

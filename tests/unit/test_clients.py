@@ -94,6 +94,9 @@ def test_counting() -> None:
         ("uniform", COOPERATIVE, "Java 3", SERVER),
         ("stream", COOPERATIVE, "Java 3", NOT_THERE),
         ("server-range", "range", "unknown 3", SERVER),
+        ("range", "uniform", "Java 3", SERVER),
+        (None, "server-range", None, SERVER),
+        ("stream", "uniform", "Java 3", NOT_THERE),
     ],
 )
 def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:

@@ -72,7 +72,10 @@ def _rows(read: Snapshot, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_topics(read: Snapshot) -> None:
     """Old and new output, a partition without a leader, brokers named by their replicas."""
-    assert _rows(read, "topics", "cluster", "topic", "partitions") == [("prod", "orders", 3), ("prod", "payments", 1)]
+    assert _rows(read, "topics", "cluster", "topic", "partitions", "topic_id") == [
+        ("prod", "orders", 3, "PDqtFm2FTRmCJRFreBcepw"),
+        ("prod", "payments", 1, None),
+    ]
     assert _rows(read, "replicas", "topic", "partition", "replicas") == [
         ("orders", 0, [1, 2]),
         ("orders", 1, [2, 3]),
@@ -153,6 +156,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     assert ingest.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
     assert "3 members" in capsys.readouterr().out
     lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()
-    assert json.loads(lines[0]) == {"cluster": "prod", "topic": "orders", "partitions": 3}
+    known = {"cluster": "prod", "topic": "orders", "partitions": 3}
+    assert json.loads(lines[0]) == known | {"topic_id": "PDqtFm2FTRmCJRFreBcepw"}
     assert ingest.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
     assert "nowhere cannot be read" in caplog.text

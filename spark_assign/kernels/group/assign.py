@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.clients import SERVER_SIDE
 from spark_assign.kernels.group.custom import GroupAssignor, ask_group
 from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
+from spark_assign.kernels.group.server import assign_by_server
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
@@ -64,6 +66,9 @@ def assign(sheet: Sheet, assignor: str, chosen: Flags, custom: Mapping[str, Grou
         return _custom(sheet, chosen, custom[assignor])
     if assignor in STICKY:
         return _sticky(sheet, assignor, chosen)
+    if assignor in SERVER_SIDE:
+        target = assign_by_server(sheet, assignor, chosen)
+        return Planned(target.runs, target.reason, target.withheld, target.refused)
     runs = sheet.planned(assignor)
     runs = runs.where(chosen[sheet.members.group[runs.member]])
     _check_whole(sheet, assignor, chosen, runs)

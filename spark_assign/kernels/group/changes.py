@@ -11,9 +11,9 @@ Reasons of a move, the first that fits
     claim-conflict    two or more members claim it, and this one does not keep it
     unsubscribed      its owner does not subscribe to the topic (any more)
     unassigned        nobody gets it
-    over-quota        its owner has more than its share (sticky assignors)
+    over-quota        its owner has more than its share (sticky assignors, uniform)
     rack-mismatch     it has no replica in its owner's rack (sticky assignors)
-    balancing         its next owner had at least two partitions less (sticky assignors, differing subscriptions)
+    balancing         its next owner had fewer partitions (sticky assignors and uniform, differing subscriptions)
     rebalanced        the assignor gives it to another member
 
 What has to be given up (KIP-429): what a living member loses, and, of what is withheld, also what its owner gets back

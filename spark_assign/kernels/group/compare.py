@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
+from spark_assign.kernels.clients import SERVER_SIDE, Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -26,7 +26,7 @@ from spark_assign.kernels.group.recommend import figures, judge
 from spark_assign.kernels.group.rounds import COOPERATIVE, follow
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
 
 MAX_ROUNDS = 12
@@ -140,6 +140,8 @@ def _figures(sheet: Sheet, assignor: str, asked: Comparison) -> list[Figures]:
     target = planned.runs
     counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
     later = _later(sheet, assignor, fine, asked)
+    if assignor in SERVER_SIDE and assignor not in asked.custom:
+        later["rounds"] += (counts.claimed - counts.kept) > 0
     owned = spread(sheet.members.group, sheet.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
@@ -174,8 +176,11 @@ def _paused(
         back=counts.back,
         later=later["revoked"],
     )
-    cooperative = assignor == COOPERATIVE and assignor not in asked.custom
-    return (cooperative_seconds if cooperative else eager_seconds)(told, asked.timing)
+    if assignor in asked.custom:
+        return eager_seconds(told, asked.timing)
+    if assignor in SERVER_SIDE:
+        return server_seconds(told, asked.timing)
+    return (cooperative_seconds if assignor == COOPERATIVE else eager_seconds)(told, asked.timing)
 
 
 def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[str, Any]:

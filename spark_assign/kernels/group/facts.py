@@ -2,10 +2,10 @@
 
 MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data, client_id:
          a row of `members`
-ASKS     member_id, topic, partitions (null: no such topic): a row of `subscriptions`; and, where an assignor's windows
-         have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
-ALIKE    topic, like: a topic with the same subscribers and as many partitions as `like`; where topics are told so, only
-         the subscriptions to those that others are like are told of, and a topic is like itself
+ASKS     member_id, topic, partitions (null: no such topic), topic_id: a row of `subscriptions`; and, where windows of
+         an assignor have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
+ALIKE    topic, topic_id, like: a topic with the same subscribers and as many partitions as `like`; where topics are
+         told so, only the subscriptions to those that others are like are told of, and a topic is like itself
 GROUP    assignor, group_type: a row of `groups`, what it is configured with
 OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
 BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.blocks`)
@@ -39,6 +39,7 @@ FACTS: dict[str, pa.DataType] = {
     "user_data_generation_id": _INT,
     "position": _INT,
     "partitions": _INT,
+    "topic_id": _TEXT,
     "first": _INT,
     "step": _INT,
     "count": _INT,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.clients import SERVER_SIDE
 from spark_assign.kernels.group.assign import Planned, sticky_batch
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
@@ -67,16 +68,48 @@ def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Tab
             name: pa.array(getattr(each, name)) for name in ("assigned", "revoked", "moved", "unowned", "stable")
         }
         yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, figures)
-    if COOPERATIVE not in question.custom:
-        assignor = [None if name == COOPERATIVE else name for name in assignor]
+    followed = {COOPERATIVE, *SERVER_SIDE} - set(question.custom)
+    yield from _target(sheet, [name if name in followed - {COOPERATIVE} else None for name in assignor], question)
+    assignor = [None if name in followed else name for name in assignor]
     yield _one_round(sheet, plan_groups(sheet, assignor, question), assignor)
+
+
+def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:
+    """The way to a target (KIP-848): who loses something gives it up first; what others wait for comes after that."""
+    planned = plan_groups(sheet, assignor, question)
+    names, fine = _planned_by(assignor, planned)
+    if not fine.any():
+        return
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    given = compared.by_group(planned.given.topic, planned.given.count)
+    total = compared.by_group(planned.runs.topic, planned.runs.count)
+    revoked = counts.claimed - counts.kept
+    again = fine & (revoked > 0)
+    moved = counts.there - counts.kept - counts.back
+    zero = np.zeros(sheet.number, np.int64)
+    for number, groups, has, gives, moves in ((1, fine, given, revoked, moved), (2, again, total, zero, zero)):
+        at = np.flatnonzero(groups)
+        figures = {
+            "assigned": pa.array(has[at]),
+            "revoked": pa.array(gives[at]),
+            "moved": pa.array(moves[at]),
+            "unowned": pa.array((subscribed_partitions(sheet) - has)[at]),
+            "stable": pa.array(gives[at] == 0),
+        }
+        yield _rows(sheet, at, np.full(len(at), number), names, figures)
+
+
+def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[np.object_], Flags]:
+    """Of each group the name of its assignor, and whether it is planned."""
+    names = np.array([name or "" for name in assignor], object)
+    fine: Flags = names != ""
+    fine[list(planned.refused)] = False
+    return names, fine
 
 
 def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
-    names = np.array([name or "" for name in assignor], object)
-    fine = names != ""
-    fine[list(planned.refused)] = False
+    names, fine = _planned_by(assignor, planned)
     counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
     groups = np.flatnonzero(fine)
     total = compared.by_group(planned.given.topic, planned.given.count)

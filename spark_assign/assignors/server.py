@@ -1,0 +1,23 @@
+"""Uniform and server-range: the assignors of the broker (KIP-848), for groups with `group.protocol=consumer`.
+
+Principle: the coordinator keeps a target for each group, and each of its assignors starts from the target so far. Here
+that is what members own now.
+
+Uniform (`UniformAssignor`, what a broker takes if no member asks for another) is sticky: everybody keeps what it has as
+far as balance allows. Server-range (`RangeAssignor`; its name in the broker is range, as that of the clients' assignor)
+lays topics out in consecutive ranges and looks at nothing that was before. Neither knows racks.
+
+They differ from the clients' assignors in what happens on the way, too: members go on with what they keep, each at its
+own pace, and get what another one still owns as soon as that one has given it up. It is withheld until then.
+
+Example: a owns t-0 t-1 t-2 t-3 and b joins. Uniform leaves t-0 t-1 with a; b gets t-2 t-3 when a has given them up.
+
+Uniform hangs on orders (`kernels.server.orders`): of members, by their ids and places in the coordinator's table
+(`members.position`), and of topics, by their ids (`topics.topic_id`). The kernels are in `kernels.server`.
+"""
+
+from __future__ import annotations
+
+from spark_assign.kernels.clients import SERVER_SIDE
+
+UNIFORM, SERVER_RANGE = SERVER_SIDE

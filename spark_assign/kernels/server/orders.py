@@ -1,0 +1,116 @@
+"""In which order the coordinator hands members, topics and partitions to its assignors.
+
+    members       the coordinator's table (a `TimelineHashMap`), copied into a `HashMap` by member id
+    topics        names in the `HashSet` of a subscription, their ids put into another one in that walk
+    previous      a `HashMap` of topic ids; of each topic a `HashSet` of its partitions
+
+A target assignment is written as a record and read back, so that maps and sets are new ones, filled in the order of the
+record. All orders are functions of ids, but for keys of one bucket: there it matters which came first.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable, spread_hashes
+from spark_assign.kernels.segments import first_of_each, ranks, stretches
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SMALLEST_TABLE = 2
+_SMALLEST_SET = 16
+_MASK = 0xFFFFFFFF
+
+
+def table_slots(hashes: Ints, group: Ints) -> Ints:
+    """Of each member its slot in the coordinator's table (`BaseHashTable`), which is walked slot by slot.
+
+    The table doubles before a member would make it fuller than four thirds; it never shrinks.
+
+    Args:
+        hashes: `String.hashCode` of member ids, unsigned.
+        group: of each member, ascending.
+    """
+    sizes = np.bincount(group)
+    bits = np.ones(len(sizes), np.int64)
+    while (tight := sizes * 3 > (_SMALLEST_TABLE << (bits + 1))).any():
+        bits[tight] += 1
+    signed = np.where(hashes >> 31, hashes - (1 << 32), hashes).astype(np.int64).astype(np.uint64)
+    return ((signed * _GOLDEN) >> (64 - bits[group]).astype(np.uint64)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class TopicIds:
+    """Ids of topics.
+
+    Attributes:
+        hash: `Uuid.hashCode`, unsigned.
+        rank: of each id its place among all by `Uuid.compareTo`, which takes its halves as signed numbers.
+        fine: whether it is one; of others hash and rank say nothing.
+    """
+
+    hash: Ints
+    rank: Ints
+    fine: Flags
+
+
+def read_topic_ids(texts: Sequence[str | None]) -> TopicIds:
+    """Topic ids as Kafka prints them: 22 characters of base64."""
+    halves = np.zeros((len(texts), 2), ">u8")
+    fine = np.zeros(len(texts), bool)
+    for at, text in enumerate(texts):
+        if text is not None and (raw := _raw(text)) is not None:
+            halves[at], fine[at] = np.frombuffer(raw, ">u8"), True
+    high, low = halves.astype(np.uint64).T
+    both = high ^ low
+    order = np.lexsort((low.astype(np.int64), high.astype(np.int64)))
+    rank = np.empty(len(texts), np.int64)
+    rank[order] = np.arange(len(texts))
+    return TopicIds(((both >> np.uint64(32)) ^ (both & np.uint64(_MASK))).astype(np.int64), rank, fine)
+
+
+def _raw(text: str) -> bytes | None:
+    try:
+        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == 16 else None
+
+
+def set_order(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
+    """The order in which hash sets are walked that are made of a collection (`new HashSet<>(collection)`, Java 17).
+
+    Args:
+        hashes: of the keys, unsigned, in the order in which they are put in.
+        of: of each key, ascending, the number of its set.
+        sizes: of each set the size of the collection, if it is not the number of keys.
+
+    Returns:
+        the indexes of the keys in the order of the walk, set after set.
+    """
+    if not len(of):
+        return np.empty(0, np.int64)
+    sizes = np.bincount(of) if sizes is None else sizes
+    capacities = np.full(len(sizes), _SMALLEST_SET, np.int64)
+    while (tight := capacities < sizes * 4 // 3 + 1).any():
+        capacities[tight] *= 2
+    spread = spread_hashes(hashes)
+    bucket = spread & (capacities[of] - 1)
+    order = np.lexsort((bucket, of))
+    key = (of << 32 | bucket)[order]
+    long = np.unique(of[order][ranks(key) >= LONGEST_CHAIN])
+    if len(long):
+        bounds = stretches(of)
+        starts = np.flatnonzero(first_of_each(of))
+        for each in long.tolist():
+            begin, end = bounds[int(np.searchsorted(of[starts], each))]
+            table: HashTable[int] = HashTable(int(capacities[each]), hashes.__getitem__)
+            for at in range(begin, end):
+                table.put(at, int(spread[at]))
+            order[begin:end] = table.walk()
+    return order

@@ -1,0 +1,150 @@
+"""The recorded rows of the broker's assignors (`README-848.md`, section 1), and what our kernels make of each."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spark_assign.kernels.java_hash import java_key, text_walk
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
+from spark_assign.kernels.server.homogeneous import assign_homogeneous
+from spark_assign.kernels.server.previous import Targets
+from spark_assign.kernels.server.range import lay_out_ranges
+
+Row = dict[str, Any]
+Sets = dict[str, set[tuple[str, int]]]
+"""member id -> uuid and partition; a member that gets nothing has no entry."""
+
+ROWS = 1_600
+
+
+def rows() -> list[Row]:
+    """All of them."""
+    path = Path(__file__).parent / "server-assignors-4.4.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        every = [json.loads(line) for line in lines]
+    assert len(every) == ROWS
+    return every
+
+
+def expected(row: Row) -> Sets:
+    """What Kafka's class answered."""
+    sets = {
+        member: {(topic, partition) for topic, partitions in got for partition in partitions}
+        for member, got in row["expect"].items()
+    }
+    return {member: got for member, got in sets.items() if got}
+
+
+def answered(row: Row) -> Sets:
+    """What our kernel answers, from the recorded orders of members, topics and partitions."""
+    if row["system"] == "server-range":
+        return _by_name(row, list(row["topics"]), _ranges(row))
+    if row["subscription_type"] == "HOMOGENEOUS":
+        topics = row["topic_iteration"]
+        return _by_name(row, topics, _homogeneous(row, topics).runs)
+    topics = list(row["topics"])
+    return _by_name(row, topics, _heterogeneous(row, topics).runs)
+
+
+def _by_name(row: Row, topics: list[str], runs: Runs) -> Sets:
+    sets: Sets = {}
+    for member, topic, first, step, count in zip(*(each.tolist() for each in runs.columns), strict=True):
+        got = sets.setdefault(row["members"][member]["id"], set())
+        some = {(topics[topic], partition) for partition in range(first, first + step * count, step)}
+        assert len(some) == count, f"{row['case']}: a run has a partition twice"
+        assert not got & some, f"{row['case']}: a partition is given twice"
+        got |= some
+    return sets
+
+
+def _homogeneous(row: Row, topics: list[str]) -> Targets:
+    members = np.zeros(len(row["members"]), np.int64)
+    partitions = np.array([row["topics"][topic]["partitions"] for topic in topics], np.int64)
+    return assign_homogeneous(members, np.zeros(len(topics), np.int64), partitions, previous(row, topics))
+
+
+def _heterogeneous(row: Row, topics: list[str]) -> Targets:
+    subscribers: dict[str, list[int]] = {}
+    for at, member in enumerate(row["members"]):
+        for topic in member["topics"]:
+            subscribers.setdefault(topic, []).append(at)
+    topics[:] = [topic for topic in topics if topic in subscribers]
+    sizes = [row["topics"][topic]["partitions"] for topic in topics]
+    by_id = sorted(topics, key=signed_halves)
+    ranks = [by_id.index(topic) for topic in topics]
+    asking = [subscribers[topic] for topic in topics]
+    return assign_heterogeneous(len(row["members"]), asking, sizes, ranks, previous(row, topics))
+
+
+def previous(row: Row, topics: list[str]) -> Runs:
+    """What members had of topics that they subscribe to, in recorded order."""
+    number = {topic: at for at, topic in enumerate(topics)}
+    had = [
+        (at, number[topic], partition, 1, 1)
+        for at, member in enumerate(row["members"])
+        for topic, partition in member["previous"]
+        if topic in number and topic in member["topics"]
+    ]
+    return Runs(*np.array(had, np.int64).reshape(-1, 5).T)
+
+
+def _ranges(row: Row) -> Runs:
+    members, number = row["members"], {topic: at for at, topic in enumerate(row["topics"])}
+    pairs = [(at, number[topic]) for at, member in enumerate(members) for topic in member["topics"]]
+    member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
+    order = sorted(range(len(members)), key=lambda at: served_key(members[at]))
+    served = np.argsort(np.array(order, np.int64))
+    partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
+    return lay_out_ranges(member, topic, served, partitions)
+
+
+def served_key(member: Row) -> tuple[bool, bytes]:
+    """Sorts members as ranges do: static ones by instance id, then the others by member id."""
+    instance = member["instance"]
+    return instance is None, java_key(member["id"] if instance is None else instance)
+
+
+def client_row(row: Row) -> Row:
+    """The same as rows of the clients' assignors (`README-client.md`) tell it: names for topics, beside their ids."""
+    name = {topic: told["name"] for topic, told in row["topics"].items()}
+    members = [
+        {
+            "id": member["id"],
+            "instance": member["instance"],
+            "rack": member["rack"],
+            "generation": 1,
+            "topics": [name[topic] for topic in member["topics"]]
+            + [f"unresolved-{number}" for number in range(member.get("unresolved", 0))],
+            "owned": [(name.get(topic, topic), partition) for topic, partition in member["previous"]],
+        }
+        for member in row["members"]
+    ]
+    topics = {told["name"]: told["partitions"] for told in row["topics"].values()}
+    ids = {told["name"]: topic for topic, told in row["topics"].items()}
+    return {"case": row["case"], "topics": topics, "topic_ids": ids, "members": members, "replica_racks": None}
+
+
+def told_by_a_fleet(row: Row) -> bool:
+    """Whether a fleet's tables say all that the answer hangs on.
+
+    They do not say that members with equal subscriptions count as differing (which Kafka has with regular expressions);
+    nor, of a bucket with more than eight members, in which order the recorded walk met them.
+    """
+    asked = {(tuple(sorted(member["topics"])), member.get("unresolved", 0)) for member in row["members"]}
+    ids = [member["id"] for member in row["members"]]
+    forced = len(asked) == 1 and row["subscription_type"] == "HETEROGENEOUS"
+    return row["system"] == "server-range" or (not forced and text_walk(ids) == ids)
+
+
+def signed_halves(uuid: str) -> tuple[int, int]:
+    """Sorts topic ids as `Uuid.compareTo` does."""
+    raw = base64.urlsafe_b64decode(uuid + "==")
+    high, low = (int.from_bytes(half, "big", signed=True) for half in (raw[:8], raw[8:]))
+    return high, low

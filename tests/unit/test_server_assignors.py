@@ -1,0 +1,272 @@
+"""The broker's assignors (KIP-848) against plain loops over single partitions, and as assignors of a fleet's groups."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.compare import Comparison, compare
+from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.facts import GROUP, MEMBER
+from spark_assign.kernels.group.rounds import converge
+from spark_assign.kernels.java_hash import HashTable, string_hashes
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.server.homogeneous import assign_homogeneous
+from spark_assign.kernels.server.orders import read_topic_ids, set_order, table_slots
+from tests.golden import sticky_kernel
+from tests.golden.vectors import Row
+
+NAMES = ("uniform", "server-range", "range", "sticky", "cooperative-sticky")
+Partition = tuple[int, int]
+
+
+def kafkas_loop(sizes: list[int], previous: list[list[Partition]]) -> list[set[Partition]]:
+    """`UniformHomogeneousAssignmentBuilder`, step by step: who gets which (topic, partition)."""
+    had = {each for mine in previous for each in mine}
+    every = [(topic, number) for topic, size in enumerate(sizes) for number in range(size)]
+    free = [each for each in every if each not in had]
+    quota, extra = divmod(len(every), len(previous))
+    kept: list[list[Partition]] = []
+    unfilled = []
+    for at, mine in enumerate(previous):
+        wanted, holds = quota + (extra > 0), extra > 0
+        kept.append(mine[:wanted])
+        free += mine[wanted:]
+        lacking = wanted - len(kept[-1])
+        if lacking > 0 and holds and len(previous) - at > extra:
+            lacking, holds = lacking - 1, False
+        if lacking > 0:
+            unfilled.append((at, lacking))
+        extra -= holds
+    for at, lacking in unfilled:
+        kept[at] += free[:lacking]
+        free = free[lacking:]
+    assert not free
+    return [set(mine) for mine in kept]
+
+
+def random_previous(random: Random, members: int, sizes: list[int]) -> list[list[Partition]]:
+    """Some of the partitions, each with one member at most, in any order; members differ in how much they have."""
+    mine: list[list[Partition]] = [[] for _ in range(members)]
+    owners = [random.randrange(members) for _ in range(random.randint(1, members))]
+    for topic, size in enumerate(sizes):
+        for number in range(size):
+            if random.random() < 0.8:
+                mine[random.choice(owners)].append((topic, number))
+    for each in mine:
+        topics = random.sample(range(len(sizes)), len(sizes))
+        random.shuffle(each)
+        each.sort(key=lambda one: topics.index(one[0]))
+    return mine
+
+
+def test_many_groups_side_by_side_are_what_a_loop_makes_of_each() -> None:
+    """Quotas, extras, free list: sums over runs come to what Kafka does partition by partition."""
+    random = Random(848)
+    group: list[int] = []
+    topic_group: list[int] = []
+    partitions: list[int] = []
+    runs: list[tuple[int, ...]] = []
+    expected: list[set[Partition]] = []
+    for number in range(400):
+        sizes = [random.randrange(9) + 1 for _ in range(random.randrange(4))]
+        members = random.randint(1, 7)
+        previous = random_previous(random, members, sizes)
+        first_member, first_topic = len(group), len(topic_group)
+        for at, mine in enumerate(previous):
+            runs += [(first_member + at, first_topic + topic, partition, 1, 1) for topic, partition in mine]
+        expected += [{(first_topic + topic, n) for topic, n in mine} for mine in kafkas_loop(sizes, previous)]
+        group += [number] * members
+        topic_group += [number] * len(sizes)
+        partitions += sizes
+    arrays = (np.array(each, np.int64) for each in (group, topic_group, partitions))
+    targets = assign_homogeneous(*arrays, Runs(*np.array(runs, np.int64).T))
+    got: list[set[Partition]] = [set() for _ in group]
+    rows = targets.runs.rows()
+    for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
+        assert (topic, partition) not in got[member]
+        got[member].add((topic, partition))
+    assert got == expected
+
+
+def test_sets_are_walked_as_java_walks_them() -> None:
+    """Sets made of a collection begin as large as it needs; nine keys of one bucket make a small one double."""
+    random = Random(1)
+    keys: list[list[int]] = [random.sample(range(200_000), random.randrange(1, 60)) for _ in range(200)]
+    keys += [list(range(0, 16 * 12, 16)), list(range(0, 64 * 40, 64)), []]
+    flat = np.array([key for each in keys for key in each], np.int64)
+    of = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
+    walked = flat[set_order(flat, of)].tolist()
+    for each in keys:
+        capacity = 16
+        while capacity < int(len(each) / 0.75) + 1:
+            capacity *= 2
+        table: HashTable[int] = HashTable(capacity, lambda key: key)
+        for key in each:
+            table.add(key, key)
+        assert walked[: len(each)] == table.walk()
+        walked = walked[len(each) :]
+
+
+def test_topic_ids_sort_and_hash_as_java_has_them() -> None:
+    """`Uuid.compareTo` takes both halves as signed; the hash is theirs folded twice."""
+    ids = read_topic_ids(
+        ["gAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAACAAAAAAAAAAA", None, "nonsense"]
+    )
+    assert ids.fine.tolist() == [True, True, True, False, False]
+    assert np.argsort(ids.rank[:3]).tolist() == [0, 2, 1]
+    assert ids.hash[:3].tolist() == [0x80000000, 1, 0x80000000]
+
+
+def test_slots_of_the_coordinators_table() -> None:
+    """The top bits of the hash times the golden ratio; of three members four slots, of six eight."""
+    hashes = string_hashes(["a", "b", "c"])
+    product = [(code * 0x9E3779B97F4A7C15) % 2**64 for code in hashes.tolist()]
+    assert table_slots(hashes, np.zeros(3, np.int64)).tolist() == [each >> 62 for each in product]
+    more = string_hashes([str(each) for each in range(6)])
+    assert table_slots(more, np.zeros(6, np.int64)).max() > 3
+
+
+# --- as assignors of groups ---------------------------------------------------------------------------------------
+
+
+def row(case: str, owned: dict[str, list[tuple[str, int]]], partitions: int = 4, **more: Any) -> Row:
+    """A group that subscribes to t, a topic of so many partitions."""
+    members = [
+        {"id": member, "instance": None, "rack": None, "generation": 1, "topics": ["t"], "owned": mine}
+        for member, mine in owned.items()
+    ]
+    return {"case": case, "topics": {"t": partitions}, "members": members} | more
+
+
+def asked(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[str, Any]]:
+    """Everything that is decided of these groups."""
+    facts = sticky_kernel.facts(rows, runs=True)
+    if more:
+        facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
+    question = Question((("*", assignor),), NAMES)
+    return pa.concat_tables(list(decide(facts, question))).to_pylist()
+
+
+def runs_of(rows: list[dict[str, Any]], kind: str) -> set[tuple[str, int, int, int]]:
+    """Runs of that kind: member, first, step, count."""
+    return {(each["member_id"], each["first"], each["step"], each["count"]) for each in rows if each["kind"] == kind}
+
+
+ALL = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "server-range"])
+def test_what_another_member_owns_is_withheld(assignor: str) -> None:
+    """Whoever owns too much keeps its share and gives up the rest; who gets that gets it once it is free."""
+    found = asked([row("c", {"a": ALL, "b": []})], assignor)
+    assert runs_of(found, "assigned") == {("a", 0, 1, 2)}
+    assert runs_of(found, "withheld") == {("b", 2, 1, 2)}
+    assert runs_of(found, "revocation") == {("a", 2, 1, 2)}
+    reasons = {each["reason"] for each in found if each["kind"] == "move"}
+    assert reasons == {"over-quota" if assignor == "uniform" else "rebalanced"}
+    metrics = next(each for each in found if each["kind"] == "metrics")
+    assert (metrics["assignor"], metrics["withheld"], metrics["revoked"]) == (assignor, 2, 2)
+
+
+def test_a_target_that_fits_stays() -> None:
+    """Uniform moves nothing that does not have to; server-range lays everything out anew."""
+    rows = [row("c", {"a": ALL[1:3], "b": [ALL[0], ALL[3]]})]
+    assert runs_of(asked(rows, "uniform"), "move") == set()
+    assert runs_of(asked(rows, "server-range"), "withheld") == {("a", 0, 1, 1), ("b", 2, 1, 1)}
+
+
+def test_the_configured_assignor_of_a_kip_848_group() -> None:
+    """`range` of a group that the broker assigns is server-range; racks of its members say nothing."""
+    kinds = {"server": ("range", "consumer"), "client": ("range", "classic"), "uniform": ("uniform", "consumer")}
+    more = [
+        {"cluster": case, "group_id": "group", "kind": GROUP, "assignor": assignor, "group_type": kind}
+        for case, (assignor, kind) in kinds.items()
+        if case != "client"
+    ]
+    found = asked([row(case, {"a": ALL}) for case in kinds if case != "client"], "configured", *more)
+    planned = {each["cluster"]: each["assignor"] for each in found if each["kind"] == "metrics"}
+    assert planned == {"server": "server-range", "uniform": "uniform"}
+
+
+def test_a_partition_of_two_owners_stays_with_one() -> None:
+    """The broker has no such thing; a fleet may. Nothing is given twice, and partitions beyond the count are gone."""
+    found = asked([row("c", {"a": [*ALL, ("t", 7)], "b": ALL})], "uniform")
+    got = runs_of(found, "assigned") | runs_of(found, "withheld")
+    assert sorted(first + n * step for _, first, step, count in got for n in range(count)) == [0, 1, 2, 3]
+    metrics = next(each for each in found if each["kind"] == "metrics")
+    assert (metrics["max_per_member"], metrics["claim_conflicts"], metrics["owned_beyond_count"]) == (2, 4, 1)
+
+
+def test_a_topic_id_that_is_none_is_refused() -> None:
+    """With the place that it stands in; range does not look at it."""
+    rows = [row("bad", {"a": ALL}, topic_ids={"t": "t"}), row("fine", {"a": ALL})]
+    found = asked(rows, "uniform")
+    rejected = [(each["cluster"], each["code"], each["detail"]) for each in found if each["kind"] == "rejected"]
+    said = "topics: topic_id 't' of t is no id. Kafka prints one as 22 characters"
+    assert rejected == [("bad", "bad-topic-id", said)]
+    assert {each["cluster"] for each in found if each["kind"] == "assigned"} == {"fine"}
+    assert not [each for each in asked(rows, "server-range") if each["kind"] == "rejected"]
+
+
+def test_members_of_classic_groups_stand_in_the_table_that_they_would_have() -> None:
+    """Ten of one hash: in the coordinator's table they stand as they came, that is by position, or else by id."""
+    ids = ["AaAa", "AaBB", "BBAa", "BBBB"]
+    backwards = {each: [] for each in reversed(ids)}
+    rows = [row("known", backwards, 1), row("classic", backwards, 1)]
+    about = {"cluster": "classic", "group_id": "group", "kind": GROUP, "group_type": "classic"}
+    found = asked(rows, "uniform", about)
+    # One partition for four members: the extra goes to the last one.
+    got = {each["cluster"]: each["member_id"] for each in found if each["kind"] == "assigned"}
+    assert got == {"known": "AaAa", "classic": "BBBB"}
+
+
+def test_the_way_to_a_target_has_two_steps() -> None:
+    """What is free is there at once, the rest once its owner has given it up; without revocations one is enough."""
+    rows = [row("moves", {"a": ALL[:3], "b": []}), row("grows", {"a": ALL[:1], "b": ALL[1:2]})]
+    question = Question((("*", "uniform"),), NAMES)
+    told = pa.concat_tables(list(converge(sticky_kernel.facts(rows), question, 12))).to_pylist()
+    figures = ("round", "assigned", "revoked", "moved", "unowned", "stable")
+    found = {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in told}
+    assert found == {
+        ("moves", 1): (1, 3, 1, 1, 1, False),
+        ("moves", 2): (2, 4, 0, 0, 0, True),
+        ("grows", 1): (1, 4, 0, 0, 0, True),
+    }
+
+
+def test_compared_with_the_assignors_of_the_clients() -> None:
+    """Rounds, and what the way costs: nobody waits for the group."""
+    facts = sticky_kernel.facts([row("c", {"a": ALL, "b": []})])
+    facts = facts.append_column("change", pa.array([""] * len(facts)))
+    names = ("uniform", "server-range", "cooperative-sticky", "sticky")
+    asked_for = Comparison(names, ("",), "", Timing())
+    schema = pa.schema(
+        [
+            *((name, pa.string()) for name in ("assignor", "rejected")),
+            *((name, pa.int64()) for name in ("moved", "revoked", "rounds")),
+            ("partition_seconds_paused", pa.float64()),
+        ]
+    )
+    found = pa.concat_tables(list(compare(facts, asked_for, schema))).to_pylist()
+    by_name = {each.pop("assignor"): each for each in found}
+    paused = {name: each.pop("partition_seconds_paused") for name, each in by_name.items()}
+    wait = (Timing().heartbeat_interval_ms + Timing().poll_interval_ms) / 2
+    rest = {"rejected": None, "moved": 2, "revoked": 2}
+    assert by_name == {name: rest | {"rounds": 1 if name == "sticky" else 2} for name in names}
+    assert paused["uniform"] == paused["server-range"] == pytest.approx(2 * wait / 1_000)
+    assert paused["uniform"] < paused["cooperative-sticky"]
+
+
+def test_kinds_of_facts_that_are_needed() -> None:
+    """A group without members and without subscriptions is nothing to trip over."""
+    alone = {"cluster": "c", "group_id": "group", "kind": MEMBER, "member_id": "a"}
+    facts = pa.Table.from_pylist([alone], schema=sticky_kernel.facts([]).schema)
+    for assignor in ("uniform", "server-range"):
+        found = pa.concat_tables(list(decide(facts, Question((("*", assignor),), NAMES)))).to_pylist()
+        assert [each["members"] for each in found if each["kind"] == "metrics"] == [1]
