@@ -23,7 +23,7 @@ def that_end(rows: Iterable[Row], assignor: str) -> list[Row]:
 
 
 def answered(
-    rows: Iterable[Row], class_path: str, *, program: Path = PROGRAM, seconds: float | None = None
+    rows: Iterable[Row], class_path: str, program: Path = PROGRAM, *, seconds: float | None = None
 ) -> list[Row]:
     """The rows with `expect` filled in by Kafka (or None, with `error` and `error_message`).
 
