@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,7 @@ from spark_assign.errors import SourceError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.group import states as kernel
 from spark_assign.kernels.group.decide import ASSIGNED, METRICS, REJECTED, WITHHELD
-from spark_assign.kernels.group.facts import BLOCK, OWNED
+from spark_assign.kernels.group.facts import BLOCK, LEFT, OWNED
 from spark_assign.planning import Plan
 from spark_assign.schemas import GROUP_KEY
 
@@ -48,8 +48,9 @@ def state_of(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
         SourceError: a stored plan lacks a table.
     """
     if isinstance(side, Fleet):
-        # Neither racks nor what has departed makes a difference.
-        known = facts.gather(replace(side, replicas=None, brokers=None, departed=None))
+        known = facts.gather(side)
+        if side.departed is not None:  # no state that is held against another has it
+            known = known.where(F.col("kind") != LEFT)
         return State(_together([known, _present(side)]), False, facts.tasks(side), facts.topic_counts(side))
     if isinstance(side, Plan):
         known = _together([_planned(side), _present(side.fleet)])
