@@ -236,12 +236,12 @@ class Fleet:
             FleetError: a column is missing, or it is not said what changes.
 
         Examples:
-            >>> fleet.with_partitions(topic="t", factor=2).topics.show()
-            +-------+-----+----------+
-            |cluster|topic|partitions|
-            +-------+-----+----------+
-            |      c|    t|         6|
-            +-------+-----+----------+
+            >>> fleet.with_partitions(topic="t", factor=2).topics.select("topic", "partitions").show()
+            +-----+----------+
+            |topic|partitions|
+            +-----+----------+
+            |    t|         6|
+            +-----+----------+
         """
         changed_fleet.either("partitions", partitions, topic is not None)
         if partitions is None:
