@@ -97,7 +97,7 @@ def test_installed_packages_offer_assignors(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     registry._installed.cache_clear()
     try:
-        assert names() == ["cooperative-sticky", "from-a-package", "range", "roundrobin", "sticky"]
+        assert "from-a-package" in names()
         assert type(registry.find("from-a-package")).__name__ == "Weighted"
     finally:
         registry._installed.cache_clear()

@@ -39,7 +39,8 @@ def test_three_clusters_in_delta_tables(jars: str, kind: str, tmp_path: Path) ->
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(ROOT)},
+        # Any free port for Spark Connect: the tests beside this one have the usual one.
+        env=environment | {"PYTHONPATH": str(ROOT), "SPARK_TESTING": "1"},
         capture_output=True,
         text=True,
         timeout=500,

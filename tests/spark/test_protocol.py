@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet
 from spark_assign.errors import FleetError
 from spark_assign.protocol import Settings, compare_protocols, holds_for, schemas, simulate, upgrade_plan
-from spark_assign.schemas import INPUT_TABLES
 from tests.frames import dataframe
+from tests.spark import fleets
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ def tables() -> Tables:
 
 
 def fleet_of(spark: SparkSession, rows: Tables) -> Fleet:
-    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in rows.items()})
+    return fleets.fleet(spark, **rows)
 
 
 def events_of(spark: SparkSession, events: list[Row]) -> DataFrame:

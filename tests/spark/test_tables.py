@@ -42,7 +42,7 @@ def rows(frame: object) -> list[dict[str, object]]:
 def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
     """Columns come in any order, quotes are doubled, lists are text, extra columns stay."""
     fleet = read_fleet(spark, write(tmp_path, CSV))
-    assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2}
+    assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2, "topic_id": None}
     first, second = sorted(fleet.members.collect(), key=lambda row: row.member_id)
     assert (first.note, first.generation_id) == ('said "hi", left', 7)
     assert (second.rack_id, second.generation_id) == (None, None)
