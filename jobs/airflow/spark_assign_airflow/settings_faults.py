@@ -1,1 +1,1 @@
-../../../spark_assign/settings_faults.py
+../../../spark_assign/command/settings_faults.py

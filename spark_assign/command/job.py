@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from spark_assign.command.options import CONFIG, OUTCOME, VERBOSE
+from spark_assign.command.outcome import Outcome, asked_for, write
 from spark_assign.errors import SparkAssignError, reason
-from spark_assign.options import CONFIG, OUTCOME, VERBOSE
-from spark_assign.outcome import Outcome, asked_for, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
 
 Options = SimpleNamespace
 """What a job is called with: a value for every option, in `given` the names of those on the command line, and in
-`outcome` (`spark_assign.outcome.Outcome`) what it is to say of how it ends."""
+`outcome` (`spark_assign.command.outcome.Outcome`) what it is to say of how it ends."""
 
 
 def run_job(

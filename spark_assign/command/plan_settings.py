@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from spark_assign.command.settings_file import from_file, validated
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import INPUT_TABLES, PLAN_TABLES
-from spark_assign.settings_file import from_file, validated
 
 OUTPUT = "output/plan"
 """Where a plan is written if nothing is said: under the folder in which the job is called."""
@@ -63,6 +63,14 @@ class Assign(Table):
     assignor: str = Field(description="by Kafka's name, or configured")
 
 
+class Clients(Table):
+    """An entry of `[[clients]]`."""
+
+    groups: str = Field(description="shell pattern over group ids")
+    library: str = Field(description="that leads these groups: Java, librdkafka, franz-go, …")
+    version: str | None = Field(default=None, description="its release; of Java's clients 2.4 to 4.4")
+
+
 class PlanSettings(Table):
     """Settings of the job plan (conf/plan.toml).
 
@@ -75,6 +83,9 @@ class PlanSettings(Table):
     )
     assign: Annotated[tuple[Assign, ...], AsTuple] = Field(
         default=(), description="assignors by pattern; first match wins"
+    )
+    clients: Annotated[tuple[Clients, ...], AsTuple] = Field(
+        default=(), description="who leads groups, by pattern; first match wins, and wins over the snapshot"
     )
     run_id: str | None = Field(
         default=None, description="the run's name; the same again replaces it (default: the time)"
@@ -101,8 +112,8 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSetti
     Args:
         path: the file; None for none. Its relative paths start from its own folder.
         flags: overrides of the same shape as the file; None values count as not given. A `location` replaces
-            the whole table that it stands in, as format and options belong to it. `assign` patterns come
-            before the file's.
+            the whole table that it stands in, as format and options belong to it. Patterns of
+            `assign` and `clients` come before the file's.
 
     Raises:
         ConfigError: the file cannot be read, or a key is unknown, missing or of the wrong kind; names every fault.
@@ -113,7 +124,8 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSetti
     for name in ("fleet", "output"):
         over = {key: value for key, value in flags.pop(name, {}).items() if value is not None}
         settings[name] = over if "location" in over else {**settings.get(name, {}), **over}
-    flags["assign"] = [*flags.get("assign", []), *settings.get("assign", [])]
+    for patterns in ("assign", "clients"):
+        flags[patterns] = [*flags.get(patterns, []), *settings.get(patterns, [])]
     found = validated(PlanSettings, {**settings, **flags}, "the command line")
     if found.fleet.location is None and not found.fleet.tables:
         raise ConfigError(

@@ -37,7 +37,7 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
     Raises:
         ConfigError: the file cannot be read, a key is none of the job's flags, or a value none that it takes.
     """
-    from spark_assign.settings_of_flags import PLACES, TABLES, model_of
+    from spark_assign.command.settings_of_flags import PLACES, TABLES, model_of
 
     model = model_of(parameters)
     given = {key.replace("-", "_"): value for key, value in from_file(path).items()}
@@ -89,7 +89,7 @@ def validated(model: type[Model], settings: Mapping[str, Any], origin: str) -> M
     """
     from pydantic import ValidationError
 
-    from spark_assign.settings_faults import faults, listed
+    from spark_assign.command.settings_faults import faults, listed
 
     try:
         return model.model_validate(settings)

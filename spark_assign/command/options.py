@@ -22,9 +22,9 @@ from typing import Any
 
 import click
 
+from spark_assign.command.settings_file import defaults
 from spark_assign.errors import ConfigError
-from spark_assign.run_names import time_as_run_id
-from spark_assign.settings_file import defaults
+from spark_assign.places import time_as_run_id
 
 Decorator = Callable[[Any], Any]
 

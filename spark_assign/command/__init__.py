@@ -1,0 +1,1 @@
+"""What the jobs share: how they are called and end, their options and their settings."""
