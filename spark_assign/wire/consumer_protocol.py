@@ -22,7 +22,7 @@ _NEWEST = 3
 class Subscription:
     """What a member sent with its JoinGroup.
 
-    `generation_id` is None where absent or negative, `rack_id` where absent or empty.
+    `generation_id` is None where absent or negative, `rack_id` where absent or empty. `version` is that of the bytes.
     """
 
     topics: tuple[str, ...]
@@ -30,14 +30,18 @@ class Subscription:
     owned: TopicPartitions
     generation_id: int | None
     rack_id: str | None
+    version: int = _NEWEST
+    cut_short: bool = False
+    """It ends before the list of what is owned, which its version has (`subscription_as_sent`)."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the leader gave a member."""
+    """What the leader gave a member. `version` is that of the bytes."""
 
     partitions: TopicPartitions
     user_data: bytes | None
+    version: int = _NEWEST
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,32 @@ def subscription(data: bytes) -> Subscription:
     owned = _topic_partitions(reader) if version >= 1 else ()
     generation = reader.int32() if version >= 2 else -1
     rack = reader.nullable_string() if version >= 3 else None
-    return Subscription(topics, user_data, owned, generation if generation >= 0 else None, rack or None)
+    return Subscription(topics, user_data, owned, generation if generation >= 0 else None, rack or None, version)
+
+
+def subscription_as_sent(data: bytes) -> Subscription:
+    """The same; segmentio's kafka-go says version 1 and ends where version 0 does, which Kafka's class refuses.
+
+    The broker does not look at these bytes, so that such groups are there. Raises WireError for all else.
+    """
+    try:
+        return subscription(data)
+    except WireError:
+        reader = Reader(data)
+        if _version(reader) != 1:
+            raise
+        topics = tuple(reader.string() for _ in range(reader.array_length(2)))
+        user_data = reader.nullable_bytes()
+        if reader.left:
+            raise
+        return Subscription(topics, user_data, (), None, None, 1, cut_short=True)
 
 
 def assignment(data: bytes) -> Assignment:
     """ConsumerProtocol.deserializeAssignment. Raises WireError."""
     reader = Reader(data)
-    _version(reader)
-    return Assignment(_topic_partitions(reader), reader.nullable_bytes())
+    version = _version(reader)
+    return Assignment(_topic_partitions(reader), reader.nullable_bytes(), version)
 
 
 def sticky_user_data(data: bytes | None) -> StickyData:

@@ -14,6 +14,9 @@ Steps
 Kafka asks before each partition whether the group is balanced, which goes over all partitions and members. Balanced
 groups have nothing to move, so that the question matters only where a partition may go back to a member that no
 longer subscribes to it, or where claims of partitions that do not exist muddle the books: only there it is asked.
+
+Up to 3.5.1 a group is balanced only if nobody could take a partition from one that has any more, and a partition may
+have two owners (`claims`), which muddles the books as well.
 """
 
 from __future__ import annotations
@@ -24,16 +27,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.releases import TODAY, Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import counted, expand_runs, stretches
 from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.kernels.sticky.levels import level_of, unevenness
 from spark_assign.kernels.sticky.movements import Movements
 from spark_assign.kernels.sticky.racks import Racks
 from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced
 
 NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
 ENDLESS = "It never ends: the balancing moves partitions round and round."
-_MOST_PASSES = 10_000
+_MANY_PASSES, _MOST_PASSES = 16, 10_000
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,28 @@ class KafkaFails(Exception):
 class Balance:
     """The books while a group is balanced. Partitions are numbered in the order in which Kafka walks over them."""
 
-    def __init__(self, groups: Groups, owned: Runs, subscribers: Subscribers, racks: Racks | None) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        owned: Runs,
+        subscribers: Subscribers,
+        racks: Racks | None,
+        rules: Rules = TODAY,
+        order: Ints | None = None,
+    ) -> None:
+        """The books before anything is dealt.
+
+        Args:
+            groups: the one group.
+            owned: single partitions.
+            subscribers: who may get what.
+            racks: where racks matter.
+            rules: of which release.
+            order: keys of all partitions as they are walked over, where all members subscribe to the same; by default
+                topics with few subscribers come first, then by name.
+        """
         self.groups = groups
+        self.enough_less = 0 if rules.uneven_by_one else 1
         self.walk = groups.walk
         self.racks = racks
         self.of_topic = subscribers.of_topic
@@ -79,6 +104,10 @@ class Balance:
         self.sets = racks.set_of(self.topic, partition) if racks else None
         self.near = racks.near() if racks else None
         self.movements = Movements(subscribers.topic_hash)
+        self.alike = order is not None
+        self.order = np.arange(len(self.topic))
+        if order is not None:
+            self.order = self.begin[self.topic_at[order >> KEY_BITS]] + (order & ((1 << KEY_BITS) - 1))
         self._keep(owned)
         self.earlier = np.full(len(self.topic), -1, np.int64)
         for key, member in subscribers.earlier.items():
@@ -106,6 +135,7 @@ class Balance:
             far = stays & ~self.near[self.racks.set_of(owned.topic, owned.first), owned.member]
         self.revocation_required = bool((~stays | far).any())
         self.far_keys = owned.keys[far]
+        held = owned
         owned = owned.where(stays & ~far)
         self.kept_keys = owned.keys
         self.size = np.bincount(owned.member, minlength=self.members)
@@ -118,13 +148,22 @@ class Balance:
         # Where a partition may be held twice or not exist, every holding is written down apart.
         self.copies: Counter[tuple[int, int]] | None = None
         unassigned = self.holder < 0
-        if len(self.ghosts):
+        if self._held_twice(held) or len(self.ghosts):
             self.copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
-            # The search for unassigned partitions gets stuck at the first that does not exist.
-            ghosts = zip(self.ghosts.topic.tolist(), self.ghosts.first.tolist(), strict=True)
-            stuck = min((int(self.topic_at[topic]), partition) for topic, partition in ghosts)[0]
-            unassigned[self.begin[stuck + 1] :] = True
-        self.unassigned = np.flatnonzero(unassigned)
+            # The search for unassigned partitions gets stuck at the first that does not exist or is there twice.
+            some, times = np.unique(number[exists], return_counts=True)
+            stops = [*self.begin[self.topic_at[self.ghosts.topic] + 1].tolist(), *(some[times > 1] + 1).tolist()]
+            unassigned[min(stops, default=len(unassigned)) :] = True
+        self.unassigned = self.order[unassigned[self.order]]
+
+    def _held_twice(self, held: Runs) -> bool:
+        """Whether two members hold a partition, which counts as that of the last one in the walk."""
+        keys, times = np.unique(held.keys, return_counts=True)
+        both = held.where(np.isin(held.keys, keys[times > 1]))
+        both = both.where(both.first < self.groups.partitions[both.topic])
+        both = both.where(np.argsort(self.groups.owned_walk[both.member]))
+        self.holder[self.begin[self.topic_at[both.topic]] + both.first] = both.member
+        return len(both) > 0
 
     # --- 2. fill ---
 
@@ -133,8 +172,12 @@ class Balance:
         rest = self.unassigned
         if self.racks is not None:
             rest = np.array([number for number in rest.tolist() if not self._fill_near(number)], np.int64)
-        for begin, end in stretches(self.topic[rest]):
+        for begin, end in self._stretches(rest):
             self._pour(self.subscribers[self.topic[rest[begin]]], rest[begin:end])
+
+    def _stretches(self, numbers: Ints) -> list[tuple[int, int]]:
+        """Begin and end of partitions that follow each other and have the same subscribers."""
+        return stretches(self.topic[numbers] * (not self.alike))
 
     def _fill_near(self, number: int) -> bool:
         assert self.near is not None
@@ -152,7 +195,7 @@ class Balance:
         if len(numbers) == 1:
             takers = candidates[[np.argmin(sizes)]]
         else:
-            level = _level(sizes, len(numbers))
+            level = level_of(sizes, len(numbers))
             room = np.maximum(level - sizes, 0)
             slot_member = np.repeat(np.arange(len(candidates)), room)
             slot_level = np.repeat(sizes, room) + counted(room)
@@ -180,11 +223,11 @@ class Balance:
         before = (self.size.copy(), self.holder.copy(), None if self.copies is None else self.copies.copy())
         if not self.revocation_required:
             self._reassign(self.unassigned[reassignable[self.unassigned]])
-        moved = self._reassign(np.flatnonzero(reassignable))
+        moved = self._reassign(self.order[reassignable[self.order]])
         reverted = False
         if not self.initializing and moved:
             sizes, part = before[0], self.takes_part
-            if _unevenness(self.size[part]) >= _unevenness(sizes[part]):
+            if unevenness(self.size[part]) >= unevenness(sizes[part]):
                 self.size, self.holder, self.copies = before
                 reverted = True
         self.final_walk = walk_after_balancing(self.groups, self.takes_part, reverted=reverted)
@@ -201,11 +244,15 @@ class Balance:
 
     def _reassign(self, numbers: Ints) -> bool:
         """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
-        blocks = [
-            (numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in stretches(self.topic[numbers])
-        ]
+        blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._stretches(numbers)]
         performed = False
-        for _ in range(_MOST_PASSES):
+        seen = None
+        for number in range(_MOST_PASSES):
+            if number >= _MANY_PASSES:
+                # What has come back comes back for ever. Compared with is the state after a power of two (Brent).
+                if (state := self._state()) == seen:
+                    break
+                seen = state if number & (number - 1) == 0 else seen
             modified = False
             for block, topic in blocks:
                 moved, balanced = self._walk_topic(block, topic)
@@ -216,6 +263,11 @@ class Balance:
             if not modified:
                 return performed
         raise KafkaFails(ENDLESS)
+
+    def _state(self) -> object:
+        """All that the next moves hang on."""
+        copies = None if self.copies is None else +self.copies
+        return self.holder.tobytes(), self.size.tobytes(), copies, self.movements.state()
 
     def _walk_topic(self, block: Ints, topic: int) -> tuple[bool, bool]:
         """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
@@ -308,7 +360,7 @@ class Balance:
                 continue
             begin = self.begin[self.topic_at[topic]]
             holders = np.unique(holder[begin : begin + self.groups.partitions[topic]])
-            if self.size[holders].max() > self.size[takers].min() + 1:
+            if self.size[holders].max() > self.size[takers].min() + self.enough_less:
                 return False
         return True
 
@@ -328,7 +380,7 @@ class Balance:
                         continue
                     if number not in holders:
                         raise KafkaFails(NO_SUCH_MEMBER)
-                    if self.size[member] + 1 < self.size[holders[number]]:
+                    if self.size[member] + self.enough_less < self.size[holders[number]]:
                         return False
         return True
 
@@ -342,21 +394,3 @@ class Balance:
             return self.holder[given], keys[given]
         held = np.array([pair for pair, n in self.copies.items() if n], np.int64).reshape(-1, 2)
         return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.keys)
-
-
-def _level(sizes: Ints, number: int) -> int:
-    """The least level up to which vessels filled to `sizes` take `number` more."""
-    ordered = np.sort(sizes)
-    each = np.arange(1, len(ordered) + 1)
-    room_below = each * ordered - np.cumsum(ordered)
-    lowest = int(np.searchsorted(room_below, number, side="left"))
-    filled = int(ordered[:lowest].sum())
-    return -(-(number + filled) // lowest)
-
-
-def _unevenness(sizes: Ints) -> int:
-    """The sum of differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
-    ordered = np.sort(sizes)
-    number = len(ordered)
-    total = int(((2 * np.arange(number) - number + 1) * ordered).sum())
-    return (total + (1 << 31)) % (1 << 32) - (1 << 31)

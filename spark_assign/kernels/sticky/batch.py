@@ -4,22 +4,29 @@ Where all members subscribe to the same topics the constrained one plans (`const
 `racks`), elsewhere the general one (`general`). Whether subscriptions are the same is asked in the walk
 of the hash map, against the first that is not empty: members without subscription that come before it are overlooked,
 and are given partitions as if they had asked for them (`AbstractStickyAssignor.allSubscriptionsEqual`).
+
+Older releases (`kernels.releases`): up to 3.4 without racks; up to 2.8 with the first constrained algorithm
+(`constrained_2_8`), and elsewhere from claims by generation (`general_2_8`); up to 2.5.0 the latter for all groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.releases import TODAY, Rules
+from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs
 from spark_assign.kernels.sticky.balance import Subscribers
 from spark_assign.kernels.sticky.claims import Claims, settle
 from spark_assign.kernels.sticky.constrained import plan_constrained
+from spark_assign.kernels.sticky.constrained_2_8 import plan_first_constrained
 from spark_assign.kernels.sticky.general import earlier_claims, plan_general
+from spark_assign.kernels.sticky.general_2_8 import Asked, plan_from_generations
 from spark_assign.kernels.sticky.groups import Decided, Groups
+from spark_assign.kernels.sticky.keep import told_by_hash
 from spark_assign.kernels.sticky.racks import Racks, plan_with_racks
 
 EVERYONE = -1
@@ -42,6 +49,9 @@ class Batch:
         rack: of each member its rack; -1 for none.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
+        told: single partitions in the order in which members tell what they own, where that matters (`keep`).
+        gone: what members own of topics without metadata, where that matters; numbers of topics only tell them apart.
+        rules: of which release.
     """
 
     groups: Groups
@@ -55,23 +65,34 @@ class Batch:
     rack: Ints
     rack_sets: Sequence[frozenset[int]]
     rack_set: Mapping[int, Ints]
+    told: Runs = NOTHING
+    gone: Runs = NOTHING
+    rules: Rules = TODAY
 
 
 def plan_batch(batch: Batch) -> Decided:
     """Plan every group of a batch."""
     groups = batch.groups
-    claims = settle(batch.claims, groups.walk, batch.claimed_in, batch.generation)
+    if batch.rules.tells_by_hash and groups.cooperative:
+        batch = replace(batch, told=told_by_hash(batch.claims, batch.gone, batch.topic_hash, len(groups.member_group)))
+    claims = settle(batch.claims, groups.walk, groups.member_group, batch.claimed_in, batch.generation, batch.rules)
     alone = _groups_on_their_own(batch)
     if not alone.any():
-        return plan_constrained(groups, claims)
-    parts = [_together(groups, claims, alone)]
+        return _constrained(groups, claims, batch.told, batch.rules)
+    parts = [_together(batch, claims, alone)]
     parts += [_alone(one) for one in _each(batch, claims, alone)]
     refused: dict[int, str] = {}
     for part in parts:
         refused |= part.refused
     runs = Runs(*(np.concatenate(columns) for columns in zip(*(part.runs.columns for part in parts), strict=True)))
     reason = np.concatenate([part.reason for part in parts])
-    return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused)
+    named = {group: member for part in parts for group, member in part.named.items()}
+    return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused, named)
+
+
+def _constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules) -> Decided:
+    plan = plan_first_constrained if rules.first_constrained else plan_constrained
+    return plan(groups, claims, told, rules)
 
 
 def take_groups(batch: Batch, chosen: Flags) -> Batch:
@@ -80,7 +101,8 @@ def take_groups(batch: Batch, chosen: Flags) -> Batch:
     members = np.flatnonzero(chosen[groups.member_group])
     topics = np.flatnonzero(chosen[groups.topic_group])
     number = np.cumsum(chosen) - 1
-    mine = batch.claims.where(chosen[groups.topic_group[batch.claims.topic]])
+    mine, told = (runs.where(chosen[groups.topic_group[runs.topic]]) for runs in (batch.claims, batch.told))
+    gone = batch.gone.where(chosen[groups.member_group[batch.gone.member]])
     return Batch(
         groups=_part(groups, members, topics, number),
         claimed_in=batch.claimed_in[members],
@@ -97,26 +119,32 @@ def take_groups(batch: Batch, chosen: Flags) -> Batch:
         rack=batch.rack[members],
         rack_sets=batch.rack_sets,
         rack_set={at: batch.rack_set[topic] for at, topic in enumerate(topics.tolist()) if topic in batch.rack_set},
+        told=_in_part(told, members, topics),
+        gone=Runs(np.searchsorted(members, gone.member), *gone.columns[1:]),
+        rules=batch.rules,
     )
 
 
 def _groups_on_their_own(batch: Batch) -> Flags:
     """Groups that may need another algorithm than the constrained one without racks."""
     groups = batch.groups
-    alone = np.zeros(groups.number, bool)
-    alone[groups.member_group[batch.rack >= 0]] = True
+    alone = np.full(groups.number, batch.rules.general_only)
+    if batch.rules.racks:
+        alone[groups.member_group[batch.rack >= 0]] = True
     alone[groups.topic_group[batch.topic_class != EVERYONE]] = True
     alone[[group for group, subscribers in batch.other_classes if subscribers != EVERYONE]] = True
     return alone
 
 
-def _together(groups: Groups, claims: Claims, alone: Flags) -> Decided:
+def _together(batch: Batch, claims: Claims, alone: Flags) -> Decided:
     """All groups but some, by the constrained algorithm."""
+    groups = batch.groups
     members = np.flatnonzero(~alone[groups.member_group])
     topics = np.flatnonzero(~alone[groups.topic_group])
     part = _part(groups, members, topics, np.cumsum(~alone) - 1)
-    mine = ~alone[groups.member_group[claims.runs.member]]
-    decided = plan_constrained(part, _renumbered(claims, claims.runs.where(mine), members, topics))
+    mine, told = (runs.where(~alone[groups.member_group[runs.member]]) for runs in (claims.runs, batch.told))
+    told = _in_part(told, members, topics)
+    decided = _constrained(part, _renumbered(claims, mine, members, topics), told, batch.rules)
     return _named(decided, members, topics, np.flatnonzero(~alone))
 
 
@@ -130,6 +158,7 @@ class _One:
     topics: Ints
     groups: Groups
     raw: Runs
+    told: Runs
     claims: Claims
 
 
@@ -149,6 +178,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
         topics = np.arange(len(groups.topic_group))[rows_of(groups.topic_group, number)]
         raw = batch.claims.where(raw_order[rows_of(raw_group, number)])
         mine = claims.runs.where(order[rows_of(settled_group, number)])
+        told = batch.told.where(groups.member_group[batch.told.member] == number)
         yield _One(
             batch,
             number,
@@ -156,6 +186,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
             topics,
             _part(groups, members, topics, zero),
             _in_part(raw, members, topics),
+            _in_part(told, members, topics),
             _renumbered(claims, mine, members, topics),
         )
 
@@ -176,32 +207,45 @@ def _in_part(runs: Runs, members: Ints, topics: Ints) -> Runs:
 
 
 def _renumbered(claims: Claims, mine: Runs, members: Ints, topics: Ints) -> Claims:
-    contested_topic = claims.contested >> 32
-    here = np.isin(contested_topic, topics)
-    contested = (np.searchsorted(topics, contested_topic[here]) << 32) | (claims.contested[here] & 0xFFFFFFFF)
-    return Claims(_in_part(mine, members, topics), contested)
+    def in_part(keys: Ints) -> Ints:
+        here = keys[np.isin(keys >> KEY_BITS, topics)]
+        return (np.searchsorted(topics, here >> KEY_BITS) << KEY_BITS) | (here & ((1 << KEY_BITS) - 1))
+
+    return Claims(_in_part(mine, members, topics), in_part(claims.contested), in_part(claims.shared))
 
 
 def _named(decided: Decided, members: Ints, topics: Ints, groups: Ints) -> Decided:
     """A decision in the numbers of the batch."""
     runs = Runs(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:])
     refused = {int(groups[group]): why for group, why in decided.refused.items()}
-    return Decided(runs, decided.reason, decided.withheld, refused)
+    named = {int(groups[group]): int(members[member]) for group, member in decided.named.items()}
+    return Decided(runs, decided.reason, decided.withheld, refused, named)
 
 
 def _alone(one: _One) -> Decided:
     """One group, by the algorithm that fits it."""
-    batch, members, topics = one.batch, one.members, one.topics
+    batch, members, topics, rules = one.batch, one.members, one.topics, one.batch.rules
     of_class = _classes(one)
     known = [of_class[int(each)] for each in batch.topic_class[topics]]
     racks = _racks(one)
-    if _all_equal(one, of_class):
-        decided = plan_with_racks(one.groups, one.claims, racks) if racks else plan_constrained(one.groups, one.claims)
+    differs = _first_that_differs(one, of_class)
+    of_topic = np.array(known, bool).reshape(len(topics), len(members))
+    if differs is None and not rules.general_only:
+        if racks:
+            decided = plan_with_racks(one.groups, one.claims, racks, one.told, rules)
+        else:
+            decided = _constrained(one.groups, one.claims, one.told, rules)
+    elif rules.first_constrained:
+        nameless = sum(group == one.number for group, _ in batch.other_classes)
+        hashes = batch.topic_hash[topics]
+        asked = Asked(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
+        gone = batch.gone.where(batch.groups.member_group[batch.gone.member] == one.number)
+        gone = Runs(np.searchsorted(members, gone.member), *gone.columns[1:])
+        decided = plan_from_generations(asked, one.raw, gone, one.told, rules)
     else:
         earlier = earlier_claims(one.raw, one.groups.walk, batch.claimed_in[members])
-        of_topic = np.array(known, bool).reshape(len(topics), len(members))
         subscribers = Subscribers(of_topic, batch.topic_hash[topics], earlier)
-        decided = plan_general(one.groups, one.raw, one.claims, subscribers, racks)
+        decided = plan_general(one.groups, one.raw, one.claims, subscribers, racks, rules)
     return _named(decided, members, topics, np.array([one.number]))
 
 
@@ -218,20 +262,22 @@ def _classes(one: _One) -> dict[int, Flags]:
     return found
 
 
-def _all_equal(one: _One, of_class: Mapping[int, Flags]) -> bool:
+def _first_that_differs(one: _One, of_class: Mapping[int, Flags]) -> int | None:
+    """The place in the walk of the first member that asks for other topics than the first that asks for any."""
     signature = np.array(list(of_class.values()), bool).reshape(-1, len(one.members)).T[np.argsort(one.groups.walk)]
     subscribed = np.flatnonzero(signature.any(axis=1))
     if not len(subscribed):
-        return True
+        return None
     first = subscribed[0]
-    return bool((signature[first:] == signature[first]).all())
+    others = np.flatnonzero((signature[first:] != signature[first]).any(axis=1))
+    return int(first + others[0]) if len(others) else None
 
 
 def _racks(one: _One) -> Racks | None:
     """Racks, if they matter to the group."""
     batch = one.batch
     of_member = batch.rack[one.members]
-    if not (of_member >= 0).any() or not len(one.topics):
+    if not batch.rules.racks or not (of_member >= 0).any() or not len(one.topics):
         return None
     nowhere = {number: np.zeros(int(partitions), np.int64) for number, partitions in enumerate(one.groups.partitions)}
     known = {

@@ -3,15 +3,22 @@
 Members are taken in the order of Java's hash map. Whoever claims a partition that an earlier one claims as well gets
 it if its generation is higher; at equal generations nobody keeps it, and the later claimer counts as its owner from
 there on. The later claimer's generation is the one it claims with, the earlier one's that of its subscription.
+
+Older releases (`kernels.releases`)
+    - up to 3.5.1 the later claimer counts as the owner even if it has lost: one that comes after both may win against
+      it, and then has the partition beside the one that has won before;
+    - up to 3.4.0 only what is claimed in the group's newest generation counts, and who claims the same has nothing;
+    - up to 2.8.0 they both keep it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.releases import TODAY, Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import first_of_each
 
@@ -21,24 +28,30 @@ class Claims:
     """Claims after conflicts.
 
     Attributes:
-        runs: who owns what; no partition twice.
+        runs: who owns what; no partition twice, unless `shared`.
         contested: keys, ascending, of partitions that two members claimed in one generation.
+        shared: keys, ascending, of partitions that have two owners.
     """
 
     runs: Runs
     contested: Ints
+    shared: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def settle(claims: Runs, walk: Ints, claimed_in: Ints, generation: Ints) -> Claims:
+def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: Ints, rules: Rules = TODAY) -> Claims:
     """Decide between members that claim the same partition.
 
     Args:
         claims: of topics with metadata.
         walk: of each member its place in the hash map's walk.
+        group: of each member its group.
         claimed_in: of each member the generation that its claims are of; -1 for none.
         generation: of each member its subscription's generation; -1 for none.
+        rules: of which release.
     """
     none = np.empty(0, np.int64)
+    if rules.newest_only:
+        claims = claims.where(in_newest(group, claimed_in)[claims.member])
     crossing = np.isin(claims.topic, crossing_topics(claims))
     if not crossing.any():
         return Claims(claims, none)
@@ -47,25 +60,42 @@ def settle(claims: Runs, walk: Ints, claimed_in: Ints, generation: Ints) -> Clai
     keys = rows.keys
     starts = first_of_each(keys)
     alone = starts & np.append(starts[1:], True)
+    if rules.newest_only:
+        twice = np.unique(keys[~alone])
+        if rules.shares_claims:
+            return Claims(claims, none, twice)
+        return Claims(claims.where(~crossing).joined(rows.where(alone)), twice)
     winners: list[int] = []
     contested: list[int] = []
+    shared: list[int] = []
     ends = np.flatnonzero(np.append(starts[1:], True)) + 1
     for begin, end in zip(np.flatnonzero(starts), ends, strict=True):
         if end - begin == 1:
             continue
-        owner = holder = int(begin)
+        owner, holders = int(begin), {int(begin)}
         for claimer in range(int(begin) + 1, int(end)):
             later, earlier = claimed_in[rows.member[claimer]], generation[rows.member[owner]]
+            if later >= earlier:
+                holders.discard(owner)
             if later == earlier:
                 contested.append(int(keys[claimer]))
-                holder = -1 if holder == owner else holder
-                owner = claimer
             elif later > earlier:
-                owner = holder = claimer
-        if holder >= 0:
-            winners.append(holder)
+                holders.add(claimer)
+            if later >= earlier or rules.loser_owns:
+                owner = claimer
+        winners += holders
+        shared += [int(keys[begin])] * (len(holders) > 1)
     settled = rows.where(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
-    return Claims(claims.where(~crossing).joined(settled), np.unique(np.array(contested, np.int64)))
+    claims = claims.where(~crossing).joined(settled)
+    return Claims(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
+
+
+def in_newest(group: Ints, claimed_in: Ints) -> Flags:
+    """Of each member whether its claims are of the newest generation in its group."""
+    newest = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
+    np.maximum.at(newest, group, claimed_in)
+    newer: Flags = claimed_in == newest[group]
+    return newer
 
 
 def crossing_topics(claims: Runs) -> Ints:

@@ -13,6 +13,9 @@ Steps
 Example: t has 6 partitions; a owns 0 1 2 3, b owns 4 5, c joins. The quota is 2: a keeps 0 1, b keeps 4 5, c gets 2 3.
 
 Everything is done for many groups at once, on runs; only partitions that nobody keeps are looked at one by one.
+
+Up to 3.7.0 cooperative-sticky withholds all that was over somebody's quota, even if it comes back to that one. Up to
+2.8 the algorithm is another one (`constrained_2_8`).
 """
 
 from __future__ import annotations
@@ -22,20 +25,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.releases import TODAY, Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
 from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
+from spark_assign.kernels.sticky.keep import keep_owned
 
 
-def plan_constrained(groups: Groups, claims: Claims) -> Decided:
-    """Plan groups whose members all subscribe to the same topics."""
+def plan_constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules = TODAY) -> Decided:
+    """Plan groups whose members all subscribe to the same topics.
+
+    Args:
+        groups: the groups.
+        claims: who owns what.
+        told: as `keep.keep_owned` has it.
+        rules: of which release.
+    """
     owned = without_contested(claims)
     quota = quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
-    kept, given_up = keep_first(owned, quota.owned, quota.keeps)
-    left = _left_over(groups, owned, kept, given_up)
+    kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
+    left = left_over(groups, owned, kept, given_up, dealt_again(groups, kept, claims.shared), claims.shared)
     taker, refused = _fill(groups, quota, left)
-    return _decide(groups, claims, kept, left, taker, refused)
+    return decide(groups, claims, kept, left, taker, refused, rules)
 
 
 def without_contested(claims: Claims) -> Runs:
@@ -87,55 +99,6 @@ def quotas(groups: Groups, owned: Ints) -> Quota:
     )
 
 
-# --- 2. keep ------------------------------------------------------------------------------------------------
-
-
-def keep_first(owned: Runs, number: Ints, keeps: Ints) -> tuple[Runs, Runs]:
-    """Cut each member's runs after the first partitions by (partition, topic).
-
-    Args:
-        owned: runs of all members.
-        number: of each member, how many partitions it owns.
-        keeps: of each member, how many of them it keeps.
-
-    Returns:
-        what is kept, and what is given up.
-    """
-    too_many = (number > keeps)[owned.member]
-    if not too_many.any():
-        return owned, owned.where(too_many)
-    runs = owned.where(too_many)
-    bound = _last_kept_partition(runs, keeps)[runs.member]
-    below = np.clip((bound - runs.first + runs.step - 1) // runs.step, 0, runs.count)
-    # Of the partitions at the bound itself, those of the first topics are kept.
-    at_bound = (bound >= runs.first) & (bound <= runs.last) & ((bound - runs.first) % runs.step == 0)
-    still = keeps - np.bincount(runs.member, below, len(keeps)).astype(np.int64)
-    candidates = np.flatnonzero(at_bound)
-    candidates = candidates[np.lexsort((runs.topic[candidates], runs.member[candidates]))]
-    members = runs.member[candidates]
-    below[candidates] += ranks(members) < still[members]
-    first_part = Runs(runs.member, runs.topic, runs.first, runs.step, below)
-    rest = Runs(runs.member, runs.topic, runs.first + runs.step * below, runs.step, runs.count - below)
-    kept = owned.where(~too_many).joined(first_part.where(below > 0))
-    return kept, rest.where(rest.count > 0)
-
-
-def _last_kept_partition(runs: Runs, keeps: Ints) -> Ints:
-    """Of each member the least partition up to which it owns as many partitions as it keeps; -1 where it keeps none."""
-    low = np.full(len(keeps), -1, np.int64)
-    high = np.zeros(len(keeps), np.int64)
-    np.maximum.at(high, runs.member, runs.last)
-    high[keeps == 0] = -1
-    while (low < high).any():
-        middle = (low + high) >> 1
-        reached = np.clip((middle[runs.member] - runs.first) // runs.step + 1, 0, runs.count)
-        enough = np.bincount(runs.member, reached, len(keeps)) >= keeps
-        high = np.where(enough, middle, high)
-        low = np.where(enough | (low >= high), low, middle + 1)
-        low = np.minimum(low, high)
-    return high
-
-
 # --- 3. fill ------------------------------------------------------------------------------------------------
 
 
@@ -159,19 +122,33 @@ class LeftOver:
         return LeftOver(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
 
 
-def _left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs) -> LeftOver:
+def left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs, again: Runs, shared: Ints) -> LeftOver:
+    """What is to be dealt.
+
+    Args:
+        groups: the groups.
+        owned, kept, given_up: by members.
+        again: partitions that are dealt although somebody keeps them.
+        shared: as `Claims` has it.
+    """
+    giver = np.full(len(again), -1, np.int64)
+    if len(shared):
+        one = given_up.where(np.isin(given_up.keys, shared))
+        giver_of = dict(zip(one.keys.tolist(), one.member.tolist(), strict=True))
+        giver = np.array([giver_of.get(key, -1) for key in again.keys.tolist()], np.int64)
+        given_up = given_up.where(~np.isin(given_up.keys, kept.keys[np.isin(kept.keys, shared)]))
+        owned, given_up = each_once(owned, shared), each_once(given_up, shared)
     exists = given_up.first < groups.partitions[given_up.topic]
     given_up = given_up.where(exists)
     fitting = -(-(groups.partitions[given_up.topic] - given_up.first) // given_up.step)
     row, partition = expand_runs(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
     topics, numbers = unowned(owned, groups.partitions)
-    again = _dealt_again(groups, kept)
-    nobody = np.full(len(row) + len(topics) + len(again), -1, np.int64)
+    nobody = np.full(len(row) + len(topics), -1, np.int64)
     left = LeftOver(
         topic=np.concatenate([given_up.topic[row], topics, again.topic]),
         partition=np.concatenate([partition, numbers, again.first]),
-        owner=np.append(given_up.member[row], nobody[len(row) :]),
-        keeper=np.append(nobody[: len(nobody) - len(again)], again.member),
+        owner=np.concatenate([given_up.member[row], nobody[len(row) :], giver]),
+        keeper=np.append(nobody, again.member),
     )
     return left.where(np.argsort((left.topic << KEY_BITS) | left.partition, kind="stable"))
 
@@ -187,6 +164,8 @@ def unowned(owned: Runs, partitions: Ints) -> tuple[Ints, Ints]:
     owned = Runs(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, fitting))
     covered = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
     open_topics = covered < partitions
+    if not open_topics.any():
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     owned = owned.where(open_topics[owned.topic])
     steps = np.where(owned.count > 1, owned.step, 0)
     largest = np.zeros(len(partitions), np.int64)
@@ -214,20 +193,30 @@ def unowned(owned: Runs, partitions: Ints) -> tuple[Ints, Ints]:
     return topic[row], number
 
 
-def _dealt_again(groups: Groups, kept: Runs) -> Runs:
+def each_once(runs: Runs, shared: Ints) -> Runs:
+    """The same without second owners of partitions, which have runs of their own."""
+    again = np.flatnonzero(np.isin(runs.keys, shared) & (runs.count == 1))
+    once = np.ones(len(runs), bool)
+    once[np.delete(again, np.unique(runs.keys[again], return_index=True)[1])] = False
+    return runs.where(once)
+
+
+def dealt_again(groups: Groups, kept: Runs, shared: Ints) -> Runs:
     """Kept partitions that Kafka deals once more.
 
     Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
-    exist; those behind it count as unassigned (`getUnassignedPartitions`).
+    exist or that is kept twice; those behind it count as unassigned (`getUnassignedPartitions`).
     """
-    ghosts = kept.last >= groups.partitions[kept.topic]
-    if not ghosts.any():
-        return kept.where(ghosts)
-    rows = kept.where(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[ghosts]])).rows()
+    stops = (kept.last >= groups.partitions[kept.topic]) | np.isin(kept.keys, shared)
+    if not stops.any():
+        return kept.where(stops)
+    rows = kept.where(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[stops]])).rows()
+    rows = rows.where(np.argsort(rows.keys, kind="stable"))
     ghost = rows.first >= groups.partitions[rows.topic]
+    stops = ghost | ~first_of_each(rows.keys)
     stuck = np.full(groups.number, np.iinfo(np.int64).max)
-    np.minimum.at(stuck, groups.topic_group[rows.topic[ghost]], rows.keys[ghost])
-    return rows.where(~ghost & (rows.keys > stuck[groups.topic_group[rows.topic]]))
+    np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.keys[stops])
+    return rows.where(~stops & (rows.keys > stuck[groups.topic_group[rows.topic]]))
 
 
 def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[Ints, dict[int, str]]:
@@ -281,9 +270,10 @@ def deal(
 # --- the outcome --------------------------------------------------------------------------------------------
 
 
-def _decide(
-    groups: Groups, claims: Claims, kept: Runs, left: LeftOver, taker: Ints, refused: dict[int, str]
+def decide(
+    groups: Groups, claims: Claims, kept: Runs, left: LeftOver, taker: Ints, refused: dict[int, str], rules: Rules
 ) -> Decided:
+    """What is kept and what is dealt, together."""
     if refused:
         fine = np.ones(groups.number, bool)
         fine[list(refused)] = False
@@ -291,11 +281,18 @@ def _decide(
         left, taker = left.where(taker >= 0), taker[taker >= 0]
     if (left.keeper >= 0).any():
         left, taker = left.where(left.keeper != taker), taker[left.keeper != taker]
+    if len(claims.shared):
+        both = kept.where(np.isin(kept.keys, claims.shared))
+        has = set(zip(both.member.tolist(), both.keys.tolist(), strict=True))
+        gets = zip(taker.tolist(), ((left.topic << KEY_BITS) | left.partition).tolist(), strict=True)
+        new = np.array([pair not in has for pair in gets], bool)
+        left, taker = left.where(new), taker[new]
     changes = (left.owner >= 0) & (left.owner != taker)
     reason = np.where(changes, OVER_QUOTA, STAYS)
     withheld = np.zeros(len(taker), bool)
     if groups.cooperative:
-        withheld = changes | np.isin((left.topic << KEY_BITS) | left.partition, claims.contested)
+        given_up = left.owner >= 0 if rules.withholds_over_quota else changes
+        withheld = given_up | np.isin((left.topic << KEY_BITS) | left.partition, claims.contested)
     runs, reason, withheld = as_runs(taker, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
     return Decided(

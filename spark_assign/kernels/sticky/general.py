@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.releases import TODAY, Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.sticky.balance import Balance, KafkaFails, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
@@ -28,7 +29,14 @@ def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]
     return dict(zip(keys[::-1].tolist(), old.member[order][::-1].tolist(), strict=True))
 
 
-def plan_general(groups: Groups, raw: Runs, claims: Claims, subscribers: Subscribers, racks: Racks | None) -> Decided:
+def plan_general(
+    groups: Groups,
+    raw: Runs,
+    claims: Claims,
+    subscribers: Subscribers,
+    racks: Racks | None,
+    rules: Rules = TODAY,
+) -> Decided:
     """Plan one group of any subscriptions.
 
     Args:
@@ -37,15 +45,25 @@ def plan_general(groups: Groups, raw: Runs, claims: Claims, subscribers: Subscri
         claims: the same after conflicts.
         subscribers: who may get what.
         racks: where racks matter.
+        rules: of which release.
     """
-    balance = Balance(groups, claims.runs.rows(), subscribers, racks)
+    return even_out(groups, raw, claims, Balance(groups, claims.runs.rows(), subscribers, racks, rules))
+
+
+def even_out(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:
+    """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
     try:
         balance.fill()
         balance.even_out()
     except KafkaFails as failure:
-        nothing = claims.runs.where(np.empty(0, np.int64))
-        return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: str(failure)})
+        return nothing_decided(claims.runs, str(failure))
     return _decide(groups, raw, claims, balance)
+
+
+def nothing_decided(claims: Runs, why: str) -> Decided:
+    """The one group is refused."""
+    nothing = claims.where(np.empty(0, np.int64))
+    return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
 def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.runs import Runs
@@ -68,12 +68,14 @@ class Decided:
         reason: of each run, why it was taken from the member that could have kept it (`STAYS` where it was not).
         withheld: whether each run has to be given up by another member first.
         refused: group to the exception with which Kafka's class would stop; such a group has no runs.
+        named: of refused groups the member whose id stands in that exception, in the place of `{}`.
     """
 
     runs: Runs
     reason: Ints
     withheld: Flags
     refused: dict[int, str]
+    named: dict[int, int] = field(default_factory=dict)
 
 
 NOTHING_LEFT = "IllegalStateException: No more unfilled consumers to be assigned."
@@ -81,3 +83,8 @@ NOT_FILLED = (
     "IllegalStateException: We haven't reached the expected number of members with more than the minQuota "
     "partitions, but no more partitions to be assigned"
 )
+NOT_REACHED = (
+    "IllegalStateException: Consumer: [{}] doesn't reach minQuota partitions, and no more partitions to be assigned"
+)
+UNDER_CAPACITY = "IllegalStateException: Some consumers are under capacity but all partitions have been assigned"
+AT_CAPACITY = "IllegalStateException: Some partitions are unassigned but all consumers are at maximum capacity"

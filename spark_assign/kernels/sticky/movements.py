@@ -35,3 +35,9 @@ class Movements:
         self.moved[number] = (giver, receiver)
         table = self.between.setdefault((topic, giver, receiver), HashTable())
         table.add(number, partition_hash(int(self.topic_hash[topic]), partition))
+
+    def state(self) -> object:
+        """What the answers to come hang on; with trees, which say less of themselves, like no other state."""
+        if any(table.treed for table in self.between.values()):
+            return object()
+        return dict(self.moved), {key: (table.capacity, list(table.spread)) for key, table in self.between.items()}

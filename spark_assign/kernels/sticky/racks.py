@@ -5,6 +5,10 @@ Steps, where racks matter
     2. Near: what is left goes, those near to the fewest members first, to a member in whose rack it has a replica:
        round the members below the quota, by id, then to those that may have one more.
     3. Rest: what is left of that goes as if there were no racks.
+
+Up to 3.7.0 (before KAFKA-15170) nobody counts in step 2 how many members have one more than the quota; where too many
+have, others lack the quota in the end, and Kafka's class throws. Cooperative-sticky does not withhold there what was
+given up for its rack.
 """
 
 from __future__ import annotations
@@ -17,11 +21,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.releases import TODAY, Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import expand_runs
+from spark_assign.kernels.segments import counted, expand_runs, first_of_each
 from spark_assign.kernels.sticky.claims import Claims
-from spark_assign.kernels.sticky.constrained import as_runs, deal, keep_first, quotas, without_contested
-from spark_assign.kernels.sticky.groups import OVER_QUOTA, RACK_MISMATCH, STAYS, Decided, Groups
+from spark_assign.kernels.sticky.constrained import Quota, as_runs, deal, quotas, without_contested
+from spark_assign.kernels.sticky.groups import (
+    NOT_FILLED,
+    NOT_REACHED,
+    OVER_QUOTA,
+    RACK_MISMATCH,
+    STAYS,
+    Decided,
+    Groups,
+)
+from spark_assign.kernels.sticky.keep import keep_owned
 
 
 @dataclass(frozen=True)
@@ -63,14 +77,21 @@ class Racks:
         return holds[:, self.of_member]
 
 
-def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
-    """Plan one group whose members all subscribe to the same topics and in which racks matter."""
+def plan_with_racks(groups: Groups, claims: Claims, racks: Racks, told: Runs, rules: Rules = TODAY) -> Decided:
+    """Plan one group whose members all subscribe to the same topics and in which racks matter.
+
+    Args:
+        groups: the one group.
+        claims: who owns what.
+        racks: of members and replicas.
+        told, rules: as `constrained.plan_constrained` has them.
+    """
     size = len(groups.member_group)
     rows = without_contested(claims).rows()
     far = ~racks.near()[racks.set_of(rows.topic, rows.first), rows.member]
     owned = rows.where(~far)
     quota = quotas(groups, np.bincount(owned.member, minlength=size))
-    kept, given_up = keep_first(owned, quota.owned, quota.keeps)
+    kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
     surplus = given_up.joined(rows.where(far))
     owner_of = dict(zip(surplus.keys.tolist(), surplus.member.tolist(), strict=True))
     far_keys = np.sort(rows.keys[far])
@@ -79,13 +100,13 @@ def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
     sets = racks.set_of(left >> KEY_BITS, left & ((1 << KEY_BITS) - 1))
     members_near = (racks.near() & (racks.of_member >= 0)).sum(axis=1)
     left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
-    hand_out = _NearFirst(racks, quota.least, quota.keeps.copy(), quota.may_have_more, groups)
+    hand_out = _NearFirst(racks, quota, groups, counts=not rules.racks_exceed_quota)
     taker = np.array([hand_out.taker(number) for number in sets.tolist()], np.int64)
     rest = np.flatnonzero(taker < 0)
     takers, refused = deal_in_order(hand_out, len(rest))
     if refused:
         nothing = rows.where(np.empty(0, np.int64))
-        return Decided(nothing, nothing.member, nothing.member.astype(bool), refused)
+        return Decided(nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest)))
     taker[rest] = takers
 
     owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
@@ -93,7 +114,8 @@ def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
     reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
     withheld = np.zeros(len(left), bool)
     if groups.cooperative:
-        withheld = changes | np.isin(left, claims.contested)
+        taken_away = np.isin(left, given_up.keys) if rules.withholds_over_quota else changes
+        withheld = taken_away | np.isin(left, claims.contested)
     stays = np.zeros(len(kept), np.int64)
     runs, reason, withheld = as_runs(
         np.append(kept.member, taker),
@@ -105,25 +127,41 @@ def plan_with_racks(groups: Groups, claims: Claims, racks: Racks) -> Decided:
     return Decided(runs, reason, withheld, {})
 
 
+def _said(refused: dict[int, str], near: _NearFirst, dealt: int) -> tuple[dict[int, str], dict[int, int]]:
+    """The refusal of the group, and the member that is named in it."""
+    if near.counts or near.room or refused[0] != NOT_FILLED:
+        return refused, {}
+    lacking = np.maximum(near.least - near.has, 0)
+    turns = np.lexsort((np.repeat(np.arange(len(lacking)), lacking), counted(lacking)))[:dealt]
+    lacking -= np.bincount(np.repeat(np.arange(len(lacking)), lacking)[turns], minlength=len(lacking))
+    return {0: NOT_REACHED}, {0: int(np.argmax(lacking > 0))}
+
+
 def _left_over(groups: Groups, kept: Runs) -> Ints:
-    """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such."""
+    """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such.
+
+    So do all behind one that is kept twice.
+    """
     one = np.ones(len(groups.partitions), np.int64)
     row, partition = expand_runs(one * 0, one, groups.partitions)
     every = (row << KEY_BITS) | partition
+    kept = kept.where(np.argsort(kept.keys))
     keys = kept.keys
-    ghosts = keys[kept.first >= groups.partitions[kept.topic]]
-    if len(ghosts):
-        keys = keys[keys < ghosts.min()]
+    stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~first_of_each(keys))
+    if len(stops):
+        keys = keys[: stops[0]]
     return every[~np.isin(every, keys)]
 
 
 class _NearFirst:
     """Step 2: members below the quota stand on a ring by id, those that may have one more in a queue, rack by rack."""
 
-    def __init__(self, racks: Racks, least: Ints, has: Ints, may_have_more: Flags, groups: Groups) -> None:
+    def __init__(self, racks: Racks, quota: Quota, groups: Groups, *, counts: bool) -> None:
+        """`counts`: whether anybody counts how many have one more than the quota."""
         self.racks = racks
-        self.has = has
-        self.least = int(least[0])
+        self.counts = counts
+        self.has = has = quota.keeps.copy()
+        self.least = int(quota.least[0])
         extra = int(groups.partitions.sum()) % len(has)
         self.most = self.least + (extra > 0)
         self.room = extra - int((has > self.least).sum())
@@ -133,9 +171,9 @@ class _NearFirst:
         self.order: list[int] = []
         """Members with exactly the quota that may have one more, in the order in which they came to it."""
         self.full: set[int] = set()
-        for member in np.flatnonzero(has < least).tolist():
+        for member in np.flatnonzero(has < self.least).tolist():
             self.below.setdefault(int(racks.of_member[member]), []).append(member)
-        for member in np.flatnonzero(may_have_more).tolist():
+        for member in np.flatnonzero(quota.may_have_more).tolist():
             self._queue(member)
 
     def taker(self, number: int) -> int:
@@ -148,18 +186,23 @@ class _NearFirst:
             if self.has[member] >= self.least:
                 line = self.below[int(self.racks.of_member[member])]
                 del line[bisect_left(line, member)]
-                if self.has[member] < self.most and self.room > 0:
+                if self.has[member] < self.most and self.some_room:
                     self._queue(member)
             return member
         waiting = [self.exactly[rack][0] for rack in near if self.exactly.get(rack)]
-        if not waiting or self.room <= 0:
+        if not waiting or not self.some_room:
             return -1
         _, member = min(waiting)
         self.exactly[int(self.racks.of_member[member])].popleft()
         self.full.add(member)
         self.has[member] += 1
-        self.room -= 1
+        self.room -= self.counts
         return member
+
+    @property
+    def some_room(self) -> bool:
+        """Whether a member may have one more than the quota."""
+        return self.room > 0 or not self.counts
 
     def _next_below(self, near: frozenset[int]) -> int:
         """The first member of these racks at or behind the pointer, round the ring."""
@@ -180,7 +223,7 @@ class _NearFirst:
 def deal_in_order(near: _NearFirst, number: int) -> tuple[Ints, dict[int, str]]:
     """Step 3: who takes the next `number` partitions; and the refusal of the group, if it does not come out even."""
     lacking = np.maximum(near.least - near.has, 0)
-    queue = [member for member in near.order if member not in near.full] if near.room > 0 else []
+    queue = [member for member in near.order if member not in near.full] if near.some_room else []
     # Members in the queue's order come before all others, so that `deal` serves them so.
     others = np.setdiff1d(np.arange(len(lacking)), queue)
     line = np.append(np.array(queue, np.int64), others)

@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
-from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
 from spark_assign.kernels.sticky.groups import Groups
 
@@ -75,8 +75,9 @@ def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[
         if not again.any():
             return
         name, claimed = name[again], given[again]
-        joined = np.ones(len(groups.member_group), np.int64)
-        batch = take_groups(replace(batch, claims=assigned, claimed_in=joined, generation=joined), again)
+        joined = np.full(len(groups.member_group), -1 if batch.rules.blind_to_generations else 1)
+        batch = replace(batch, claims=assigned, claimed_in=joined, generation=joined, gone=NOTHING)
+        batch = take_groups(batch, again)
         departed = assigned.where(np.zeros(len(assigned), bool))
 
 

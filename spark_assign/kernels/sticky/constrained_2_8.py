@@ -1,0 +1,140 @@
+"""Sticky where all members subscribe to the same topics, as Kafka 2.5.1 to 2.8 plan it (`constrainedAssign`).
+
+Principle: as today (`constrained`), but nobody is told beforehand how many members may have one more than the quota.
+
+Steps
+    1. Quota: p partitions over n members give each p // n, or one more where that leaves a remainder. Each member keeps
+       so many of what it owns, in the order in which it tells them; one more for all that own it.
+    2. Fill: what nobody keeps, by (topic, partition), goes round the members below the quota, by id.
+    3. Steal: if that was not enough, those that still lack some, by id, take one each from the members that have one
+       more, in the walk of the hash map: the first that each of them keeps.
+    4. Rest: if it was too much, one each to members that have just the quota: those that kept it, in the walk of the
+       hash map, then those that were filled up, in the order in which they were.
+
+Example: t has 7 partitions; a owns 0 1 2, b owns 3 4 5 and c owns 6, all of one generation. The quota is 2: a and b
+keep three. c lacks one and steals 0 from a: a has 1 2, b 3 4 5, c 0 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.releases import Rules
+from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.segments import counted, ranks
+from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.sticky.constrained import LeftOver, as_runs, left_over, without_contested
+from spark_assign.kernels.sticky.groups import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
+from spark_assign.kernels.sticky.keep import first_told, keep_told
+
+
+@dataclass(frozen=True)
+class _Quota:
+    """Of each member what it owns, keeps and lacks, and the least and the most that its group's members are to have."""
+
+    owned: Ints
+    keeps: Ints
+    lacks: Ints
+    least: Ints
+    most: Ints
+
+
+def plan_first_constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules) -> Decided:
+    """Plan groups whose members all subscribe to the same topics; arguments: `constrained.plan_constrained`."""
+    owned = without_contested(claims)
+    quota = _quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
+    kept, given_up = keep_told(owned, quota.owned, quota.keeps, told)
+    left = left_over(groups, owned, kept, given_up, kept.where(np.empty(0, np.int64)), claims.shared)
+    group = groups.topic_group[left.topic]
+    filled = _fill(groups, quota, np.bincount(group, minlength=groups.number))
+    stolen, thief, poor = _steal(groups, quota, filled, kept, told)
+    more, rich = _hand_out_rest(groups, quota, np.bincount(group, minlength=groups.number))
+    refused = dict.fromkeys(poor, UNDER_CAPACITY) | dict.fromkeys(rich, AT_CAPACITY)
+
+    fine = np.ones(groups.number, bool)
+    fine[list(refused)] = False
+    filled, more = (members[fine[groups.member_group[members]]] for members in (filled, more))
+    takers = np.append(filled, more)
+    takers = takers[np.argsort(groups.member_group[takers], kind="stable")]
+    left, kept = left.where(fine[group]), kept.where(fine[groups.member_group[kept.member]])
+    some = fine[groups.member_group[thief]]
+    return _decide(groups, claims, kept, left, takers, stolen.where(some), thief[some], refused)
+
+
+def _quotas(groups: Groups, owned: Ints) -> _Quota:
+    group = groups.member_group
+    members = np.bincount(group, minlength=groups.number)
+    total = np.bincount(groups.topic_group, groups.partitions, groups.number).astype(np.int64)
+    least = (total // members)[group]
+    most = least + (total % members > 0)[group]
+    return _Quota(owned, np.minimum(owned, most), np.maximum(least - owned, 0), least, most)
+
+
+def _fill(groups: Groups, quota: _Quota, dealt: Ints) -> Ints:
+    """Step 2: who takes the partitions of each group, one after the other; `dealt`, how many there are of each."""
+    member = np.repeat(np.arange(len(quota.lacks)), quota.lacks)
+    takers = member[np.lexsort((counted(quota.lacks), groups.member_group[member]))]
+    return takers[ranks(groups.member_group[takers]) < dealt[groups.member_group[takers]]]
+
+
+def _steal(groups: Groups, quota: _Quota, filled: Ints, kept: Runs, told: Runs) -> tuple[Runs, Ints, list[int]]:
+    """Step 3: what is stolen, by whom, and the groups in which there is too little to steal."""
+    group = groups.member_group
+    still = quota.lacks - np.bincount(filled, minlength=len(quota.lacks))
+    thief = np.repeat(np.arange(len(still)), still)
+    have_most = np.flatnonzero((quota.keeps == quota.most) & (quota.owned >= quota.least))
+    line = have_most[np.lexsort((groups.owned_walk[have_most], group[have_most]))]
+    wanted = np.bincount(group[thief], minlength=groups.number)
+    poor = np.flatnonzero(wanted > np.bincount(group[line], minlength=groups.number))
+    giver = line[ranks(group[line]) < wanted[group[line]]]
+    thief = thief[~np.isin(group[thief], poor)]
+    giver = giver[~np.isin(group[giver], poor)]
+    first = first_told(kept.where(np.isin(kept.member, giver)), told)
+    return first.where(np.searchsorted(first.member, giver)), thief, poor.tolist()
+
+
+def _hand_out_rest(groups: Groups, quota: _Quota, dealt: Ints) -> tuple[Ints, list[int]]:
+    """Step 4: who takes one more, group by group, and the groups in which there is too much left."""
+    group = groups.member_group
+    rest = np.maximum(dealt - np.bincount(group, quota.lacks, groups.number).astype(np.int64), 0)
+    have_least = np.flatnonzero((quota.keeps == quota.least) | (quota.lacks > 0))
+    lacked = quota.lacks[have_least]
+    line = have_least[
+        np.lexsort((np.where(lacked > 0, have_least, groups.owned_walk[have_least]), lacked, group[have_least]))
+    ]
+    line = line[ranks(group[line]) < rest[group[line]]]
+    return line, np.flatnonzero(rest > np.bincount(group[line], minlength=groups.number)).tolist()
+
+
+def _decide(
+    groups: Groups,
+    claims: Claims,
+    kept: Runs,
+    left: LeftOver,
+    takers: Ints,
+    stolen: Runs,
+    thief: Ints,
+    refused: dict[int, str],
+) -> Decided:
+    """What is kept, dealt and stolen, together."""
+    if len(stolen):
+        robbed = kept.where(np.isin(kept.member, stolen.member)).rows()
+        kept = kept.where(~np.isin(kept.member, stolen.member))
+        gone = set(zip(stolen.member.tolist(), stolen.keys.tolist(), strict=True))
+        stays = [pair not in gone for pair in zip(robbed.member.tolist(), robbed.keys.tolist(), strict=True)]
+        kept = kept.joined(robbed.where(np.array(stays, bool)))
+    keys = np.append((left.topic << KEY_BITS) | left.partition, stolen.keys)
+    owner, taker = np.append(left.owner, stolen.member), np.append(takers, thief)
+    withheld = np.zeros(len(taker), bool)
+    if groups.cooperative:
+        withheld = (owner >= 0) | np.isin(keys, claims.contested)
+        # It is noted once for a partition: one that is stolen from two members is withheld from the last thief only.
+        last = np.unique(keys[::-1], return_index=True)[1]
+        withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
+    reason = np.where((owner >= 0) & (owner != taker), OVER_QUOTA, STAYS)
+    runs, reason, withheld = as_runs(taker, keys >> KEY_BITS, keys & ((1 << KEY_BITS) - 1), reason, withheld)
+    nothing = np.zeros(len(kept), np.int64)
+    return Decided(kept.joined(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)

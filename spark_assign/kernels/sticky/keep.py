@@ -1,0 +1,167 @@
+"""What members keep of what they own, where it is too much: the first partitions by (partition, topic).
+
+Up to 3.7.0 they keep the first ones in the order in which they tell them (before KAFKA-16277). Cooperative-sticky tells
+what it owns by (topic, partition), up to 2.8.0 with the topics as a `HashMap` has them; sticky as its user data has it:
+topic after topic, the partitions of one in the order in which they were assigned.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.java_hash import spread_hashes
+from spark_assign.kernels.releases import Rules
+from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.segments import exclusive_sum, first_of_each, ranks
+
+
+def keep_owned(owned: Runs, number: Ints, keeps: Ints, told: Runs, rules: Rules) -> tuple[Runs, Runs]:
+    """What members keep, and what they give up.
+
+    Args:
+        owned: runs of all members.
+        number: of each member, how many partitions it owns.
+        keeps: of each member, how many of them it keeps.
+        told: single partitions in the order in which members tell them; who tells none here tells all that it owns by
+            (topic, partition).
+        rules: of which release.
+    """
+    return keep_told(owned, number, keeps, told) if rules.keeps_as_told else keep_first(owned, number, keeps)
+
+
+def keep_first(owned: Runs, number: Ints, keeps: Ints) -> tuple[Runs, Runs]:
+    """Cut each member's runs after the first partitions by (partition, topic).
+
+    Args:
+        owned: runs of all members.
+        number: of each member, how many partitions it owns.
+        keeps: of each member, how many of them it keeps.
+
+    Returns:
+        what is kept, and what is given up.
+    """
+    too_many = (number > keeps)[owned.member]
+    if not too_many.any():
+        return owned, owned.where(too_many)
+    runs = owned.where(too_many)
+    bound = _last_kept_partition(runs, keeps)[runs.member]
+    below = np.clip((bound - runs.first + runs.step - 1) // runs.step, 0, runs.count)
+    # Of the partitions at the bound itself, those of the first topics are kept.
+    at_bound = (bound >= runs.first) & (bound <= runs.last) & ((bound - runs.first) % runs.step == 0)
+    still = keeps - np.bincount(runs.member, below, len(keeps)).astype(np.int64)
+    candidates = np.flatnonzero(at_bound)
+    candidates = candidates[np.lexsort((runs.topic[candidates], runs.member[candidates]))]
+    members = runs.member[candidates]
+    below[candidates] += ranks(members) < still[members]
+    first_part = Runs(runs.member, runs.topic, runs.first, runs.step, below)
+    rest = Runs(runs.member, runs.topic, runs.first + runs.step * below, runs.step, runs.count - below)
+    kept = owned.where(~too_many).joined(first_part.where(below > 0))
+    return kept, rest.where(rest.count > 0)
+
+
+def _last_kept_partition(runs: Runs, keeps: Ints) -> Ints:
+    """Of each member the least partition up to which it owns as many partitions as it keeps; -1 where it keeps none."""
+    low = np.full(len(keeps), -1, np.int64)
+    high = np.zeros(len(keeps), np.int64)
+    np.maximum.at(high, runs.member, runs.last)
+    high[keeps == 0] = -1
+    while (low < high).any():
+        middle = (low + high) >> 1
+        reached = np.clip((middle[runs.member] - runs.first) // runs.step + 1, 0, runs.count)
+        enough = np.bincount(runs.member, reached, len(keeps)) >= keeps
+        high = np.where(enough, middle, high)
+        low = np.where(enough | (low >= high), low, middle + 1)
+        low = np.minimum(low, high)
+    return high
+
+
+# --- as told ------------------------------------------------------------------------------------------------
+
+
+def keep_told(owned: Runs, number: Ints, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
+    """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
+    too_many = (number > keeps)[owned.member]
+    if not too_many.any():
+        return owned, owned.where(too_many)
+    kept, given_up = owned.where(~too_many), owned.where(too_many & False)
+    listed = np.isin(owned.member, told.member)
+    for cut, runs in (
+        (_cut_by_topic, owned.where(too_many & ~listed)),
+        (_cut_by_place, owned.where(too_many & listed)),
+    ):
+        first, rest = cut(runs, keeps, told)
+        kept, given_up = kept.joined(first), given_up.joined(rest)
+    return kept, given_up
+
+
+def _cut_by_topic(runs: Runs, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
+    """After the first by (topic, partition): of each topic it is known how many partitions are kept."""
+    pairs, pair = np.unique((runs.member << KEY_BITS) | runs.topic, return_inverse=True)
+    member = pairs >> KEY_BITS
+    number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
+    before = exclusive_sum(number, np.searchsorted(member, member))
+    of_pair = np.clip(keeps[member] - before, 0, number)
+    parts = keep_first(Runs(pair, *runs.columns[1:]), number, of_pair)
+    kept, rest = (Runs(member[part.member], *part.columns[1:]) for part in parts)
+    return kept, rest
+
+
+def _cut_by_place(runs: Runs, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
+    rows = in_order(runs.rows(), told)
+    first: Flags = ranks(rows.member) < keeps[rows.member]
+    return rows.where(first), rows.where(~first)
+
+
+def in_order(rows: Runs, told: Runs) -> Runs:
+    """Single partitions by member, and of each member in the order in which it tells them."""
+    both = told.joined(rows)
+    _, key = np.unique(both.keys, return_inverse=True)
+    code = both.member * (len(both) + 1) + key
+    sorter = np.argsort(code[: len(told)], kind="stable")
+    at = np.searchsorted(code[: len(told)][sorter], code[len(told) :])
+    place = np.append(sorter, len(told))[at]
+    place[np.append(code[: len(told)][sorter], -1)[at] != code[len(told) :]] = len(told)
+    return rows.where(np.lexsort((rows.keys, place, rows.member)))
+
+
+def first_told(kept: Runs, told: Runs) -> Runs:
+    """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
+    listed = np.isin(kept.member, told.member)
+    begins = kept.where(~listed)
+    one = np.ones(len(begins), np.int64)
+    rows = in_order(Runs(*begins.columns[:3], one, one).joined(kept.where(listed).rows()), told)
+    return rows.where(first_of_each(rows.member))
+
+
+def told_by_hash(claims: Runs, gone: Runs, topic_hash: Ints, members: int) -> Runs:
+    """What members tell that own several topics, these as a `HashMap` has them (`groupPartitionsByTopic`).
+
+    It is filled by `computeIfAbsent`, which puts a key before those that its bucket has, and lets the table grow only
+    when it is called again.
+
+    Args:
+        claims: what members own.
+        gone: the same of topics that are not among these; their hash codes do not matter, only that they are there.
+        topic_hash: of each topic its `String.hashCode`.
+        members: how many.
+    """
+    runs = claims.joined(Runs(gone.member, gone.topic + len(topic_hash), *gone.columns[2:]))
+    pairs, pair = np.unique((runs.member << KEY_BITS) | runs.topic, return_inverse=True)
+    member, topic = pairs >> KEY_BITS, pairs & ((1 << KEY_BITS) - 1)
+    number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
+    several = np.bincount(member, minlength=members)[member]
+    last = np.append(first_of_each(member)[1:], True)[: len(member)]
+    filled = np.zeros(members, np.int64)
+    filled[member[last]] = several[last] - (number[last] == 1)
+    capacity = np.full(members, 16, np.int64)
+    while (tight := filled * 4 > capacity * 3).any():
+        capacity[tight] *= 2
+    hashes = spread_hashes(np.append(topic_hash, 0)[np.minimum(topic, len(topic_hash))])
+    order = np.lexsort((-ranks(member), hashes & (capacity[member] - 1), member))
+    place = np.empty(len(pairs), np.int64)
+    place[order] = np.arange(len(pairs))
+    at = pair[: len(claims)]
+    some = several[at] > 1
+    rows, at = claims.where(some).rows(), np.repeat(place[at[some]], claims.count[some])
+    return rows.where(np.lexsort((rows.first, at)))
