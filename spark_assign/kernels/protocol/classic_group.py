@@ -1,4 +1,4 @@
-"""A classic group as its coordinator keeps it (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, Kafka 4.1).
+"""A classic group as its coordinator keeps it (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, 4.1 to 4.4).
 
 Principle: the coordinator knows who is there, who waits for an answer, and which protocols all members support. It
 never looks into an assignment. The group goes round and round:

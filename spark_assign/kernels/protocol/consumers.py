@@ -11,122 +11,76 @@ A member that hears of a rebalance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.protocol.cast import Cast
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_state import State
-from spark_assign.kernels.protocol.clock import Clock
-from spark_assign.kernels.protocol.cluster import Cluster
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
-from spark_assign.kernels.protocol.ledger import BEING_REVOKED, UNOWNED, Ledger
-from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, Member
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.trace import COORDINATOR, Line, partitions_text
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined
+from spark_assign.kernels.protocol.ledger import UNOWNED
+from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, ClassicMember
+from spark_assign.kernels.protocol.stage import Stage
+from spark_assign.kernels.protocol.trace import COORDINATOR
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
 CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
 
-class Consumers:
-    """All members of a group, and their coordinator.
+class Consumers(Cast[ClassicMember]):
+    """The members of a classic group, and their coordinator; `classic_cast` has what a play asks of them.
 
     Attributes:
-        members: by their first id; by_id: by every id they ever had.
         leading: a leader that has an assignment to find now.
         user_data: what each member's sticky assignor told when it joined: partitions and generation.
-        trace: null where nobody asked for it.
     """
 
-    def __init__(
-        self,
-        topics: Topics,
-        partitions: dict[int, int],
-        timing: Timing,
-        revoke_ms: Mapping[int, int],
-        restore_ms: Mapping[int, int],
-        traced: bool,
-        owners: bool,
-    ) -> None:
-        self.topics, self.timing, self.revoke_ms = topics, timing, revoke_ms
-        self.clock = Clock()
-        self.ledger = Ledger(timing.restore_ms, restore_ms, intervals=[] if owners else None)
-        self.cluster = Cluster(partitions, self.ledger, self.clock)
-        self.coordinator = Coordinator(ClassicGroup("the group"), self.clock, timing, self)
-        self.members: dict[str, Member] = {}
-        self.by_id: dict[str, Member] = {}
+    def __init__(self, stage: Stage, *, traced: bool, owners: bool) -> None:
+        super().__init__(stage, traced=traced, owners=owners)
+        self.coordinator = Coordinator(ClassicGroup("the group"), self.clock, stage.timing, self)
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
-        self.leading: Member | None = None
-        self.trace: list[Line] | None = [] if traced else None
+        self.leading: ClassicMember | None = None
 
-    # --- what is said -----------------------------------------------------------------------------------------
+    @property
+    def number(self) -> int:
+        """See `Cast`."""
+        return self.coordinator.group.generation_id
 
-    def says(self, message: str, detail: str) -> None:
-        """See `coordinator.Clients`."""
-        self.say(COORDINATOR, message, None, detail)
-
-    def say(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
-        """A line of the trace."""
-        if self.trace is not None:
-            generation = self.coordinator.group.generation_id
-            self.trace.append(Line(self.clock.now, generation, str(actor), message, to, detail))
-
-    def tell(self, member: Member, message: str, codes: Iterable[int]) -> None:
-        """What the member's rebalance listener is told."""
-        if self.trace is not None:
-            self.say(member.member_id, message, None, partitions_text(codes, self.topics.names))
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """See `Cast`."""
+        return self.timing.heartbeat_interval_ms
 
     # --- joining ----------------------------------------------------------------------------------------------
 
-    def start(self, member: Member, member_id: str | None) -> None:
+    def start(self, member: ClassicMember, member_id: str | None) -> None:
         """A new process: it looks for the coordinator and joins."""
         member.start(self.clock.now)
         self.cluster.want(member.topics)
         member.metadata = self.cluster.look(member.topics)
-        self._named(member, member_id)
+        self.named(member, member_id)
         self.say(member.member_id, "FindCoordinator", COORDINATOR)
         self._join_anew(member, "joined")
 
-    def _named(self, member: Member, member_id: str | None) -> None:
-        """The member id that the coordinator will give it."""
-        member.ids += 1
-        member.member_id = member_id or self._new_id(member)
-        self.knows(member)
-
-    def knows(self, member: Member) -> None:
-        """The member has an id from now on."""
-        member_id = str(member.member_id)
-        member.hash = string_hash(member_id)
-        self.by_id[member_id] = member
-
-    def _join_anew(self, member: Member, why: str) -> None:
+    def _join_anew(self, member: ClassicMember, why: str) -> None:
         """Join without a member id, and be given one."""
         if member.group_instance_id is None:
             self.say(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
             self.say(COORDINATOR, "JoinGroup response", member.member_id, "MEMBER_ID_REQUIRED")
         self._join(member, f"member {member.member_id} {why}")
 
-    def _new_id(self, member: Member) -> str:
-        number = member.ids
-        name = member.name if number == 1 else f"{member.name}~{number}"
-        while name in self.by_id:
-            number += 1
-            name = f"{member.name}~{number}"
-        return name
-
-    def _join(self, member: Member, why: str) -> None:
+    def _join(self, member: ClassicMember, why: str) -> None:
         member.epoch += 1
         member.state = JOINING
         subscription = self.subscription(member)
         if self.trace is not None:
-            owned = partitions_text(subscription.owned, self.topics.names)
+            owned = self.text(subscription.owned)
             detail = f"strategies {', '.join(member.strategies)}; generation {member.generation_id}"
             self.say(member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else ""))
         self.coordinator.join(subscription, member.strategies, why)
 
-    def subscription(self, member: Member) -> Joined:
+    def subscription(self, member: ClassicMember) -> Joined:
         """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         told = member.remembered_generation
@@ -151,13 +105,13 @@ class Consumers:
         if member.member_id == member_id and member.state == (JOINING if at_once else STABLE):
             self.will_hear(member, at_once=at_once)
 
-    def will_hear(self, member: Member, *, at_once: bool = False) -> None:
+    def will_hear(self, member: ClassicMember, *, at_once: bool = False) -> None:
         """The member's next heartbeat will tell it that something has happened; `at_once`: its SyncGroup does now."""
         now = self.clock.now
         beat = now if at_once else member.next_beat(now, self.timing.heartbeat_interval_ms)
         self.clock.at(beat, self._hears, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
 
-    def _hears(self, member: Member, epoch: int, request: str) -> None:
+    def _hears(self, member: ClassicMember, epoch: int, request: str) -> None:
         """The answer to a heartbeat or a SyncGroup that is no plain yes."""
         if epoch != member.epoch:
             return
@@ -175,45 +129,33 @@ class Consumers:
         self.say(COORDINATOR, f"{request} response", member_id, error)
         self.rejoin(member, error)
 
-    def rejoin(self, member: Member, why: str) -> None:
+    def rejoin(self, member: ClassicMember, why: str) -> None:
         """Prepare to join again as soon as the member polls."""
         member.epoch += 1
         member.state = REVOKING
         polls = member.next_poll(self.clock.now, self.timing.poll_interval_ms)
-        self._when_it_polls(polls, member, self.prepare_to_join, why)
+        self.when_it_polls(polls, member, self.prepare_to_join, why)
 
-    def _when_it_polls(self, at: int, member: Member, what: Callable[..., None], *args: object) -> None:
-        """Do it then, or as soon as the member is no longer busy; never if it does something else by then."""
-        self.later(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
-
-    def _polls(self, member: Member, epoch: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
-        if epoch != member.epoch:
-            return
-        if member.busy_until > self.clock.now:  # it has become so in the meantime
-            self._when_it_polls(member.busy_until, member, what, *args)
-        else:
-            what(member, *args)
-
-    def prepare_to_join(self, member: Member, why: str) -> None:
+    def prepare_to_join(self, member: ClassicMember, why: str) -> None:
         """Give up what has to be given up before joining (`onJoinPrepare`)."""
         if member.member_id not in self.coordinator.group.members:
             why = UNKNOWN_MEMBER
         given_up: Sequence[int] = ()
         if why in (UNKNOWN_MEMBER, ILLEGAL_GENERATION):
             member.generation_id = NO_GENERATION
-            self._lose(member)
+            self.coordinator.round.lost += self.loses(member)
         elif member.cooperative:
             given_up = [each for each in member.owned if each >> 32 not in member.topics]
         else:
             given_up = member.owned
         self.later(self.give_up(member, given_up), self._joins, member, member.epoch, given_up, why)
 
-    def _joins(self, member: Member, epoch: int, given_up: Sequence[int], why: str) -> None:
+    def _joins(self, member: ClassicMember, epoch: int, given_up: Sequence[int], why: str) -> None:
         if epoch != member.epoch:
             return
         revoked = self.has_given_up(member, given_up)
         if why == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
-            self._named(member, None)
+            self.named(member, None)
             self._join_anew(member, "came back")
         else:
             self._join(member, f"{member.member_id} rejoined: {why}")
@@ -243,9 +185,9 @@ class Consumers:
         """See `coordinator.Clients`. A leader that is gone by now decides nothing."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == JOINING:
-            self._when_it_polls(self.clock.now, member, self._leads)
+            self.when_it_polls(self.clock.now, member, self._leads)
 
-    def _leads(self, member: Member) -> None:
+    def _leads(self, member: ClassicMember) -> None:
         group = self.coordinator.group
         if group.state is State.COMPLETING_REBALANCE and group.generation_id == member.generation_id:
             self.leading = member
@@ -253,7 +195,7 @@ class Consumers:
             self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
             self._hears(member, member.epoch, "SyncGroup")
 
-    def decided(self, leader: Member, ask: Ask, answer: Answer) -> None:
+    def decided(self, leader: ClassicMember, ask: Ask, answer: Answer) -> None:
         """The leader sends the assignment."""
         assignment = {each.member_id: given for each, given in zip(ask.members, answer.assigned, strict=True)}
         if self.trace is not None:
@@ -270,10 +212,10 @@ class Consumers:
         if member.member_id != member_id or member.state != JOINING:
             return
         if self.trace is not None:
-            told = partitions_text(assigned, self.topics.names)
+            told = self.text(assigned)
             self.say(COORDINATOR, "SyncGroup response", member_id, told or "nothing")
         member.state = REVOKING
-        self._when_it_polls(self.clock.now, member, self._gets, assigned)
+        self.when_it_polls(self.clock.now, member, self._gets, assigned)
 
     def refused(self, member_id: str) -> None:
         """See `coordinator.Clients`. The consumer's poll throws; what it owned it has lost before."""
@@ -284,7 +226,7 @@ class Consumers:
 
     # --- a new assignment (`onJoinComplete`) ------------------------------------------------------------------
 
-    def _gets(self, member: Member, assigned: list[int]) -> None:
+    def _gets(self, member: ClassicMember, assigned: list[int]) -> None:
         """A cooperative member first gives up what it is not assigned any more; what does not fit nobody takes."""
         if not member.topics.issuperset({each >> 32 for each in assigned}):
             self.rejoin(member, CHANGED)
@@ -294,7 +236,7 @@ class Consumers:
             given_up = sorted(set(member.owned).difference(assigned))
         self.later(self.give_up(member, given_up), self._assigned, member, member.epoch, assigned, given_up)
 
-    def _assigned(self, member: Member, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
+    def _assigned(self, member: ClassicMember, epoch: int, assigned: list[int], given_up: Sequence[int]) -> None:
         if epoch != member.epoch:
             return
         member.state = STABLE
@@ -322,7 +264,7 @@ class Consumers:
         elif _out_of_date(group, member):
             self.will_hear(member)
 
-    def _rejoins(self, member: Member, epoch: int, why: str) -> None:
+    def _rejoins(self, member: ClassicMember, epoch: int, why: str) -> None:
         if epoch == member.epoch:
             self.rejoin(member, why)
 
@@ -332,12 +274,12 @@ class Consumers:
         """The topics of all members."""
         return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
 
-    def leaders_view(self, member: Member) -> dict[int, int]:
+    def leaders_view(self, member: ClassicMember) -> dict[int, int]:
         """A leader looks at the topics of all members; new ones it asks the brokers for (`onLeaderElected`)."""
         member.metadata = self.cluster.look(self.asked_for()) | member.metadata
         return dict(member.metadata)
 
-    def looks_at_topics(self, member: Member) -> None:
+    def looks_at_topics(self, member: ClassicMember) -> None:
         """A member renews its metadata; a leader that sees other partitions than it assigned wants to rebalance."""
         watched = member.topics if member.snapshot is None else member.topics | self.asked_for()
         member.metadata = self.cluster.look(watched)
@@ -346,24 +288,6 @@ class Consumers:
             self.rejoin(member, OTHER_PARTITIONS)
 
     # --- giving up --------------------------------------------------------------------------------------------
-
-    def give_up(self, member: Member, codes: Sequence[int]) -> int:
-        """Stop consuming partitions, one after the other; returns when the member is through with it."""
-        now = self.clock.now
-        if not codes:
-            return now
-        self.ledger.pause(codes, member, BEING_REVOKED, now)
-        return now + sum(self.revoke_ms.get(each, self.timing.revoke_ms) for each in codes)
-
-    def has_given_up(self, member: Member, codes: Sequence[int]) -> int:
-        """The partitions are nobody's now; returns how many were still the member's."""
-        if not codes:
-            return 0
-        revoked = self.ledger.pause(codes, member, UNOWNED, self.clock.now)
-        gone = set(codes)
-        member.owned = [each for each in member.owned if each not in gone]
-        self.tell(member, "revoked", codes)
-        return revoked
 
     def removed(self, member_id: str) -> int:
         """See `coordinator.Clients`."""
@@ -379,21 +303,7 @@ class Consumers:
         member = self.by_id[member_id]
         return member.silent_since if member.member_id == member_id else self.clock.now
 
-    def _lose(self, member: Member) -> None:
-        """The member has learned that its partitions are no longer its own (`onPartitionsLost`)."""
-        if member.owned:
-            self.coordinator.round.lost += self.ledger.pause(member.owned, member, UNOWNED, self.clock.now)
-            self.tell(member, "lost", member.owned)
-            member.owned = []
 
-    def later(self, at: int, what: Callable[..., None], *args: object) -> None:
-        """Do it then; if that is now, at once."""
-        if at > self.clock.now:
-            self.clock.at(at, what, *args)
-        else:
-            what(*args)
-
-
-def _out_of_date(group: ClassicGroup, member: Member) -> bool:
+def _out_of_date(group: ClassicGroup, member: ClassicMember) -> bool:
     """Whether the group has gone on while the member was busy with its assignment."""
     return group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from typing import Any
 
-from spark_assign.kernels.protocol.consumers import CHANGED, Consumers
-from spark_assign.kernels.protocol.coordinator import UNKNOWN_MEMBER
+from spark_assign.kernels.protocol.cast import Cast
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
 from spark_assign.kernels.protocol.ledger import DOWN
-from spark_assign.kernels.protocol.member import CLOSING, OFF, REVOKING, STABLE, Member
-from spark_assign.kernels.protocol.trace import COORDINATOR, EVENT
+from spark_assign.kernels.protocol.member import CLOSING, OFF, Member
+from spark_assign.kernels.protocol.trace import EVENT
 
 Again = tuple[Event, Callable[[], None] | None]
 """What a member is restarted by, and what to do once its process is up."""
@@ -21,19 +21,17 @@ class Happenings:
 
     Attributes:
         restarted: how many members were restarted.
-        generation_id: of the group when something happened to it last.
 
     Args:
-        group: its members and their coordinator.
+        group: its members.
         strategies: of members that come later, unless their event tells.
         all_static: whether members that come later are static, each under its own id.
     """
 
-    def __init__(self, group: Consumers, strategies: tuple[str, ...], *, all_static: bool) -> None:
+    def __init__(self, group: Cast[Any], strategies: tuple[str, ...], *, all_static: bool) -> None:
         self.group = group
         self.strategies, self.all_static = strategies, all_static
         self.restarted = 0
-        self.generation_id = 0
         self.number = {name: number for number, name in enumerate(group.topics.names)}
         self.act: dict[str, Callable[[Event], None]] = {
             "topic-created": self.topic_created,
@@ -60,7 +58,7 @@ class Happenings:
 
     def _tell(self, event: Event) -> None:
         group = self.group
-        self.generation_id = group.coordinator.group.generation_id
+        group.noted = group.number
         if group.trace is not None:
             told = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
             shown = [f"{name}={value}" for name, value in told.items() if value is not None]
@@ -75,7 +73,7 @@ class Happenings:
         if member is None:
             instance = event.group_instance_id or (name if self.all_static else None)
             asked = frozenset[int]().union(*(each.topics for each in group.members.values()))
-            member = Member(name, instance, None, asked, event.assignors or self.strategies)
+            member = group.comes(name, instance, asked, event.assignors or self.strategies)
             group.members[name] = member
         elif member.state != OFF:
             raise event.refused("the member is there already")
@@ -106,23 +104,15 @@ class Happenings:
         self.group.later(done, self._closed, member, owned, why, leaves, again)
 
     def _closed(self, member: Member, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
-        group, now, member_id = self.group, self.group.clock.now, str(member.member_id)
         member.epoch += 1
         member.state = OFF
-        member.silent_since = member.last_beat(now, group.timing.heartbeat_interval_ms)
         if leaves:
-            revoked = group.has_given_up(member, owned)
-            group.say(member_id, "LeaveGroup", COORDINATOR, why)
-            group.coordinator.leave(member_id, why)
-            group.coordinator.round.revoked += revoked
+            self.group.leaves(member, owned, why)
         else:
-            if owned:
-                group.tell(member, "revoked", owned)
-            group.ledger.pause(owned, member, DOWN, now)
-            group.coordinator.watch(member_id)
+            self.group.away(member, owned)
         if again is not None:
             down = DOWN_MS if again[0].down_ms is None else again[0].down_ms
-            group.clock.at(now + down, self._starts_again, member, member.epoch, *again)
+            self.group.clock.at(self.group.clock.now + down, self._starts_again, member, member.epoch, *again)
 
     def _starts_again(self, member: Member, epoch: int, event: Event, when_up: Callable[[], None] | None) -> None:
         if epoch == member.epoch:
@@ -158,16 +148,8 @@ class Happenings:
     def member_crashes(self, event: Event) -> None:
         """It is gone without a word."""
         group, member = self.group, self._running(event)
-        self._falls_silent(member, OFF)
+        group.falls_silent(member, OFF)
         group.ledger.pause(member.owned, member, DOWN, group.clock.now)
-
-    def _falls_silent(self, member: Member, state: str) -> None:
-        """No more heartbeats; the coordinator watches who waits for an answer once it has given it."""
-        group = self.group
-        member.epoch += 1
-        member.state = state
-        member.silent_since = member.last_beat(group.clock.now, group.timing.heartbeat_interval_ms)
-        group.coordinator.watch(str(member.member_id))
 
     def slow_member(self, event: Event) -> None:
         """It does not poll for a while; if that is too long, it leaves (KIP-62)."""
@@ -178,35 +160,15 @@ class Happenings:
             group.clock.at(now + limit, self._poll_timeout, member, member.lives)
 
     def _poll_timeout(self, member: Member, lives: int) -> None:
-        """The heartbeat thread leaves the group for it; a static member's only falls silent (`maybeLeaveGroup`)."""
-        group, member_id = self.group, str(member.member_id)
-        if member.lives != lives or not member.running:
-            return
-        group.clock.at(member.busy_until, self._polls_again, member, lives)
-        if member.group_instance_id is not None:
-            group.say(member_id, "poll-timeout", None, "it sends no heartbeats any more")
-            self._falls_silent(member, CLOSING)
-            return
-        why = f"member {member_id} did not poll for {group.timing.max_poll_interval_ms} ms"
-        member.epoch += 1
-        member.state = REVOKING
-        group.say(member_id, "LeaveGroup", COORDINATOR, why)
-        group.coordinator.leave(member_id, why)
-
-    def _polls_again(self, member: Member, lives: int) -> None:
-        if member.lives != lives or member.state not in (CLOSING, REVOKING):
-            return
-        member.silent_since = None
-        self.group.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
+        if member.lives == lives and member.running:
+            self.group.poll_timeout(member)
 
     def subscription_changes(self, event: Event) -> None:
-        """It asks for other topics, and joins again for them; if it is joining, once it has its share."""
+        """It asks for other topics."""
         group, member = self.group, self._running(event)
         member.topics = self._topics(event)
         group.cluster.want(member.topics)
-        member.metadata = group.cluster.look(member.topics) | member.metadata
-        if member.state == STABLE and member.topics != member.told:
-            group.rejoin(member, CHANGED)
+        group.subscribes(member)
 
     def _reconfigure(self, member: Member, event: Event) -> None:
         """What a new process may have otherwise than the one before."""
@@ -221,7 +183,7 @@ class Happenings:
         return frozenset(self.number[topic] for topic in event.topics or ())
 
     def _running(self, event: Event) -> Member:
-        member = self.group.members.get(str(event.member_id))
+        member: Member | None = self.group.members.get(str(event.member_id))
         if member is None:
             raise event.refused("the group has no such member; name it by its first member id")
         if not member.running:
@@ -236,7 +198,7 @@ class Happenings:
         if topic in self.group.cluster.partitions:
             raise event.refused(f"topic {event.topic} is there already")
         self.group.cluster.grow(topic, int(event.partitions or 0))
-        self._will_look_again()
+        self.group.topic_changes(topic)
 
     def topic_deleted(self, event: Event) -> None:
         """A topic is gone with all its partitions."""
@@ -244,7 +206,7 @@ class Happenings:
         if topic not in self.group.cluster.partitions:
             raise event.refused(f"there is no topic {event.topic}")
         self.group.cluster.delete(topic)
-        self._will_look_again()
+        self.group.topic_changes(topic)
 
     def partitions_added(self, event: Event) -> None:
         """A topic gets more partitions; nobody consumes them before the leader has seen them."""
@@ -255,22 +217,11 @@ class Happenings:
         if count < before:
             raise event.refused(f"topic {event.topic} has {before} partitions; they cannot become {count}")
         self.group.cluster.grow(topic, count)
-        self._will_look_again()
-
-    def _will_look_again(self) -> None:
-        """Every member looks at its topics again when its metadata is too old."""
-        group, age = self.group, self.group.timing.metadata_max_age_ms
-        for member in group.members.values():
-            if member.running:
-                since = (group.clock.now - member.metadata_from) % age
-                group.clock.at(group.clock.now + age - since, self._looks, member, member.lives)
+        self.group.topic_changes(topic)
 
     def metadata_refresh(self, event: Event) -> None:
         """Members look at their topics now."""
         chosen = [self._running(event)] if event.member_id is not None else list(self.group.members.values())
         for member in chosen:
-            self._looks(member, member.lives)
-
-    def _looks(self, member: Member, lives: int) -> None:
-        if member.running and member.lives == lives:
-            self.group.looks_at_topics(member)
+            if member.running:
+                self.group.looks_at_topics(member)

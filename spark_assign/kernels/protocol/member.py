@@ -21,16 +21,11 @@ class Member:
 
     Attributes:
         name: its first member id, by which events call it.
+        strategies: the assignors that it asks for.
         member_id: the one it has now or had last; null before it was given one.
         owned: partitions it consumes or would consume, ascending (code: topic index << 32 | partition).
-        remembered, remembered_generation: of each assignor its own memory (`onAssignment`): what `sticky` tells in its
-            user data; null until it is assigned something for the first time.
         beats_from: heartbeats follow this moment, one an interval.
         busy_until: before that it does not poll.
-        metadata: of the topics it looks after the partitions it has seen, by topic index.
-        metadata_from: it looks again every `metadata.max.age.ms` after this moment.
-        snapshot: the metadata that it assigned by, if it leads the group.
-        told: the topics that it asked for when it joined last.
         epoch: counts up whenever it does something else; what was planned before is void then.
         silent_since: when a member that sends no heartbeats any more was heard of last; null: it is heard.
         lives: processes it has had.
@@ -45,25 +40,14 @@ class Member:
     strategies: tuple[str, ...]
     member_id: str | None = None
     state: str = OFF
-    cooperative: bool = False
-    generation_id: int = NO_GENERATION
     owned: list[int] = field(default_factory=list)
-    remembered: list[int] | None = None
-    remembered_generation: dict[str, int] = field(default_factory=dict)
     beats_from: int = 0
     busy_until: int = 0
-    metadata: dict[int, int] = field(default_factory=dict)
-    metadata_from: int = 0
-    snapshot: Mapping[int, int] | None = None
-    told: frozenset[int] = frozenset()
     epoch: int = 0
     silent_since: int | None = None
     lives: int = 0
     ids: int = 0
     hash: int = 0
-
-    def __post_init__(self) -> None:
-        self.cooperative = is_cooperative(self.strategies)
 
     @property
     def identity(self) -> str:
@@ -91,8 +75,38 @@ class Member:
         """A new process, which knows nothing yet."""
         self.epoch += 1
         self.lives += 1
-        self.state, self.member_id, self.generation_id = JOINING, None, NO_GENERATION
-        self.owned, self.remembered, self.remembered_generation = [], None, {}
-        self.busy_until, self.metadata_from, self.snapshot, self.metadata = now, now, None, {}
-        self.silent_since = None
+        self.state, self.member_id, self.owned = JOINING, None, []
+        self.busy_until, self.silent_since = now, None
+
+
+@dataclass(slots=True, eq=False)
+class ClassicMember(Member):
+    """One that speaks the classic protocol.
+
+    Attributes:
+        remembered, remembered_generation: of each assignor its own memory (`onAssignment`): what `sticky` tells in its
+            user data; null until it is assigned something for the first time.
+        metadata: of the topics it looks after the partitions it has seen, by topic index.
+        metadata_from: it looks again every `metadata.max.age.ms` after this moment.
+        snapshot: the metadata that it assigned by, if it leads the group.
+        told: the topics that it asked for when it joined last.
+    """
+
+    cooperative: bool = False
+    generation_id: int = NO_GENERATION
+    remembered: list[int] | None = None
+    remembered_generation: dict[str, int] = field(default_factory=dict)
+    metadata: dict[int, int] = field(default_factory=dict)
+    metadata_from: int = 0
+    snapshot: Mapping[int, int] | None = None
+    told: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.cooperative = is_cooperative(self.strategies)
+
+    def start(self, now: int) -> None:
+        """A new process, which knows nothing yet."""
+        Member.start(self, now)
+        self.generation_id, self.remembered, self.remembered_generation = NO_GENERATION, None, {}
+        self.metadata_from, self.snapshot, self.metadata = now, None, {}
         self.cooperative = is_cooperative(self.strategies)

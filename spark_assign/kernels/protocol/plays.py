@@ -13,13 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_assign.kernels.protocol.cast import Endless, KafkaFails
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState
 from spark_assign.kernels.protocol.events import BadEvent
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, assign
 from spark_assign.kernels.protocol.ledger import merged
-from spark_assign.kernels.protocol.play import Endless, KafkaFails, Play, Stage
+from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.sheet import BadGroup, Key, Scene, scenes
+from spark_assign.kernels.protocol.stage import Stage
+from spark_assign.kernels.protocol.target_assignors import assign_targets
+from spark_assign.kernels.protocol.targets import TargetAnswer, TargetAsk
 
 SIDE_BY_SIDE = 200
 """So many groups are played at once; it bounds what a worker holds."""
@@ -29,6 +33,7 @@ ROWS_PER_TABLE = 10_000
 PLAYED, TRACE, PARTITIONS, OWNERSHIP = "played", "trace", "partitions", "ownership"
 
 Rows = list[dict[str, Any]]
+Asked = Ask | TargetAsk | None
 
 
 @dataclass(slots=True)
@@ -38,8 +43,8 @@ class Show:
     key: Key
     protocol: str
     play: Play | None = None
-    going: Generator[Ask, Answer, None] | None = None
-    ask: Ask | None = None
+    going: Generator[Any, Any, None] | None = None
+    ask: Asked = None
     fault: tuple[str, str] | None = None
 
     def begin(self, scene: Scene, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
@@ -51,7 +56,7 @@ class Show:
             self.going = self.play.run(until)
             self.ask = next(self.going, None)
 
-    def go_on(self, answer: Answer) -> None:
+    def go_on(self, answer: Answer | TargetAnswer) -> None:
         """On to the next assignment."""
         assert self.going is not None
         self.ask = None
@@ -111,9 +116,17 @@ def in_step(shows: Iterator[Show]) -> Iterator[Show]:
     while going or (going := list(islice(shows, SIDE_BY_SIDE))):
         asking = [show for show in going if show.ask is not None]
         yield from (show for show in going if show.ask is None)
-        for show, answer in zip(asking, assign([show.ask for show in asking if show.ask is not None]), strict=True):
+        for show, answer in zip(asking, answers([show.ask for show in asking]), strict=True):
             show.go_on(answer)
         going = asking + list(islice(shows, SIDE_BY_SIDE - len(asking)))
+
+
+def answers(asks: Sequence[Asked]) -> list[Any]:
+    """The leaders' asks at once, and the brokers' at once."""
+    of_leaders = [ask for ask in asks if isinstance(ask, Ask)]
+    of_brokers = [ask for ask in asks if isinstance(ask, TargetAsk)]
+    led, aimed = iter(assign(of_leaders)), iter(assign_targets(of_brokers))
+    return [next(led if isinstance(ask, Ask) else aimed) for ask in asks]
 
 
 def _shows(
@@ -160,6 +173,8 @@ _CODES: dict[type[Exception], str] = {
 
 
 def _check(stage: Stage) -> None:
+    if stage.heartbeats:
+        return
     for names in {stage.strategies, *(member.strategies for member in stage.members)}:
         if unknown := sorted(set(names) - ASSIGNORS.keys()):
             known = ", ".join(ASSIGNORS)
@@ -197,7 +212,7 @@ def _rounds(play: Play) -> Rows:
             "assigned": each.assigned,
             "moved": each.moved,
         }
-        for each in play.group.coordinator.rounds
+        for each in play.group.rounds
     ]
 
 
@@ -214,7 +229,7 @@ def _availability(play: Play) -> dict[str, Any]:
         "longest_pause_ms": longest.longest if longest is not None else 0,
         "longest_pause_topic": play.stage.topics.names[longest.code >> 32] if longest is not None and paused else None,
         "longest_pause_partition": longest.code & 0xFFFFFFFF if longest is not None and paused else None,
-        "rebalances": len(play.group.coordinator.rounds),
+        "rebalances": len(play.group.rounds),
         "members_restarted": play.happenings.restarted,
     }
 

@@ -1,8 +1,10 @@
-"""What a group is set to (`Timing`), under Kafka's own names: consumer configs and one of the broker's."""
+"""What a group is set to (`Timing`), under Kafka's own names: configs of consumers and of the broker."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+
+from spark_assign.kernels.protocol.consumer_group_messages import RELEASES, GroupConfig
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """`partition.assignment.strategy` of a consumer that is not told otherwise."""
@@ -25,6 +27,10 @@ class Timing:
         poll_interval_ms: how long it is from one poll to the next; what a member has heard it acts upon when it polls.
         revoke_ms: what a member needs to give up a partition; its partitions come one after the other.
         restore_ms: what a new owner needs before it consumes a partition; its partitions come side by side.
+        broker_release: of Kafka; only KIP-848's groups differ between releases.
+        group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms: of KIP-848's groups, in place of
+            session_timeout_ms and heartbeat_interval_ms; the broker sets them (`group.consumer.session.timeout.ms`).
+        group_consumer_assignment_interval_ms: such a group keeps a target so long at least; null: as in the release.
     """
 
     session_timeout_ms: int = 45_000
@@ -36,22 +42,44 @@ class Timing:
     poll_interval_ms: int = 0
     revoke_ms: int = 0
     restore_ms: int = 0
+    broker_release: str = "4.4"
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignment_interval_ms: int | None = None
 
     def fault(self) -> str | None:
         """What is wrong with it, if anything."""
+        if self.broker_release not in RELEASES:
+            return f"broker_release is {self.broker_release!r}, expected one of {', '.join(RELEASES)}"
         for each in fields(self):
             value, least = getattr(self, each.name), 0 if each.name in _MAY_BE_NOTHING else 1
-            if value < least:
+            if isinstance(value, int) and value < least:
                 return f"{each.name} is {value}, expected {least} or more milliseconds"
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            return (
-                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, expected less than session_timeout_ms, "
-                f"{self.session_timeout_ms}"
-            )
+        for whose in ("", "group_consumer_"):
+            beats, timeout = f"{whose}heartbeat_interval_ms", f"{whose}session_timeout_ms"
+            if getattr(self, beats) >= getattr(self, timeout):
+                return f"{beats} is {getattr(self, beats)}, expected less than {timeout}, {getattr(self, timeout)}"
         return None
 
+    def group_config(self) -> GroupConfig:
+        """What the broker is set to for a KIP-848 group."""
+        config = RELEASES[self.broker_release]
+        interval = self.group_consumer_assignment_interval_ms
+        return replace(
+            config,
+            session_timeout_ms=self.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=config.assignment_interval_ms if interval is None else interval,
+        )
 
-_MAY_BE_NOTHING = ("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
+
+_MAY_BE_NOTHING = (
+    "group_initial_rebalance_delay_ms",
+    "poll_interval_ms",
+    "revoke_ms",
+    "restore_ms",
+    "group_consumer_assignment_interval_ms",
+)
 
 
 def is_cooperative(strategies: tuple[str, ...]) -> bool:

@@ -2,11 +2,11 @@
 
 A fact is a row; its `kind` says which columns it uses:
 
-    group   names (strategies), numbers (`SETTINGS`; null: as everywhere)
+    group   names (strategies), group_type, numbers (`SETTINGS`; null: as everywhere)
     member  member_id, group_instance_id, rack_id, numbers (position, generation_id), names (topics), more (strategies;
             null: as its group's)
     owned   member_id, topic, numbers (first, step, count)
-    topic   topic, numbers (partitions), at (partitions whose replicas are known), racks (of each of those)
+    topic   topic, topic_id, numbers (partitions), at (partitions whose replicas are known), racks (of each of those)
     times   topic, numbers (partition, revoke_ms, restore_ms)
     event   event, member_id, topic, group_instance_id, new_member_id, numbers (at_ms, partitions, down_ms, delay_ms,
             parallelism, pause_ms), names (topics), more (assignors)
@@ -23,12 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.kernels.java_hash import java_key
+from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.leader_asks import Topics, code
-from spark_assign.kernels.protocol.member import Member
-from spark_assign.kernels.protocol.play import Stage
+from spark_assign.kernels.protocol.member import ClassicMember, Member
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, Timing, is_cooperative
+from spark_assign.kernels.protocol.stage import Stage
+from spark_assign.kernels.server.orders import read_topic_ids
 
 GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
 
@@ -42,12 +44,18 @@ SETTINGS = (
     "poll_interval_ms",
     "revoke_ms",
     "restore_ms",
+    "group_consumer_heartbeat_interval_ms",
+    "group_consumer_session_timeout_ms",
+    "group_consumer_assignment_interval_ms",
 )
 EVENT_NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "parallelism", "pause_ms")
 
-CONFIGURED, EAGER, COOPERATIVE, STATIC = "configured", "eager", "cooperative", "static"
-PROTOCOLS = (CONFIGURED, EAGER, COOPERATIVE, STATIC)
-"""As what groups are played: as they are set, or all members as told by the name."""
+CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER = "configured", "eager", "cooperative", "static", "consumer"
+PROTOCOLS = (CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER)
+"""As what groups are played: as they are set, or all members as told by the name; `consumer` is KIP-848's."""
+
+REMOTE = {"uniform": "uniform", "range": "range", "server-range": "range"}
+"""The broker's assignors by their names in fleets, and in the broker (`group.remote.assignor`)."""
 
 Key = tuple[str, str]
 Row = dict[str, Any]
@@ -77,6 +85,8 @@ class Scene:
         strategies = self._strategies(protocol)
         if protocol != CONFIGURED:
             events = [replace(each, assignors=None) for each in events]
+        elif self._heartbeats(protocol):
+            events = [replace(each, assignors=_remote(each.assignors)) if each.assignors else each for each in events]
         topics = self._topics(events)
         number = {name: at for at, name in enumerate(topics.names)}
         counts = {row["topic"]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
@@ -84,28 +94,62 @@ class Scene:
             many = f"{large[0]} has {counts[large[0]]:,} partitions"
             raise BadGroup("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
         partitions = {number[topic]: count for topic, count in counts.items()}
+        heartbeats = self._heartbeats(protocol)
         members = self._members(protocol, strategies, number)
         generation = max((row["numbers"][1] or 0 for row in self.rows[MEMBER]), default=0)
         stage = Stage(members, topics, partitions, max(generation, 1), self._timing(defaults), strategies)
         stage.all_static = protocol == STATIC
+        stage.heartbeats = heartbeats
+        if heartbeats:
+            stage.topic_ids = self._topic_ids(topics.names)
+        revoke_ms: dict[int, int] = {}
+        restore_ms: dict[int, int] = {}
         for row in self.rows[TIMES]:
             partition, revoke, restore = row["numbers"]
-            for told, value in ((stage.revoke_ms, revoke), (stage.restore_ms, restore)):
+            for told, value in ((revoke_ms, revoke), (restore_ms, restore)):
                 if value is not None:
                     told[code(number[row["topic"]], partition)] = value
+        stage.revoke_ms, stage.restore_ms = revoke_ms, restore_ms
         return stage, events
 
     def _strategies(self, protocol: str) -> tuple[str, ...]:
         """Of members for which nothing else is said."""
-        own = tuple(next((row["names"] for row in self.rows[GROUP] if row["names"]), KAFKA_DEFAULT))
+        told = next((tuple(row["names"]) for row in self.rows[GROUP] if row["names"]), ())
+        if self._heartbeats(protocol):
+            return _remote(told if self._heartbeats(CONFIGURED) else ())
+        own = told or KAFKA_DEFAULT
         if protocol == CONFIGURED:
             return own
         if protocol == EAGER:
             return own if ASSIGNORS.keys() >= set(own) and not is_cooperative(own) else KAFKA_DEFAULT
         return ("cooperative-sticky",)
 
+    def _heartbeats(self, protocol: str) -> bool:
+        """Whether the group is played with KIP-848's protocol."""
+        kinds = [row.get("group_type") for row in self.rows[GROUP]]
+        return protocol == CONSUMER or (protocol == CONFIGURED and "consumer" in kinds)
+
+    def _topic_ids(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Of each topic `Uuid.hashCode` and its place by id; if the id of one is not known, all count by name.
+
+        Topics that are to be created come last.
+
+        Raises:
+            BadGroup: an id is none.
+        """
+        of_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
+        ids = read_topic_ids([of_name.get(name) for name in names])
+        for name, fine in zip(names, ids.fine.tolist(), strict=True):
+            if not fine and of_name.get(name) is not None:
+                said = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
+                raise BadGroup("bad-topic-id", said)
+        if not all(of_name.values()):
+            return [(number, number) for number in range(len(names))]
+        known = zip(ids.fine.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
+        return [(hash_, rank) if fine else (at, len(names) + at) for at, (fine, hash_, rank) in enumerate(known)]
+
     def _timing(self, defaults: Timing) -> Timing:
-        told: dict[str, int] = {}
+        told: dict[str, Any] = {}
         for row in self.rows[GROUP]:
             told |= {name: value for name, value in zip(SETTINGS, row["numbers"], strict=True) if value is not None}
         if "max_poll_interval_ms" in told and "rebalance_timeout_ms" not in told:
@@ -126,16 +170,19 @@ class Scene:
 
     def _members(self, protocol: str, strategies: tuple[str, ...], number: Mapping[str, int]) -> list[Member]:
         owned = self._owned(number)
+        heartbeats = self._heartbeats(protocol)
+        of_kind = AsyncMember if heartbeats else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
-        members = []
+        members: list[Member] = []
         for row in sorted(self.rows[MEMBER], key=_place):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(number[topic] for topic in row["names"] or ())
             likes = tuple(row["more"]) if row["more"] and protocol == CONFIGURED else strategies
+            likes = _remote(likes) if heartbeats else likes
             if protocol == STATIC and instance is None:
                 instance = name
             rack = row["rack_id"] or None
-            member = Member(name, instance, rack, shared.setdefault(topics, topics), likes, name)
+            member = of_kind(name, instance, rack, shared.setdefault(topics, topics), likes, name)
             member.owned = sorted(owned.pop(name, ()))
             members.append(member)
         return members
@@ -168,6 +215,18 @@ def scenes(facts: pa.Table) -> Iterator[tuple[Key, Scene]]:
             of_group[key][kind].append(unused | dict(zip(used, values, strict=True)))
     for key in sorted(of_group):
         yield key, Scene(of_group[key])
+
+
+def _remote(names: Sequence[str]) -> tuple[str, ...]:
+    """The broker's assignor that members ask for, by its name there; none: they leave it to the broker.
+
+    Raises:
+        BadGroup: the broker has no such.
+    """
+    if unknown := [name for name in names if name not in REMOTE]:
+        known = ", ".join(REMOTE)
+        raise BadGroup("unknown-assignor", f"no assignor of the broker is called {unknown[0]!r}: {known}")
+    return tuple(REMOTE[name] for name in names[:1])
 
 
 def _place(row: Row) -> tuple[bool, int, bytes]:

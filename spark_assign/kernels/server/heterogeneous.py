@@ -35,7 +35,8 @@ from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.sticky.groups import BALANCING, STAYS
 
 _PASSES = 16
-_NOBODY = -1
+NOBODY = -1
+"""Who has what nobody has."""
 
 
 def assign_heterogeneous(
@@ -51,7 +52,7 @@ def assign_heterogeneous(
         previous: the members' target so far, in any order, of topics that they subscribe to. No partition twice, none
             beyond its topic's count.
     """
-    kept = [np.full(count, _NOBODY, np.int64) for count in partitions]
+    kept = [np.full(count, NOBODY, np.int64) for count in partitions]
     rows = previous.rows()
     loads = np.bincount(rows.member, minlength=members).tolist()
     order = np.argsort(rows.topic, kind="stable")
@@ -60,30 +61,54 @@ def assign_heterogeneous(
         some = order[begin:end]
         kept[topic][rows.first[some]] = rows.member[some]
     owners = [each.tolist() for each in kept]
+    trade(owners, loads, subscribers, ranks)
+    return _targets(owners, kept)
+
+
+def trade(
+    owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
+) -> list[tuple[int, int, int, int]]:
+    """Steps 2 and 3.
+
+    Args:
+        owners: of each partition of each topic who has it after step 1, or `NOBODY`; changed in place.
+        loads: of each member how many partitions it has; changed in place.
+        subscribers, ranks: as above.
+
+    Returns:
+        topic, partition, giver (or `NOBODY`) and taker of all that changed hands, in order.
+    """
+    partitions = list(map(len, owners))
     served = sorted(
         range(len(partitions)),
         key=lambda topic: (-partitions[topic] / len(subscribers[topic]), len(subscribers[topic]), ranks[topic]),
     )
+    traded: list[tuple[int, int, int, int]] = []
     for topic in served:
-        _deal(owners[topic], subscribers[topic], loads)
-    _balance([topic for topic in served if len(subscribers[topic]) > 1], owners, subscribers, loads)
-    return _targets(owners, kept)
+        traded += [(topic, *each) for each in _deal(owners[topic], subscribers[topic], loads)]
+    _balance([topic for topic in served if len(subscribers[topic]) > 1], owners, subscribers, loads, traded)
+    return traded
 
 
-def _deal(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> None:
-    """Step 2, of one topic."""
-    free = [partition for partition, member in enumerate(owner) if member == _NOBODY]
+def _deal(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
+    """Step 2, of one topic: partition, giver and taker of what was dealt."""
+    free = [partition for partition, member in enumerate(owner) if member == NOBODY]
     if not free:
-        return
+        return []
     least = LeastLoaded(by_load(subscribers, loads), loads)
     for partition in free:
         member = least.take()
         owner[partition] = member
         loads[member] += 1
+    return [(partition, NOBODY, owner[partition]) for partition in free]
 
 
 def _balance(
-    topics: Sequence[int], owners: list[list[int]], subscribers: Sequence[Sequence[int]], loads: list[int]
+    topics: Sequence[int],
+    owners: list[list[int]],
+    subscribers: Sequence[Sequence[int]],
+    loads: list[int],
+    traded: list[tuple[int, int, int, int]],
 ) -> None:
     """Step 3. The first topic counts as one that moved something, as Kafka has it."""
     last = None
@@ -91,22 +116,24 @@ def _balance(
         for topic in topics:
             if topic == last:
                 return
-            if _balance_topic(owners[topic], subscribers[topic], loads) or last is None:
+            moved = _balance_topic(owners[topic], subscribers[topic], loads)
+            traded += [(topic, *each) for each in moved]
+            if moved or last is None:
                 last = topic
 
 
-def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> bool:
-    """Step 3, of one topic: whether anything moved."""
+def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
+    """Step 3, of one topic: partition, giver and taker of what moved."""
     order = by_load(subscribers, loads)
     if loads[order[-1]] - loads[order[0]] <= 1:
-        return False
+        return []
     # What members had when the topic's turn came: what they are given now they cannot give.
     givable: dict[int, list[int]] = {}
     for partition, member in enumerate(owner):
         givable.setdefault(member, []).append(partition)
     # Both look at one list: those that give nothing change places in it.
     least, most = LeastLoaded(order, loads), MostLoaded(order, loads)
-    moved = False
+    moved: list[tuple[int, int, int]] = []
     while most.level - least.level > 1:
         giver = most.take()
         while giver is not None and not givable.get(giver):
@@ -121,7 +148,7 @@ def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int
         owner[partition] = taker
         loads[giver] -= 1
         loads[taker] += 1
-        moved = True
+        moved.append((partition, giver, taker))
     return moved
 
 
@@ -195,7 +222,7 @@ def _targets(owners: list[list[int]], kept: list[Ints]) -> Targets:
     for topic, (had, owner) in enumerate(zip(kept, (np.array(each, np.int64) for each in owners), strict=True)):
         moved = (had >= 0) & (had != owner)
         for some, reason in ((~moved, STAYS), (moved, BALANCING)):
-            member, *run = compress_owners(np.where(some, owner, _NOBODY))
+            member, *run = compress_owners(np.where(some, owner, NOBODY))
             parts.append(Runs(member, np.full(len(member), topic), *run))
             reasons.append(np.full(len(member), reason))
     nothing = np.empty(0, np.int64)

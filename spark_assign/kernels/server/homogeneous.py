@@ -30,8 +30,9 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import expand_runs
-from spark_assign.kernels.server.previous import Targets, as_runs, exclusive_sum, split, unassigned
+from spark_assign.kernels.segments import exclusive_sum
+from spark_assign.kernels.server.previous import Targets, split, unassigned
+from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 
 
@@ -49,18 +50,17 @@ def assign_homogeneous(group: Ints, topic_group: Ints, partitions: Ints, previou
     first_run = np.searchsorted(previous.member, previous.member)
     before = exclusive_sum(previous.count, first_run)
     kept, taken = split(previous, np.clip(target[previous.member] - before, 0, previous.count))
-    topic, partition = unassigned(previous, partitions)
-    run, over = expand_runs(taken.first, taken.step, taken.count)
-    topic, partition = np.append(topic, taken.topic[run]), np.append(partition, over)
-    taken_away = np.repeat([False, True], [len(topic) - len(run), len(run)])
-    order = np.argsort(topic_group[topic], kind="stable") if len(topic) else np.empty(0, np.int64)
+    free = unassigned(previous, partitions)
+    listed = free.joined(taken)
+    order = np.argsort(topic_group[listed.topic], kind="stable")
     lacking = target - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
-    taker = np.repeat(np.arange(len(group)), lacking)
-    dealt = [(STAYS, ~taken_away[order]), (OVER_QUOTA, taken_away[order])]
-    parts = [as_runs(taker[some], topic[order][some], partition[order][some]) for _, some in dealt]
-    reasons = [np.full(len(part), reason) for part, (reason, _) in zip(parts, dealt, strict=True)]
-    runs = kept.joined(parts[0]).joined(parts[1])
-    return Targets(runs, np.concatenate([np.full(len(kept), STAYS), *reasons]))
+    dealt, run = _deal(listed.where(order), lacking)
+    reason = np.where(order[run] < len(free), STAYS, OVER_QUOTA)
+    one = dealt.count == 1
+    some = dealt.where(one)
+    singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
+    runs = kept.joined(dealt.where(~one)).joined(singles)
+    return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept))
 
 
 def quotas(group: Ints, topic_group: Ints, partitions: Ints, had: Ints) -> Ints:
@@ -74,3 +74,18 @@ def quotas(group: Ints, topic_group: Ints, partitions: Ints, had: Ints) -> Ints:
     holds = more & (exclusive_sum(more.astype(np.int64), first) < extra[group])
     holds |= exclusive_sum((~more).astype(np.int64), first) >= (size - extra)[group]
     return quota[group] + holds
+
+
+def _deal(listed: Runs, lacking: Ints) -> tuple[Runs, Ints]:
+    """Step 4: the free list, cut where a run of it ends or a member has what it lacks.
+
+    Returns:
+        what members get, and of each piece the run that it is cut from.
+    """
+    takers = np.flatnonzero(lacking)
+    ends, full = np.cumsum(listed.count), np.cumsum(lacking[takers])
+    end = np.union1d(ends, full)
+    begin = np.append(0, end)[:-1]
+    run, taker = np.searchsorted(ends, begin, "right"), takers[np.searchsorted(full, begin, "right")]
+    first = listed.first[run] + (begin - (ends - listed.count)[run]) * listed.step[run]
+    return Runs(taker, listed.topic[run], first, listed.step[run], end - begin), run

@@ -18,19 +18,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable, spread_hashes
+from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable, capacities, spread_hashes
 from spark_assign.kernels.segments import first_of_each, ranks, stretches
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SMALLEST_TABLE = 2
 _SMALLEST_SET = 16
+_BUCKET_BITS = 32
 _MASK = 0xFFFFFFFF
 
 
 def table_slots(hashes: Ints, group: Ints) -> Ints:
     """Of each member its slot in the coordinator's table (`BaseHashTable`), which is walked slot by slot.
 
-    The table doubles before a member would make it fuller than four thirds; it never shrinks.
+    The table doubles before a member is written, one that is there already, too, if one more would make it fuller than
+    four thirds; it never shrinks. Every member is written twice when it joins.
 
     Args:
         hashes: `String.hashCode` of member ids, unsigned.
@@ -38,7 +40,7 @@ def table_slots(hashes: Ints, group: Ints) -> Ints:
     """
     sizes = np.bincount(group)
     bits = np.ones(len(sizes), np.int64)
-    while (tight := sizes * 3 > (_SMALLEST_TABLE << (bits + 1))).any():
+    while (tight := (sizes + 1) * 3 > (_SMALLEST_TABLE << (bits + 1))).any():
         bits[tight] += 1
     signed = np.where(hashes >> 31, hashes - (1 << 32), hashes).astype(np.int64).astype(np.uint64)
     return ((signed * _GOLDEN) >> (64 - bits[group]).astype(np.uint64)).astype(np.int64)
@@ -95,22 +97,51 @@ def set_order(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
     """
     if not len(of):
         return np.empty(0, np.int64)
-    sizes = np.bincount(of) if sizes is None else sizes
-    capacities = np.full(len(sizes), _SMALLEST_SET, np.int64)
-    while (tight := capacities < sizes * 4 // 3 + 1).any():
-        capacities[tight] *= 2
+    buckets = _set_capacities(of, sizes)
     spread = spread_hashes(hashes)
-    bucket = spread & (capacities[of] - 1)
+    bucket = spread & (buckets[of] - 1)
     order = np.lexsort((bucket, of))
-    key = (of << 32 | bucket)[order]
-    long = np.unique(of[order][ranks(key) >= LONGEST_CHAIN])
+    long = _crowded((of << _BUCKET_BITS | bucket)[order])
     if len(long):
         bounds = stretches(of)
         starts = np.flatnonzero(first_of_each(of))
         for each in long.tolist():
             begin, end = bounds[int(np.searchsorted(of[starts], each))]
-            table: HashTable[int] = HashTable(int(capacities[each]), hashes.__getitem__)
+            table: HashTable[int] = HashTable(int(buckets[each]), hashes.__getitem__)
             for at in range(begin, end):
                 table.put(at, int(spread[at]))
             order[begin:end] = table.walk()
     return order
+
+
+def set_buckets(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
+    """Of each key of such a set its bucket; keys of one bucket are walked in the order in which they were put in.
+
+    Arguments as for `set_order`, in any order. Where a bucket has so many keys that Java rebuilds something, the whole
+    set counts as one bucket.
+    """
+    return _buckets(hashes, of, _set_capacities(of, sizes))
+
+
+def map_buckets(hashes: Ints, of: Ints) -> Ints:
+    """The same of hash maps that grew key by key."""
+    return _buckets(hashes, of, capacities(np.bincount(of)))
+
+
+def _buckets(hashes: Ints, of: Ints, sizes: Ints) -> Ints:
+    bucket = spread_hashes(hashes) & (sizes[of] - 1)
+    bucket[np.isin(of, _crowded(np.sort(of << _BUCKET_BITS | bucket)))] = 0
+    return bucket
+
+
+def _crowded(keys: Ints) -> Ints:
+    """The sets in which a bucket has more keys than a chain may be long; of each key set and bucket, ascending."""
+    return np.unique(keys[ranks(keys) >= LONGEST_CHAIN] >> _BUCKET_BITS)
+
+
+def _set_capacities(of: Ints, sizes: Ints | None) -> Ints:
+    sizes = np.bincount(of) if sizes is None else sizes
+    found = np.full(len(sizes), _SMALLEST_SET, np.int64)
+    while (tight := found < sizes * 4 // 3 + 1).any():
+        found[tight] *= 2
+    return found

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import Runs, compress_sorted
-from spark_assign.kernels.segments import counted
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
+from spark_assign.kernels.sticky.constrained import unowned
 
 
 @dataclass(frozen=True)
@@ -18,16 +18,17 @@ class Targets:
     Attributes:
         runs: who gets what.
         reason: of each run why it was taken from the member that could have kept it (`kernels.sticky.groups`).
+        first_dealt: the number of the first run that was dealt; those before it their members had.
     """
 
     runs: Runs
     reason: Ints
+    first_dealt: int = 0
 
-
-def exclusive_sum(counts: Ints, first: Ints) -> Ints:
-    """Of each row the sum of the counts before it, since the row `first` of its stretch."""
-    before = np.cumsum(counts) - counts
-    return before - before[first] if len(counts) else before
+    @property
+    def dealt(self) -> Flags:
+        """Whether each run was dealt."""
+        return np.arange(len(self.runs)) >= self.first_dealt
 
 
 def split(runs: Runs, kept: Ints) -> tuple[Runs, Runs]:
@@ -37,32 +38,20 @@ def split(runs: Runs, kept: Ints) -> tuple[Runs, Runs]:
     return head.where(kept > 0), tail.where(tail.count > 0)
 
 
-def unassigned(previous: Runs, partitions: Ints) -> tuple[Ints, Ints]:
-    """Topic and number of the partitions that nobody had: topics in their order, partitions ascending.
+def unassigned(previous: Runs, partitions: Ints) -> Runs:
+    """The partitions that nobody had: topics in their order, partitions ascending; `member` says nothing.
 
     Args:
         previous: what members had; no partition twice, none beyond its topic's count.
         partitions: of each topic.
     """
-    had = np.bincount(previous.topic, previous.count, len(partitions)).astype(np.int64)
-    lacking = np.flatnonzero(had < partitions)
-    if not len(lacking):
-        return lacking, lacking
-    sizes = partitions[lacking]
-    begins = np.cumsum(sizes) - sizes
-    free = np.ones(int(sizes.sum()), bool)
-    place = np.full(len(partitions), -1, np.int64)
-    place[lacking] = begins
-    some = previous.where(place[previous.topic] >= 0).rows()
-    free[place[some.topic] + some.first] = False
-    return np.repeat(lacking, sizes)[free], counted(sizes)[free]
-
-
-def as_runs(member: Ints, topic: Ints, partition: Ints) -> Runs:
-    """Single partitions as few runs."""
-    if not len(member):
-        return Runs(member, topic, partition, partition, partition)
-    order = np.lexsort((partition, topic, member))
-    topics = int(topic.max()) + 1
-    key, first, step, count = compress_sorted((member * topics + topic)[order], partition[order])
-    return Runs(*np.divmod(key, topics), first, step, count)
+    whole = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
+    rows = unowned(previous, np.where(whole, 0, partitions))
+    key = np.sort(rows[0] << KEY_BITS | rows[1], kind="stable")
+    columns = compress_sorted(key >> KEY_BITS, key & ((1 << KEY_BITS) - 1))
+    topic = np.flatnonzero(whole)
+    zero = np.zeros(len(topic), np.int64)
+    parts = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
+    topic, *run = (np.append(one, other) for one, other in parts)
+    runs = Runs(np.full(len(topic), -1), topic, *run)
+    return runs.where(np.argsort(topic, kind="stable"))
