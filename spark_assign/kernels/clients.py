@@ -18,6 +18,14 @@ Who may mix, and where that is written:
     aiokafka, kafkajs, segmentio's kafka-go  have no cooperative assignor: aio-libs/aiokafka#1126, tulios/kafkajs#1156,
                 segmentio/kafka-go#985
 
+Who speaks the broker's protocol (KIP-848, group.protocol=consumer), and where that is written:
+    Java        since 4.0: Kafka's operations page "Consumer Rebalance Protocol"
+    librdkafka  since 2.12.0, its release notes ("production-ready"); confluent-kafka 2.12 for Python, Go and .NET is
+                built on it, as is confluent-kafka-javascript 1.6
+    franz-go    by kgo.ServerSideBalancer: twmb/franz-go#1460, merged in September 2026
+    kafka-python  not yet: dpkp/kafka-python#3000. Sarama describes such groups (IBM/sarama#3748), no more. Of aiokafka,
+                kafkajs and segmentio's kafka-go nothing is known that says so
+
 How surely: the broker is told no library's name, only `client.id`, which anybody may set. A library's default name is
 strong evidence, and a name that merely holds the library's is weaker. `RoundRobinAssigner` (kafkajs) and `stream`
 (Kafka Streams, Java) are assignors that only one library has.
@@ -30,9 +38,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from spark_assign.kernels.server import OURS, SERVER_SIDE
+
 COOPERATIVE = "cooperative-sticky"
-SERVER_SIDE = ("uniform", "server-range")
-"""Assignors of KIP-848's protocol: the broker assigns, and `partition.assignment.strategy` is not read."""
 
 UNKNOWN = "unknown"
 
@@ -47,6 +55,7 @@ class Library:
         mixes: whether a consumer may list eager and cooperative assignors together.
         default: a pattern for all of its default `client.id`; `<group>` stands for the group's id.
         names: a pattern for what a client id holds that somebody named after the library.
+        consumer_protocol: from which release on it speaks the broker's protocol (KIP-848); null: it does not.
     """
 
     name: str
@@ -54,6 +63,7 @@ class Library:
     mixes: bool
     default: re.Pattern[str]
     names: re.Pattern[str] | None = None
+    consumer_protocol: str | None = None
 
 
 _JAVA = frozenset({"range", "roundrobin", "sticky", COOPERATIVE})
@@ -69,10 +79,28 @@ LIBRARIES = {
     each.name: each
     for each in (
         Library(
-            "Java", _JAVA, True, _like(r"consumer-<group>-\S+|connector-consumer-\S+-\d+|.+-StreamThread-\d+-consumer")
+            "Java",
+            _JAVA,
+            True,
+            _like(r"consumer-<group>-\S+|connector-consumer-\S+-\d+|.+-StreamThread-\d+-consumer"),
+            consumer_protocol="4.0 or later",
         ),
-        Library("librdkafka", _RDKAFKA, False, _like("rdkafka"), _like("rdkafka|confluent")),
-        Library("franz-go", _JAVA, True, _like("kgo"), _like(r"\bkgo\b|franz-go")),
+        Library(
+            "librdkafka",
+            _RDKAFKA,
+            False,
+            _like("rdkafka"),
+            _like("rdkafka|confluent"),
+            "2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
+        ),
+        Library(
+            "franz-go",
+            _JAVA,
+            True,
+            _like("kgo"),
+            _like(r"\bkgo\b|franz-go"),
+            "with kgo.ServerSideBalancer (September 2026)",
+        ),
         Library("Sarama", _JAVA, False, _like("sarama"), _like("sarama")),
         Library("kafka-python", _JAVA, False, _like(r"kafka-python-\d\S*"), _like("kafka-python")),
         Library("aiokafka", _EAGER, False, _like(r"aiokafka-\d\S*"), _like("aiokafka")),
@@ -156,6 +184,12 @@ def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
     """
     counted = read_clients(clients)
     known = [name for name in counted if name != UNKNOWN]
+    if to in OURS:
+        return Way(
+            NOT_THERE,
+            f"Kafka has no {to}, it shows what racks would save: the broker would need a class of yours "
+            "(group.consumer.assignors).",
+        )
     if now in SERVER_SIDE:
         return Way(
             SERVER,

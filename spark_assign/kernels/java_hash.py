@@ -23,7 +23,7 @@ _MASK = 0xFFFFFFFF
 _SMALLEST = 16
 LONGEST_CHAIN = 8
 """So many keys may share a bucket before Java does something about it."""
-_NEVER_REHASHED_FOR_CHAINS = 64
+NEVER_REHASHED_FOR_CHAINS = 64
 _SUSPECT = 150
 """Of maps with more keys some nine or more of them share a bucket of 64 by mere chance."""
 
@@ -103,7 +103,7 @@ def table_orders(hashes: Ints, ranks: Ints, group: Ints) -> tuple[Ints, Ints]:
 def _order(spread: Ints, ranks: Ints | None, group: Ints, crowded: Ints) -> Ints:
     """Bucket after bucket; of crowded maps as a table has them that is filled key by key."""
     sizes = np.bincount(group)
-    order = np.lexsort((spread & (_capacities(sizes)[group] - 1), group))
+    order = np.lexsort((spread & (capacities(sizes)[group] - 1), group))
     begins = np.cumsum(sizes) - sizes
     for each in crowded.tolist():
         begin, end = begins[each], begins[each] + sizes[each]
@@ -147,11 +147,11 @@ def _suspects(spread: Ints, group: Ints) -> Flags:
     share one of 64, too; of very large maps that says nothing.
     """
     sizes = np.bincount(group)
-    capacities = _capacities(sizes)
+    buckets = capacities(sizes)
     suspects = sizes > _SUSPECT
-    _mark(suspects, spread, group, capacities < _NEVER_REHASHED_FOR_CHAINS, _SMALLEST)
-    large = (capacities >= _NEVER_REHASHED_FOR_CHAINS) & ~suspects
-    _mark(suspects, spread, group, large, _NEVER_REHASHED_FOR_CHAINS)
+    _mark(suspects, spread, group, buckets < NEVER_REHASHED_FOR_CHAINS, _SMALLEST)
+    large = (buckets >= NEVER_REHASHED_FOR_CHAINS) & ~suspects
+    _mark(suspects, spread, group, large, NEVER_REHASHED_FOR_CHAINS)
     return suspects
 
 
@@ -160,11 +160,11 @@ def _crowded(spread: Ints, group: Ints, suspects: Flags) -> Ints:
     if not suspects.any():
         return np.empty(0, np.int64)
     sizes = np.bincount(group)
-    capacities = _capacities(sizes)
-    crowded = suspects & (capacities < _NEVER_REHASHED_FOR_CHAINS)
+    buckets = capacities(sizes)
+    crowded = suspects & (buckets < NEVER_REHASHED_FOR_CHAINS)
     place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
-    capacity = _NEVER_REHASHED_FOR_CHAINS
-    while (large := suspects & (capacities >= capacity)).any():
+    capacity = NEVER_REHASHED_FOR_CHAINS
+    while (large := suspects & (buckets >= capacity)).any():
         # So many keys are in when the table doubles next; what comes later meets larger tables only.
         early = np.flatnonzero((place <= capacity * 3 // 4) & large[group])
         _mark(crowded, spread[early], group[early], large, capacity)
@@ -183,12 +183,12 @@ def _mark(crowded: Flags, spread: Ints, group: Ints, those: Flags, capacity: int
     crowded[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
-def _capacities(sizes: Ints) -> Ints:
+def capacities(sizes: Ints) -> Ints:
     """Buckets of tables of these sizes: 16, doubled once the size exceeds three quarters of them."""
-    capacities = np.full(len(sizes), _SMALLEST, np.int64)
-    while (tight := sizes * 4 > capacities * 3).any():
-        capacities[tight] *= 2
-    return capacities
+    buckets = np.full(len(sizes), _SMALLEST, np.int64)
+    while (tight := sizes * 4 > buckets * 3).any():
+        buckets[tight] *= 2
+    return buckets
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -247,7 +247,7 @@ class HashTable(Generic[Key]):
             else:
                 there.append(key)
         if chain >= LONGEST_CHAIN:
-            if self.capacity < _NEVER_REHASHED_FOR_CHAINS:
+            if self.capacity < NEVER_REHASHED_FOR_CHAINS:
                 self._double()
             else:
                 self._treeify(bucket)

@@ -59,6 +59,29 @@ class Runs:
         return (self.topic << KEY_BITS) | self.first
 
 
+NOTHING = Runs(*(np.empty(0, np.int64) for _ in range(5)))
+"""No runs."""
+
+
+def marked(places: Ints, number: int) -> Flags:
+    """Flags that are set at these places."""
+    flags = np.zeros(number, bool)
+    flags[places] = True
+    return flags
+
+
+def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+    """The runs that are in both, as places in each; neither has a run twice."""
+    both = one.joined(other)
+    order = np.lexsort(both.columns[::-1])
+    same = np.ones(max(len(order) - 1, 0), bool)
+    for column in both.columns:
+        same &= column[order][1:] == column[order][:-1]
+    first, second = order[:-1][same], order[1:][same]
+    fine = (first < len(one)) & (second >= len(one))
+    return first[fine], second[fine] - len(one)
+
+
 def compress_owners(owner: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The owner of each partition to evenly spaced runs, losslessly.
 

@@ -45,3 +45,9 @@ def expand_runs(first: Ints, step: Ints, count: Ints) -> tuple[Ints, Ints]:
     """
     row = np.repeat(np.arange(len(count)), count)
     return row, first[row] + counted(count) * step[row]
+
+
+def exclusive_sum(counts: Ints, first: Ints) -> Ints:
+    """Of each row the sum of the counts before it, since the row `first` of its stretch."""
+    before = np.cumsum(counts) - counts
+    return before - before[first] if len(counts) else before

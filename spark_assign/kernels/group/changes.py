@@ -29,7 +29,7 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.progressions import shared
-from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
+from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted, same_runs
 from spark_assign.kernels.segments import counted, first_of_each
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
@@ -259,18 +259,6 @@ def _stays(claims: Runs, target: Runs, late: Flags) -> tuple[Flags, Flags]:
     stays_claim, stays_target = np.zeros(len(claims), bool), np.zeros(len(target), bool)
     stays_claim[claim[fine]] = stays_target[run[fine]] = True
     return stays_claim, stays_target
-
-
-def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
-    """The runs that are in both, as places in each; neither has a run twice."""
-    both = one.joined(other)
-    order = np.lexsort(both.columns[::-1])
-    same = np.ones(max(len(order) - 1, 0), bool)
-    for column in both.columns:
-        same &= column[order][1:] == column[order][:-1]
-    first, second = order[:-1][same], order[1:][same]
-    fine = (first < len(one)) & (second >= len(one))
-    return first[fine], second[fine] - len(one)
 
 
 def _portions(claims: Runs, target: Runs) -> Iterator[tuple[Flags, Flags]]:

@@ -6,7 +6,7 @@ revoked, rounds and the seconds paused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.clients import SERVER_SIDE, Client, count_clients, recognize, way_over
+from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -22,12 +23,15 @@ from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.rounds import COOPERATIVE, follow
+from spark_assign.kernels.group.rounds import COOPERATIVE, cooperative_rules, follow
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.releases import client_side
+from spark_assign.kernels.server import SERVER_SIDE
 
 MAX_ROUNDS = 12
 """So many rounds a group that does not come to rest is followed."""
@@ -51,6 +55,7 @@ class Comparison:
         timing: by which pauses are counted.
         custom: assignors that plan one group at a time.
         racks_known: whether the fleet says where replicas are.
+        by_protocol: whether a group is compared only by those that its own protocol has: the broker's, or the clients'.
     """
 
     assignors: tuple[str, ...]
@@ -59,6 +64,11 @@ class Comparison:
     timing: Timing
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
     racks_known: bool = False
+    by_protocol: bool = False
+
+    def concerns(self, assignor: str, by_broker: bool) -> bool:
+        """Whether an assignor is compared in a group, which the broker assigns or not."""
+        return not self.by_protocol or (assignor in SERVER_SIDE) == by_broker
 
 
 def compare(facts: pa.Table, asked: Comparison, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -70,14 +80,21 @@ def compare(facts: pa.Table, asked: Comparison, schema: pa.Schema) -> Iterator[p
     listed = set() if base is None else _listed(base)
     configured = {} if base is None else configured_of(base)
     clients = {} if base is None else _clients(base, configured)
+    by_broker = set() if base is None else _by_broker(base, configured)
     for change in asked.changes:
-        rows = _compared(told[change], asked, faulty) if change in told else {}
+        rows = _compared(told[change], asked, faulty, by_broker) if change in told else {}
         groups = sorted(listed | set(rows) | set(faulty))
         judged = [
             row
             for group in groups
             for row in _judged(
-                group, change, asked, rows.get(group, {}), faulty.get(group), configured.get(group), clients.get(group)
+                group,
+                change,
+                [name for name in asked.assignors if asked.concerns(name, group in by_broker)],
+                rows.get(group, {}),
+                faulty.get(group),
+                configured.get(group),
+                clients.get(group),
             )
         ]
         yield pa.Table.from_pylist(judged, schema=schema)
@@ -114,7 +131,17 @@ def _clients(told: Told, configured: Mapping[Key, str]) -> dict[Key, str]:
     return {group: count_clients(each) for group, each in found.items()}
 
 
-def _compared(told: Told, asked: Comparison, faulty: Mapping[Key, object]) -> dict[Key, dict[str, Figures]]:
+def _by_broker(told: Told, configured: Mapping[Key, str]) -> set[Key]:
+    """Groups that the broker assigns (KIP-848)."""
+    rows = told.rows[GROUP]
+    columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
+    found = {(cluster, group_id) for cluster, group_id, kind in zip(*columns, strict=True) if kind == "consumer"}
+    return found | {group for group, assignor in configured.items() if assignor in SERVER_SIDE}
+
+
+def _compared(
+    told: Told, asked: Comparison, faulty: Mapping[Key, object], by_broker: set[Key]
+) -> dict[Key, dict[str, Figures]]:
     """Of each group what every assignor makes of it."""
     faults = find_faults(told)
     names = list(zip(told.cluster.to_pylist(), told.group_id.to_pylist(), strict=True))
@@ -126,22 +153,22 @@ def _compared(told: Told, asked: Comparison, faulty: Mapping[Key, object]) -> di
     }
     keys = [names[group] for group in sheet.of_told.tolist()]
     for assignor in asked.assignors:
-        for key, row in zip(keys, _figures(sheet, assignor, asked), strict=True):
+        chosen = np.array([asked.concerns(assignor, key in by_broker) for key in keys], bool)
+        for key, row in zip(keys, _figures(sheet, assignor, chosen, asked), strict=True) if chosen.any() else ():
             found.setdefault(key, {})[assignor] = row
     return found
 
 
-def _figures(sheet: Sheet, assignor: str, asked: Comparison) -> list[Figures]:
-    """Of each group of the sheet the figures of one assignor."""
-    everyone = np.ones(sheet.number, bool)
-    planned = assign(sheet, assignor, everyone, asked.custom)
-    fine = everyone.copy()
+def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> list[Figures]:
+    """Of each group of the sheet the figures of one assignor, which mean something for those that are chosen."""
+    planned = assign(sheet, assignor, chosen, asked.custom)
+    fine = chosen.copy()
     fine[list(planned.refused)] = False
     target = planned.runs
     counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
     later = _later(sheet, assignor, fine, asked)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
-        later["rounds"] += (counts.claimed - counts.kept) > 0
+        later["rounds"] = find_ways(sheet, planned).of_groups(sheet)
     owned = spread(sheet.members.group, sheet.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
@@ -180,15 +207,16 @@ def _paused(
         return eager_seconds(told, asked.timing)
     if assignor in SERVER_SIDE:
         return server_seconds(told, asked.timing)
-    return (cooperative_seconds if assignor == COOPERATIVE else eager_seconds)(told, asked.timing)
+    return (cooperative_seconds if client_side(assignor) == COOPERATIVE else eager_seconds)(told, asked.timing)
 
 
 def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[str, Any]:
     """Of each group the rounds, and what the rounds after the first do."""
     later = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
-    if assignor == COOPERATIVE and assignor not in asked.custom:
-        for each in follow(sheet, fine, MAX_ROUNDS):
+    rules = cooperative_rules(assignor)
+    if rules is not None and assignor not in asked.custom:
+        for each in follow(sheet, fine, MAX_ROUNDS, rules):
             later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
             if each.number > 1:
                 later["moved"][each.group] += each.moved
@@ -215,7 +243,7 @@ _FIGURES = (
 def _judged(
     group: Key,
     change: str,
-    asked: Comparison,
+    assignors: Sequence[str],
     found: Mapping[str, Figures],
     fault: tuple[str, str] | None,
     now: str | None,
@@ -223,7 +251,7 @@ def _judged(
 ) -> list[Figures]:
     """The rows of one group and change."""
     rows = []
-    for assignor in asked.assignors:
+    for assignor in assignors:
         row: Figures = dict.fromkeys(_FIGURES) | {"cluster": group[0], "group_id": group[1]}
         row |= {"assignor": assignor, "change": change}
         if fault is not None:
@@ -237,6 +265,7 @@ def _judged(
     verdicts = judge([figures(row) for row in rows], now)
     for row, verdict in zip(rows, verdicts, strict=True):
         row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
-        changes = verdict.recommended and row["assignor"] != now
-        row["way"] = way_over(now, row["assignor"], clients).words if changes else None
+        to, runs_with = client_side(row["assignor"]), None if now is None else client_side(now)
+        changes = verdict.recommended and to != runs_with
+        row["way"] = way_over(runs_with, to, clients).words if changes else None
     return rows

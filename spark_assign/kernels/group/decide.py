@@ -4,6 +4,7 @@ A row of the answer is tagged by its `kind`:
 
     assigned     member_id, topic, first, step, count: a run of the plan
     withheld     the same: its next owner gets it in the round after this one
+    unsure       the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
     move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason
     revocation   the same of living members: what they have to give up, and who has it next
     metrics      assignor and the figures of a group
@@ -25,21 +26,23 @@ from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.facts import GROUP, column
+from spark_assign.kernels.group.facts import GROUP, LED_BY, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
 from spark_assign.kernels.group.names import named
+from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.releases import is_profile, led_by
 from spark_assign.kernels.runs import Runs
 
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
 
-ASSIGNED, WITHHELD, MOVE, REVOCATION, METRICS, REJECTED = (
-    *("assigned", "withheld", "move", "revocation", "metrics", "rejected"),
+ASSIGNED, WITHHELD, UNSURE, MOVE, REVOCATION, METRICS, REJECTED = (
+    *("assigned", "withheld", "unsure", "move", "revocation", "metrics", "rejected"),
 )
-EVERYTHING = frozenset({ASSIGNED, WITHHELD, MOVE, REVOCATION, METRICS, REJECTED})
+EVERYTHING = frozenset({ASSIGNED, WITHHELD, UNSURE, MOVE, REVOCATION, METRICS, REJECTED})
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 FIGURES = {
@@ -48,7 +51,8 @@ FIGURES = {
     **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
     **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
     **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
-    "rack_matched": _LONG,
+    **dict.fromkeys(("unsure", "rack_matched"), _LONG),
+    "led_by": _TEXT,
 }
 DECIDED = pa.schema(
     {
@@ -64,6 +68,7 @@ _RUN = ("member_id", "topic", "first", "step", "count")
 USES: dict[str, tuple[str, ...]] = {
     ASSIGNED: _RUN,
     WITHHELD: _RUN,
+    UNSURE: _RUN,
     MOVE: (*_RUN, "next_member_id", "reason"),
     REVOCATION: (*_RUN, "next_member_id"),
     METRICS: tuple(FIGURES),
@@ -120,17 +125,20 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
         yield ASSIGNED, _run_rows(sheet, planned.given)
     if WITHHELD in question.wanted:
         yield WITHHELD, _run_rows(sheet, planned.runs.where(planned.withheld))
+    if UNSURE in question.wanted:
+        yield UNSURE, _run_rows(sheet, planned.unsure)
     compared = held(sheet, planned.given, planned.runs.where(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
-        figures = measure(sheet, compared, racks_known=question.racks_known)
-        yield METRICS, _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures}, fine)
+        figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
+        led_by = pa.array(_led_by(sheet), _TEXT)
+        yield METRICS, _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures, "led_by": led_by}, fine)
         yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
     if question.wanted & {MOVE, REVOCATION}:
         yield from _changes(sheet, compared, planned, question)
 
 
-def plan_groups(sheet: Sheet, assignor: list[str | None], question: Question) -> by.Planned:
+def plan_groups(sheet: Sheet, assignor: list[str | None], question: Question) -> Planned:
     """Plan every group that has an assignor."""
     names = np.array([name or "" for name in assignor], object)
     planned = by.nothing_planned()
@@ -145,7 +153,7 @@ def plan_groups(sheet: Sheet, assignor: list[str | None], question: Question) ->
 def choose(sheet: Sheet, question: Question) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
     """Of each group its assignor, null where it has none; and of those code and detail."""
     fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
-    configured = configured_of(sheet.told)
+    configured, leaders = configured_of(sheet.told), leaders_of(sheet.told)
     chosen: list[str | None] = []
     refused: dict[int, tuple[str, str]] = {}
     names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
@@ -153,6 +161,8 @@ def choose(sheet: Sheet, question: Question) -> tuple[list[str | None], dict[int
         wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
         own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
         refusal = _refusal(wanted, own, question.known)
+        if wanted == CONFIGURED and own not in question.custom:
+            own = led_by(own, *leaders.get((cluster, group_id), (None, None))[:2])
         chosen.append(own if refusal is None else None)
         if refusal is not None:
             refused[group] = refusal
@@ -164,7 +174,7 @@ def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tup
         return "no-pattern", "No pattern fits the group. Add one, say '*'"
     if own is None:
         return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
-    if own not in known:
+    if own not in known and not is_profile(own):
         return "unknown-assignor", f"It is configured with {own}. Name one of {', '.join(known)}, or register it"
     return None
 
@@ -181,6 +191,25 @@ def configured_of(told: Told) -> dict[tuple[str, str], str]:
         for cluster, group_id, name, kind in zip(*columns, strict=True)
         if name is not None
     }
+
+
+def leaders_of(told: Told) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
+    """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
+    rows = told.rows[GROUP]
+    names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
+    return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
+
+
+def _led_by(sheet: Sheet) -> list[str | None]:
+    """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
+    leaders = leaders_of(sheet.told)
+    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    said = []
+    for name in names:
+        library, releases, certainty = leaders.get(name, (None, None, None))
+        words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
+        said.append(words if library else None)
+    return said
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
@@ -212,7 +241,7 @@ def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
     names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
     assignor = column(facts, "assignor").take(at).fill_null("none")
     zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
-    for name in ("max_over_mean", "rack_matched"):
+    for name in ("max_over_mean", "rack_matched", "led_by"):
         zeros[name] = pa.nulls(len(at), FIGURES[name])
     return pa.table(names | zeros | {"assignor": assignor})
 
@@ -224,7 +253,7 @@ def _refusals(sheet: Sheet, refused: dict[int, tuple[str, str]]) -> pa.Table:
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changes(sheet: Sheet, compared: Held, planned: by.Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
+def _changes(sheet: Sheet, compared: Held, planned: Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
     subscribed = Subscribed(sheet.subscriptions, max(len(sheet.topics), 1), len(sheet.members))
     names = pa.concat_arrays([sheet.member_id, sheet.told.member_id])

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.answers import tagged
-from spark_assign.kernels.group.changes import NOBODY, Held, Moves, Subscribed, list_changes, same_runs
+from spark_assign.kernels.group.changes import NOBODY, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.names import Names, named
 from spark_assign.kernels.group.states import STATE_FACTS, State, read_state
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.runs import Runs, same_runs
 from spark_assign.kernels.sticky.claims import crossing_topics
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"

@@ -6,18 +6,27 @@ ASKS     member_id, topic, partitions (null: no such topic), topic_id: a row of 
          an assignor have laid it out, the run that it gets: `<assignor>_first`, `_step`, `_count`
 ALIKE    topic, topic_id, like: a topic with the same subscribers and as many partitions as `like`; where topics are
          told so, only the subscriptions to those that others are like are told of, and a topic is like itself
-GROUP    assignor, group_type: a row of `groups`, what it is configured with
+GROUP    assignor, group_type, subscription_type, client_library, client_version, certainty: a row of `groups`, what it
+         is configured with and who leads it
 OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
 BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.blocks`)
 LEFT     as OWNED: a run that a member owned which has left
+IN_ORDER member_id, topic, position, at: partitions of a topic in the order in which a member tells that it owns them;
+         its topics come by position
 LAYOUT   topic, at (partitions), racks (those of each one's replicas)
+INITIALIZED
+         topic, first, step, count: a row of `initialized`
+TOPOLOGY nothing more: a row of `subtopologies`
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE = range(8)
+MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED = range(11)
+
+LED_BY = ("client_library", "client_version", "certainty")
+"""What is known of a group's leader (`kernels.fingerprints`)."""
 
 LAID_OUT = ("range", "roundrobin")
 """Assignors whose runs windows lay out, wherever windows can say it."""
@@ -50,6 +59,7 @@ FACTS: dict[str, pa.DataType] = {
     "racks": pa.list_(pa.list_(_TEXT)),
     "user_data": pa.binary(),
     "client_id": _TEXT,
+    **dict.fromkeys(("subscription_type", *LED_BY), _TEXT),
     **{f"{name}_{part}": _INT for name in LAID_OUT for part in ("first", "step", "count")},
 }
 """Every column of a fact and its type. What no fact of a fleet uses may be left out."""

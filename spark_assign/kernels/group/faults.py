@@ -6,7 +6,7 @@ fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
-from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, MEMBER, OWNED, column
+from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, INITIALIZED, MEMBER, OWNED, TOPOLOGY, column
 from spark_assign.kernels.group.names import Names
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.segments import expand_runs, first_of_each
 
 REMEDIES = {
+    "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign share) plans it",
+    "streams-group": "It has tasks in place of partitions: plan_streams (spark-assign streams) plans it",
     "null-key": "Fill the key in or leave the row out",
     "duplicate-member": "Keep one row per member",
     "duplicate-instance": "Kafka fences all but one member of an instance id; leave the others out",
@@ -42,10 +44,15 @@ class _Fault(NamedTuple):
     rows: int
 
 
-def find_faults(told: Told) -> dict[int, tuple[str, str]]:
-    """Of each faulty group the code (of its gravest fault) and the detail (of all)."""
+def find_faults(told: Told, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
+    """Of each faulty group the code (of its gravest fault) and the detail (of all).
+
+    Args:
+        told: the facts.
+        also: types of groups that are no fault here: `share`, `streams`.
+    """
     found: dict[tuple[int, str], list[_Fault]] = {}
-    for fault in (*_of_members(told), *_of_groups(told), *_of_runs(told), *_of_blocks(told)):
+    for fault in (*_of_members(told), *_of_groups(told), *_of_others(told, also), *_of_runs(told), *_of_blocks(told)):
         found.setdefault((fault.group, fault.code), []).append(fault)
     rank = list(REMEDIES).index
     of_group: dict[int, list[tuple[int, str, str]]] = {}
@@ -121,26 +128,38 @@ def _of_groups(told: Told) -> Iterator[_Fault]:
         yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
 
 
+def _of_others(told: Told, also: Collection[str]) -> Iterator[_Fault]:
+    """Groups of other protocols, whose members own something else; with a topology it is one of Streams."""
+    rows = told.rows[GROUP]
+    found = set(zip(told.group[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
+    found |= {(group, "streams") for group in np.unique(told.group[told.rows[TOPOLOGY]]).tolist()}
+    for group, kind in found:
+        if kind in ("share", "streams") and kind not in also:
+            yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind), 1)
+
+
 # --- ownership ----------------------------------------------------------------------------------------------------
+
+
+_RUN = ("first", "step", "count")
 
 
 def _of_runs(told: Told) -> Iterator[_Fault]:
     """Runs that say nothing, and partitions that a member owns twice."""
-    rows = told.rows[OWNED]
-    if not len(rows):
-        return
-    run = ("first", "step", "count")
-    null = told.topic[rows] < 0
-    for name in run:
-        null |= ~told.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
-    first, step, count = (told.numbers(name, 0)[rows] for name in run)
-    bad = ~null & ((first < 0) | (step < 1) | (count < 0))
-    for faulty, code in ((null, "null-key"), (bad, "bad-partition")):
-        for row in rows[faulty].tolist():
-            values = {name: column(told.facts, name)[row].as_py() for name in ("member_id", "topic", *run)}
-            yield _Fault(int(told.group[row]), code, _row("owned_runs", **values), 1)
-    sound = ~null & ~bad & (count > 0)
-    yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
+    for kind, table, names in ((OWNED, "owned_runs", ("member_id", "topic")), (INITIALIZED, "initialized", ("topic",))):
+        rows = told.rows[kind]
+        null = told.topic[rows] < 0
+        for name in _RUN:
+            null |= ~told.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
+        first, step, count = (told.numbers(name, 0)[rows] for name in _RUN)
+        bad = ~null & ((first < 0) | (step < 1) | (count < 0))
+        for faulty, code in ((null, "null-key"), (bad, "bad-partition")):
+            for row in rows[faulty].tolist():
+                values = {name: column(told.facts, name)[row].as_py() for name in (*names, *_RUN)}
+                yield _Fault(int(told.group[row]), code, _row(table, **values), 1)
+        sound = ~null & ~bad & (count > 0)
+        if kind == OWNED and sound.any():
+            yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
 
 
 def _twice(told: Told, rows: Ints, first: Ints, step: Ints, count: Ints) -> Iterator[_Fault]:

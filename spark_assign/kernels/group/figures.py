@@ -54,7 +54,7 @@ def spread(group: Ints, number: int, given: Runs) -> dict[str, pa.Array]:
     }
 
 
-def measure(sheet: Sheet, compared: Held, *, racks_known: bool) -> dict[str, pa.Array]:
+def measure(sheet: Sheet, compared: Held, unsure: Runs, *, racks_known: bool) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `schemas.METRICS`."""
     counts, topics = count_changes(compared), sheet.topics
     given, withheld = compared.given, compared.withheld
@@ -72,6 +72,7 @@ def measure(sheet: Sheet, compared: Held, *, racks_known: bool) -> dict[str, pa.
         "owned_topic_gone": pa.array(counts.topic_gone),
         "owned_beyond_count": pa.array(counts.beyond_count),
         "claim_conflicts": pa.array(counts.conflicts),
+        "unsure": pa.array(compared.by_group(unsure.topic, unsure.count)),
         "rack_matched": rack_matched(sheet, given, racks_known=racks_known),
     }
 

@@ -22,10 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_assign.kernels.releases import client_side
+
 BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 5.0
 """What counts as the same; see above. The last is in seconds per partition, the others are shares."""
 
-PREFERRED = ("cooperative-sticky", "sticky", "range", "roundrobin")
+PREFERRED = ("cooperative-sticky", "sticky", "uniform", "range", "roundrobin", "server-range")
 """Where nothing else decides: who moves least in the long run comes first."""
 
 KAFKA_DEFAULT = "range"
@@ -111,8 +113,11 @@ def _best(able: list[Figures], configured: str | None) -> Figures:
     for cost, slack in _COSTS:
         least = min(cost(each) for each in left)
         left = [each for each in left if cost(each) <= least + slack(each, least)]
-    known = [configured, *PREFERRED]
-    return min(left, key=lambda each: ((*known, each.assignor).index(each.assignor), each.assignor))
+
+    def place(name: str) -> tuple[bool, int, str]:
+        return name != configured, (*PREFERRED, client_side(name)).index(client_side(name)), name
+
+    return min(left, key=lambda each: place(each.assignor))
 
 
 _Cost = Callable[[Figures], float]

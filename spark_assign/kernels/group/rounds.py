@@ -10,15 +10,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.clients import SERVER_SIDE
-from spark_assign.kernels.group.assign import Planned, sticky_batch
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, subscribed_partitions
+from spark_assign.kernels.group.heartbeats import find_ways
+from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.told import read
+from spark_assign.kernels.releases import TODAY, Rules, read_profile
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import take_groups
 from spark_assign.kernels.sticky.rounds import Round, rounds
 
@@ -35,13 +38,13 @@ ROUNDS = pa.schema(
 )
 
 
-def follow(sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
-    """Rebalance some groups cooperatively until they are stable, `limit` times at most.
+def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
+    """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
 
     Yields:
         the figures of each round; groups are numbers of the sheet. Groups for which Kafka's class throws have none.
     """
-    batch, known = sticky_batch(sheet, COOPERATIVE), sheet.topics.known
+    batch, known = sticky_batch(sheet, cooperative=True, rules=rules), sheet.topics.known
     claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
     topic = np.searchsorted(known, sheet.left.topic)
     departed = Runs(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
@@ -57,44 +60,60 @@ def follow(sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
             yield replace(each, group=numbers[each.group])
 
 
+def cooperative_rules(name: str) -> Rules | None:
+    """The rules of cooperative-sticky as of the release that is named; null for every other assignor."""
+    profile = read_profile(name)
+    return profile[1] if profile is not None and profile[0] == COOPERATIVE else None
+
+
 def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Table]:
     """A row per group and round, for all groups of these facts that can be planned."""
     told = read(facts)
     sheet = read_sheet(told, set(find_faults(told)))
     assignor, _ = choose(sheet, question)
     names = np.array([name or "" for name in assignor], object)
-    for each in follow(sheet, names == COOPERATIVE, limit) if COOPERATIVE not in question.custom else ():
-        figures = {
-            name: pa.array(getattr(each, name)) for name in ("assigned", "revoked", "moved", "unowned", "stable")
-        }
-        yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, figures)
-    followed = {COOPERATIVE, *SERVER_SIDE} - set(question.custom)
-    yield from _target(sheet, [name if name in followed - {COOPERATIVE} else None for name in assignor], question)
-    assignor = [None if name in followed else name for name in assignor]
+    own = set(question.custom)
+    cooperative = {name: rules for name in set(names) - own if (rules := cooperative_rules(name)) is not None}
+    for name, rules in sorted(cooperative.items()):
+        for each in follow(sheet, names == name, limit, rules):
+            figures = {
+                figure: pa.array(getattr(each, figure))
+                for figure in ("assigned", "revoked", "moved", "unowned", "stable")
+            }
+            yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, figures)
+    served = set(SERVER_SIDE) - own
+    yield from _target(sheet, [name if name in served else None for name in assignor], question)
+    assignor = [None if name in served or name in cooperative else name for name in assignor]
     yield _one_round(sheet, plan_groups(sheet, assignor, question), assignor)
 
 
 def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:
-    """The way to a target (KIP-848): who loses something gives it up first; what others wait for comes after that."""
+    """The way to a target (KIP-848), heartbeat by heartbeat (`kernels.group.heartbeats`)."""
     planned = plan_groups(sheet, assignor, question)
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
     counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
-    given = compared.by_group(planned.given.topic, planned.given.count)
+    ways = find_ways(sheet, planned)
+    most = ways.of_groups(sheet)
+
+    def later(gained: Ints) -> Ints:
+        """Of each group what members that lose something get of that later."""
+        return np.bincount(sheet.members.group, np.where(ways.revoked > 0, gained, 0), sheet.number).astype(np.int64)
+
     total = compared.by_group(planned.runs.topic, planned.runs.count)
-    revoked = counts.claimed - counts.kept
-    again = fine & (revoked > 0)
-    moved = counts.there - counts.kept - counts.back
+    first = compared.by_group(planned.given.topic, planned.given.count) - later(ways.gained - ways.waits_for)
     zero = np.zeros(sheet.number, np.int64)
-    for number, groups, has, gives, moves in ((1, fine, given, revoked, moved), (2, again, total, zero, zero)):
-        at = np.flatnonzero(groups)
+    moved = counts.there - counts.kept - counts.back
+    steps = ((first, counts.claimed - counts.kept, moved), (total - later(ways.waits_for), zero, zero))
+    for number, (has, gives, moves) in enumerate((*steps, (total, zero, zero)), 1):
+        at = np.flatnonzero(fine & (most >= number))
         figures = {
             "assigned": pa.array(has[at]),
             "revoked": pa.array(gives[at]),
             "moved": pa.array(moves[at]),
             "unowned": pa.array((subscribed_partitions(sheet) - has)[at]),
-            "stable": pa.array(gives[at] == 0),
+            "stable": pa.array(most[at] == number),
         }
         yield _rows(sheet, at, np.full(len(at), number), names, figures)
 

@@ -3,70 +3,64 @@
 What members own now is taken for their target so far. A partition that somebody else still owns is withheld: the
 broker hands it out once its owner has said that it has given it up.
 
-Kafka's orders (`kernels.server.orders`) need the topics' ids and the members' places in the coordinator's table. Where
-a fleet does not say them
-    - topics count by name in place of their ids. That matters where something changes hands: which topics an overfull
-      member gives, and who gets which of the free ones; in groups of differing subscriptions, which of two topics comes
-      first that have as many partitions and subscribers;
-    - members of classic groups, which have no such table yet, stand in the one that they would have.
+Kafka's orders need the topics' ids and the members' places in the coordinator's table (`server_orders`). Where a fleet
+does not say them, the answer says which of its partitions hang on that (`Planned.unsure`).
+
 Two members cannot have one partition in the broker. Of a fleet in which they do, the first one in the order keeps it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.clients import SERVER_SIDE
-from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP
-from spark_assign.kernels.group.names import Places
+from spark_assign.kernels.group.facts import GROUP
+from spark_assign.kernels.group.in_order import as_told, told_in_order
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.server_orders import (
+    Ids,
+    Walk,
+    members_in_order,
+    previous_in_order,
+    read_ids,
+    topics_in_order,
+)
+from spark_assign.kernels.group.server_racks import near_ranges, near_uniform
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.java_hash import string_hashes, table_order
-from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs, marked, same_runs
 from spark_assign.kernels.segments import first_of_each, ranks
-from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
+from spark_assign.kernels.server import BY_IDS, OURS
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.kernels.server.orders import TopicIds, read_topic_ids, set_order, table_slots
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.server.range import lay_out_ranges
+from spark_assign.kernels.server.sure import Shares, Ties, hanging
+from spark_assign.kernels.server.sure_differing import Differing
 from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import STAYS
 
-UNIFORM, SERVER_RANGE = SERVER_SIDE
 
-
-@dataclass(frozen=True)
-class Target:
-    """The target assignment of some groups; members and topics are numbers of the sheet.
-
-    Attributes:
-        runs: who gets what.
-        reason: of each run why it was taken from the member that could have kept it.
-        withheld: of each run whether another member has to give it up first.
-        refused: group to code and detail; such a group has no runs.
-    """
-
-    runs: Runs
-    reason: Ints
-    withheld: Flags
-    refused: dict[int, tuple[str, str]]
-
-
-def assign_by_server(sheet: Sheet, assignor: str, chosen: Flags) -> Target:
-    """Plan some groups by uniform or server-range."""
+def assign_by_server(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """Plan some groups by an assignor of the broker, or by one of ours."""
     topics = sheet.topics.known
-    if assignor == SERVER_RANGE:
-        decided = _ranges(sheet, topics[chosen[sheet.topics.group[topics]]])
-        return _withhold(sheet, Targets(decided, np.full(len(decided), STAYS)), {})
-    ids, refused = read_ids(sheet)
-    refused = {group: why for group, why in refused.items() if chosen[group]}
+    if assignor not in BY_IDS:
+        runs = _ranges(sheet, topics[chosen[sheet.topics.group[topics]]])
+        runs = near_ranges(sheet, runs) if assignor in OURS else runs
+        return _withheld_or_not(sheet, Targets(runs, np.full(len(runs), STAYS)))
+    ids = read_ids(sheet)
+    refused = {group: why for group, why in ids.refused.items() if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
-    return _withhold(sheet, _uniform(sheet, topics[chosen[sheet.topics.group[topics]]], chosen, ids), refused)
+    topics = topics[chosen[sheet.topics.group[topics]]]
+    members, mixed = members_in_order(sheet), _mixed(sheet)
+    previous = _previous(sheet, topics, members.at)
+    targets, unsure = _uniform(sheet, topics, chosen, ids, members, mixed, previous)
+    if assignor in OURS:
+        targets, unsure = near_uniform(sheet, topics, members.at, mixed, previous, targets), NOTHING
+    return replace(_withhold(sheet, targets, previous), refused=refused, unsure=unsure)
 
 
 def _ranges(sheet: Sheet, topics: Ints) -> Runs:
@@ -80,70 +74,78 @@ def _ranges(sheet: Sheet, topics: Ints) -> Runs:
 # --- uniform ------------------------------------------------------------------------------------------------------
 
 
-def _uniform(sheet: Sheet, topics: Ints, chosen: Flags, ids: TopicIds) -> Targets:
-    mixed = np.zeros(sheet.number, bool)
+def _mixed(sheet: Sheet) -> Flags:
+    """Groups whose members subscribe to different topics, or count as if they did."""
+    told, rows = sheet.told, sheet.told.rows[GROUP]
+    counts = np.zeros(told.number, bool)
+    said = told.column("subscription_type", rows).to_pylist()
+    counts[told.group[rows]] = [each == "heterogeneous" for each in said]
+    mixed = counts[sheet.of_told]
     differing = sheet.topics.asked & (sheet.topics.subscribers != EVERYONE)
     mixed[sheet.topics.group[differing]] = True
-    members = _members(sheet)
-    previous = _previous(sheet, topics, members)
-    parts = [_alike(sheet, topics[~mixed[sheet.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
+    return mixed
+
+
+def _uniform(
+    sheet: Sheet, topics: Ints, chosen: Flags, ids: Ids, members: Walk, mixed: Flags, previous: Runs
+) -> tuple[Targets, Runs]:
+    """Uniform's targets, and those runs of them that hang on an unknown order."""
+    answers = [_alike(sheet, topics[~mixed[sheet.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
     for group in np.flatnonzero(chosen & mixed).tolist():
         mine = topics[sheet.topics.group[topics] == group]
-        parts.append(_differing(sheet, mine, members[sheet.members.group[members] == group], ids, previous))
-    runs = parts[0].runs
-    for part in parts[1:]:
-        runs = runs.joined(part.runs)
-    return Targets(runs, np.concatenate([part.reason for part in parts]))
+        answers.append(_differing(sheet, mine, members.where(sheet.members.group[members.at] == group), ids, previous))
+    runs, unsure = answers[0][0].runs, answers[0][1]
+    for targets, more in answers[1:]:
+        runs, unsure = runs.joined(targets.runs), unsure.joined(more)
+    return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), unsure
 
 
-def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Ints, ids: TopicIds, previous: Runs) -> Targets:
+def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Walk, ids: Ids, previous: Runs) -> tuple[Targets, Runs]:
     """Groups in which everybody subscribes to the same topics, side by side."""
-    topics = _topic_walk(sheet, topics, ids)
-    members = members[chosen[sheet.members.group[members]]]
-    member, topic = _numbers(members, len(sheet.members)), _numbers(topics, len(sheet.topics))
+    walk, members = topics_in_order(sheet, topics, ids), members.where(chosen[sheet.members.group[members.at]])
+    member, topic = _numbers(members.at, len(sheet.members)), _numbers(walk.at, len(sheet.topics))
     mine = topic[previous.topic] >= 0
     before = Runs(member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:])
     before = before.where(np.lexsort((before.first, before.topic, before.member)))
     # Groups that are not chosen have no members here: groups are numbered anew.
     place = np.cumsum(chosen) - 1
-    group, of_topic = place[sheet.members.group[members]], place[sheet.topics.group[topics]]
-    partitions = sheet.topics.partitions[topics]
-    had = np.bincount(before.member, before.count, len(members)).astype(np.int64)
-    loses = had > quotas(group, of_topic, partitions, had)
-    before = _in_walk(before, loses, ids.hash[topics], ids.rank[topics])
+    group, of_topic = place[sheet.members.group[members.at]], place[sheet.topics.group[walk.at]]
+    partitions = sheet.topics.partitions[walk.at]
+    had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
+    shares = Shares(group, had, quotas(group, of_topic, partitions, had), members.tie)
+    loses = (had > shares.least)[before.member]
+    rest, losing = before.where(~loses), before.where(loses)
+    losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
+    by_topic = np.where(ids.by_name[sheet.topics.group[walk.at][losing.topic]], 0, by_topic)
+    told = told_in_order(sheet)
+    order, known = as_told(losing, Runs(member[told.member], topic[told.topic], *told.columns[2:]))
+    losing = losing.where(order)
+    by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
+    both = rest.joined(losing)
+    before = both.where(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
-    return Targets(_named(targets.runs, members, topics), targets.reason)
+    runs = _named(targets.runs, members.at, walk.at)
+    open_ = hanging(shares, of_topic, partitions, before, losing, Ties(walk.tie, (by_topic, by_partition)))
+    # What a member keeps that loses nothing is sure.
+    some = runs.where(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
+    return Targets(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
 
 
-def _in_walk(before: Runs, loses: Flags, id_hash: Ints, id_rank: Ints) -> Runs:
-    """The same, of members that lose something in the walk of their maps and sets; for the others it does not matter.
-
-    Args:
-        before: ascending by member, topic, and partition.
-        loses: of each member.
-        id_hash, id_rank: of each topic.
-    """
-    some = before.where(loses[before.member]).rows()
-    if not len(some):
-        return before
-    # Sets of partitions, filled in ascending order.
-    some = some.where(np.lexsort((some.first, some.topic, some.member)))
-    new = first_of_each(some.member << KEY_BITS | some.topic)
-    some = some.where(set_order(some.first, np.cumsum(new) - 1))
-    # Maps of topics, filled from the record. `computeIfAbsent` puts a key before those that its bucket has, so that the
-    # record has topics that were new in one assignment backwards. These maps grow as they fill.
-    member, topic = some.member[new], some.topic[new]
-    put = np.lexsort((-topic, member))
-    at = put[table_order(id_hash[topic][put], id_rank[topic][put], np.cumsum(first_of_each(member)) - 1)]
-    some = some.where(np.argsort(_numbers(at, len(at))[np.cumsum(new) - 1], kind="stable"))
-    rest = before.where(~loses[before.member])
-    both = rest.joined(some)
-    return both.where(np.argsort(both.member, kind="stable"))
+def _only(runs: Runs, topic: Ints, partition: Ints) -> Runs:
+    """What these runs have of some partitions."""
+    if not len(topic):
+        return NOTHING
+    keys = np.sort(topic << KEY_BITS | partition)
+    rows = runs.rows()
+    at = np.minimum(np.searchsorted(keys, rows.keys), len(keys) - 1)
+    rows = rows.where(keys[at] == rows.keys)
+    nothing = np.zeros(len(rows), np.int64)
+    return as_runs(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
 
 
-def _differing(sheet: Sheet, topics: Ints, members: Ints, ids: TopicIds, previous: Runs) -> Targets:
+def _differing(sheet: Sheet, topics: Ints, members: Walk, ids: Ids, previous: Runs) -> tuple[Targets, Runs]:
     """One group whose members subscribe to different topics."""
-    member, topic = _numbers(members, len(sheet.members)), _numbers(topics, len(sheet.topics))
+    member, topic = _numbers(members.at, len(sheet.members)), _numbers(topics, len(sheet.topics))
     asking, asked = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
     mine = topic[asked] >= 0
     asking, asked = member[asking[mine]], topic[asked[mine]]
@@ -152,9 +154,13 @@ def _differing(sheet: Sheet, topics: Ints, members: Ints, ids: TopicIds, previou
     subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
     mine = topic[previous.topic] >= 0
     before = Runs(member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:])
-    partitions = sheet.topics.partitions[topics].tolist()
-    targets = assign_heterogeneous(len(members), subscribers, partitions, ids.rank[topics].tolist(), before)
-    return Targets(_named(targets.runs, members, topics), targets.reason)
+    partitions, ranks = sheet.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
+    asked_for = Differing(len(members.at), subscribers, partitions, ranks, before)
+    targets = asked_for.assign()
+    runs = _named(targets.runs, members.at, topics)
+    by_name = len(topics) > 0 and bool(ids.by_name[sheet.topics.group[topics[0]]])
+    at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
+    return Targets(runs, targets.reason), _only(runs, topics[at], partition)
 
 
 def _named(runs: Runs, members: Ints, topics: Ints) -> Runs:
@@ -166,77 +172,6 @@ def _numbers(chosen: Ints, size: int) -> Ints:
     numbers = np.full(size, -1, np.int64)
     numbers[chosen] = np.arange(len(chosen))
     return numbers
-
-
-# --- orders -------------------------------------------------------------------------------------------------------
-
-
-def _members(sheet: Sheet) -> Ints:
-    """All members, group by group, in the order in which the assignor sees them."""
-    told, members = sheet.told, sheet.members
-    if not len(members):
-        return np.empty(0, np.int64)
-    none = np.iinfo(np.int32).max
-    hashes = string_hashes(sheet.member_id.to_pylist())
-    position = told.numbers("position", none)[members.row]
-    slots = table_slots(hashes, members.group)
-    by_slot = np.ones(sheet.number, bool)
-    by_slot[members.group[position < none]] = False
-    by_slot |= _classic(sheet)
-    listed = np.lexsort((np.where(by_slot[members.group], slots, position), members.group))
-    return listed[table_order(hashes[listed], listed, members.group[listed])]
-
-
-def _classic(sheet: Sheet) -> Flags:
-    """Groups that are known not to be in the coordinator's new table."""
-    rows = sheet.told.rows[GROUP]
-    classic = np.zeros(sheet.told.number, bool)
-    kinds = sheet.told.column("group_type", rows).to_pylist()
-    classic[sheet.told.group[rows]] = [kind == "classic" for kind in kinds]
-    return classic[sheet.of_told]
-
-
-def read_ids(sheet: Sheet) -> tuple[TopicIds, dict[int, tuple[str, str]]]:
-    """The ids of the sheet's topics, and the groups that are refused as one of their topics has none that is one.
-
-    Of groups in which the id of a topic is not known, all topics count by name.
-    """
-    topics, told = sheet.topics, sheet.told
-    texts: list[str | None] = [None] * len(topics)
-    if "topic_id" in told.facts.column_names:
-        rows = np.append(told.rows[ASKS], told.rows[ALIKE])
-        rows = rows[told.topic[rows] >= 0]
-        size = max(len(told.topics), 1)
-        key, first = np.unique(told.group[rows] * size + told.topic[rows], return_index=True)
-        at = Places(sheet.of_told[topics.group] * size + topics.name).of(key)
-        for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
-            if place >= 0:
-                texts[place] = text
-    ids = read_topic_ids(texts)
-    refused: dict[int, tuple[str, str]] = {}
-    for at in topics.known[~ids.fine[topics.known]].tolist():
-        if texts[at] is not None:
-            said = f"topics: topic_id {texts[at]!r} of {sheet.topic[at]} is no id. Kafka prints one as 22 characters"
-            refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
-    by_name = np.zeros(sheet.number, bool)
-    by_name[topics.group[topics.known[~ids.fine[topics.known]]]] = True
-    place, nameless = ranks(topics.group), by_name[topics.group]
-    return TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine), refused
-
-
-def _topic_walk(sheet: Sheet, topics: Ints, ids: TopicIds) -> Ints:
-    """The same topics in the walk of the hash set of their ids, group by group; names are in a set before.
-
-    Args:
-        topics: those with metadata.
-    """
-    asked = np.flatnonzero(sheet.topics.asked)
-    names = string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name[asked]]
-    walked = asked[set_order(names, sheet.topics.group[asked])]
-    # Names without metadata have no id, but make the set larger.
-    sizes = np.bincount(sheet.topics.group[asked], minlength=sheet.number)
-    inserted = walked[_numbers(topics, len(sheet.topics))[walked] >= 0]
-    return inserted[set_order(ids.hash[inserted], sheet.topics.group[inserted], sizes)]
 
 
 def _previous(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
@@ -261,19 +196,26 @@ def _previous(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
 # --- reconciliation -----------------------------------------------------------------------------------------------
 
 
-def _withhold(sheet: Sheet, targets: Targets, refused: dict[int, tuple[str, str]]) -> Target:
-    """Mark what others still own. Runs that their owner has already are looked at as a whole."""
+def _withhold(sheet: Sheet, targets: Targets, previous: Runs) -> Planned:
+    """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
+    claims, size = sheet.claims, len(sheet.topics)
+    of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
+    known = np.equal(*of_topic)[targets.runs.topic]
+    some = Targets(targets.runs.where(~known), targets.reason[~known])
+    runs, reason = targets.runs.where(known), targets.reason[known]
+    one = runs.count == 1
+    single, why = runs.where(one), reason[one]
+    joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
+    runs, reason = runs.where(~one).joined(joined), np.append(reason[~one], why)
+    told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
+    return told.joined(_withheld_or_not(sheet, some)) if len(some.runs) else told
+
+
+def _withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
+    """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
     claims = sheet.claims
-    every = runs.joined(claims)
-    order = np.lexsort((np.arange(len(every)), *every.columns))
-    same = np.ones(len(every), bool)
-    same[:1] = False
-    for column in every.columns:
-        same[1:] &= column[order][1:] == column[order][:-1]
-    stays = np.zeros(len(every), bool)
-    stays[order[np.flatnonzero(same) - 1]] = True
-    stays = stays[: len(runs)]
+    stays = marked(same_runs(runs, claims)[0], len(runs))
     moving, why = runs.where(~stays), reason[~stays]
     row = np.repeat(np.arange(len(moving)), moving.count)
     rows = moving.rows()
@@ -291,9 +233,9 @@ def _withhold(sheet: Sheet, targets: Targets, refused: dict[int, tuple[str, str]
     withheld[pair[own]] = False
     parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
     kept = runs.where(stays)
-    return Target(
+    return Planned(
         kept.joined(parted),
         np.append(reason[stays], why),
         np.append(np.zeros(len(kept), bool), late),
-        refused,
+        {},
     )

@@ -15,9 +15,9 @@ from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import first_of_each
-from spark_assign.kernels.sticky.batch import EVERYONE, Batch
-from spark_assign.kernels.sticky.groups import Crowded, Groups
+from spark_assign.kernels.segments import exclusive_sum, first_of_each
+from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.kernels.sticky.groups import Crowded
 from spark_assign.kernels.sticky.walks import walks
 
 
@@ -75,8 +75,7 @@ class Topics:
 
     def before(self, each: Ints) -> Ints:
         """What the topics that come before each in its group have of something, added up."""
-        sums = np.cumsum(each) - each
-        return sums - sums[np.searchsorted(self.group, self.group)]
+        return exclusive_sum(each, np.searchsorted(self.group, self.group))
 
     @cached_property
     def known(self) -> Ints:
@@ -164,39 +163,6 @@ class Sheet:
         members = np.maximum(members, 1)
         first = (first + topics.before(laid)[like] - topics.before(partitions)[topic]) % members
         return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
-
-    def batch(self, *, user_data: bool, cooperative: bool) -> Batch:
-        """The groups as the sticky assignors read them; topics are numbered as in `Topics.known`.
-
-        Args:
-            user_data: whether ownership travels in the assignor's user data (sticky), so that its generation counts.
-            cooperative: whether partitions that change hands are withheld.
-        """
-        members, topics, known = self.members, self.topics, self.topics.known
-        claims, topic = self.claims, np.searchsorted(known, self.claims.topic)
-        fine = np.append(known, -1)[topic] == claims.topic
-        if user_data:
-            claimed_in = np.where(members.told, members.in_user_data, members.generation)
-        else:
-            claimed_in = np.where(members.generation >= 0, members.generation, members.in_user_data)
-        nameless = topics.asked & (topics.partitions <= 0)
-        return Batch(
-            groups=Groups(
-                members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.crowded
-            ),
-            claimed_in=claimed_in,
-            generation=members.generation,
-            claims=Runs(claims.member, topic, *claims.columns[2:]).where(fine),
-            topic_class=topics.subscribers[known],
-            topic_hash=string_hashes(self.told.topics.to_pylist())[topics.name[known]],
-            other_classes=list(
-                zip(topics.group[nameless].tolist(), topics.subscribers[nameless].tolist(), strict=True)
-            ),
-            classes=dict(enumerate(self.classes)),
-            rack=members.rack,
-            rack_sets=self.rack_sets,
-            rack_set={at: self.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in self.rack_set},
-        )
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -289,7 +255,7 @@ def _read_topics(
     is_asked = np.zeros(len(places), bool)
     is_asked[topic] = True
     group = places.keys // size
-    subscribers, classes = _classes(asking, topic, len(places), group, members)
+    subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
     owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
     fine = claimed.count > 0
     claims = Runs(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).where(fine)
@@ -305,7 +271,9 @@ def _read_topics(
     return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
 
 
-def _classes(asking: Ints, topic: Ints, topics: int, group: Ints, members: Members) -> tuple[Ints, list[Ints]]:
+def subscriber_classes(
+    asking: Ints, topic: Ints, topics: int, group: Ints, members: Members
+) -> tuple[Ints, list[Ints]]:
     """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
     sizes = np.bincount(members.group)
     asked_by = np.bincount(topic, minlength=topics)

@@ -101,7 +101,7 @@ def topic_keys(told: Told, rows: Ints) -> Ints:
 def _refused(told: Told, checked: bool) -> pa.Array:
     """Of each group the code with which it is rejected, the first where there are several."""
     codes: list[str | None] = [None] * told.number
-    for group, (code, _) in ({} if checked else find_faults(told)).items():
+    for group, (code, _) in ({} if checked else find_faults(told, also=("share", "streams"))).items():
         codes[group] = code
     rows = told.rows[REFUSED]
     for group, code in zip(told.group[rows].tolist(), told.column("code", rows).to_pylist(), strict=True):

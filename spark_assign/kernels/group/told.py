@@ -10,11 +10,24 @@ from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import runs_of_blocks, words
-from spark_assign.kernels.group.facts import ALIKE, ASKS, BLOCK, GROUP, LAYOUT, LEFT, MEMBER, OWNED, column
+from spark_assign.kernels.group.facts import (
+    ALIKE,
+    ASKS,
+    BLOCK,
+    GROUP,
+    IN_ORDER,
+    INITIALIZED,
+    LAYOUT,
+    LEFT,
+    MEMBER,
+    OWNED,
+    TOPOLOGY,
+    column,
+)
 from spark_assign.kernels.group.names import Names, Places, numbers
 from spark_assign.kernels.segments import expand_runs
 
-KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE)
+KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""In how many heartbeats each member of a KIP-848 group comes to its target, and what it waits for.
+
+The target is there with the first heartbeat (`kernels.protocol.reconciliation` says what each one does). A client
+reports at once what it has given up, not a heartbeat interval later; so the others' second heartbeat finds it.
+
+    loses nothing, waits for nothing    1: it gets what nobody has
+    loses                               2: it is told; it reports, and gets what nobody has
+    waits for what others lose          2: once they have reported
+    loses and waits                     3: its report may come before that of the others
+
+Example: C0 has t0p0 and t0p1, C1 has nothing; the target gives t0p1 to C1, and t0p2, which nobody has, to C0.
+    heartbeat 1    C0 is told to give up t0p1. C1: []
+    heartbeat 2    C0 reports, and gets t0p2. C1: [t0p1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.told import read
+from spark_assign.kernels.runs import marked, same_runs
+from spark_assign.kernels.segments import ranks
+from spark_assign.kernels.server import SERVER_SIDE
+
+HEARTBEATS = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "member_id", "assignor"), pa.string()),
+        "heartbeats": pa.int32(),
+        **dict.fromkeys(("kept", "revoked", "gained", "waits_for", "waits_for_members"), pa.int64()),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Of each member of a sheet, in partitions.
+
+    Attributes:
+        kept: it has, and is to have.
+        revoked: it has to give up.
+        gained: it gets.
+        waits_for: those of them that others have to give up first.
+        waits_for_members: how many others.
+    """
+
+    kept: Ints
+    revoked: Ints
+    gained: Ints
+    waits_for: Ints
+    waits_for_members: Ints
+
+    @property
+    def heartbeats(self) -> Ints:
+        """How many it takes."""
+        return 1 + (self.revoked > 0) + (self.waits_for > 0)
+
+    def of_groups(self, sheet: Sheet) -> Ints:
+        """Of each group how many its slowest member takes."""
+        most = np.ones(sheet.number, np.int64)
+        np.maximum.at(most, sheet.members.group, self.heartbeats)
+        return most
+
+
+def find_ways(sheet: Sheet, planned: Planned) -> Ways:
+    """How each member comes to its part of the plan."""
+    number, runs, claims = len(sheet.members), planned.runs, sheet.claims
+    there, here = same_runs(runs, claims)
+    stays, stays_claimed = marked(there, len(runs)), marked(here, len(claims))
+    target, owned = runs.where(~stays).rows(), claims.where(~stays_claimed).rows()
+    member, key = np.append(target.member, owned.member), np.append(target.keys, owned.keys)
+    order = np.lexsort((key, member))
+    member, key = member[order], key[order]
+    both = member[1:][(member[1:] == member[:-1]) & (key[1:] == key[:-1])]
+    kept = _sum(runs.member[stays], runs.count[stays], number) + np.bincount(both, minlength=number)
+    withheld = runs.where(planned.withheld).rows()
+    order = np.argsort(owned.keys, kind="stable")
+    keys, owners = owned.keys[order], owned.member[order]
+    begin, end = np.searchsorted(keys, withheld.keys), np.searchsorted(keys, withheld.keys, "right")
+    pair = np.repeat(np.arange(len(withheld)), end - begin)
+    waits = np.unique(withheld.member[pair] * max(number, 1) + owners[begin[pair] + ranks(pair)])
+    return Ways(
+        kept,
+        revoked=_sum(claims.member, claims.count, number) - kept,
+        gained=_sum(runs.member, runs.count, number) - kept,
+        waits_for=np.bincount(withheld.member, minlength=number),
+        waits_for_members=np.bincount(waits // max(number, 1), minlength=number),
+    )
+
+
+def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
+    """A row per member of all groups of these facts that uniform or server-range plans."""
+    told = read(facts)
+    sheet = read_sheet(told, set(find_faults(told)))
+    assignor, _ = choose(sheet, question)
+    mine = [name if name in SERVER_SIDE and name not in question.custom else None for name in assignor]
+    planned = plan_groups(sheet, mine, question)
+    names = np.array([name or "" for name in mine], object)
+    fine: Flags = names != ""
+    fine[list(planned.refused)] = False
+    ways = find_ways(sheet, planned)
+    at = np.flatnonzero(fine[sheet.members.group])
+    columns = named_groups(sheet, sheet.members.group[at])
+    columns |= {
+        "member_id": sheet.member_id.take(pa.array(at, pa.int64())),
+        "assignor": pa.array(names[sheet.members.group[at]], pa.string()),
+    }
+    figures = ("heartbeats", "kept", "revoked", "gained", "waits_for", "waits_for_members")
+    columns |= {name: pa.array(getattr(ways, name)[at]) for name in figures}
+    yield pa.table(columns).select(HEARTBEATS.names).cast(HEARTBEATS)
+
+
+def _sum(member: Ints, count: Ints, number: int) -> Ints:
+    return np.bincount(member, count, number).astype(np.int64)

@@ -1,0 +1,45 @@
+"""What an assignor answers for groups of a `Sheet`, whichever assignor it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.runs import NOTHING, Runs
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Who gets what; members and topics are numbers of a `Sheet`.
+
+    Attributes:
+        runs: the assignment, partitions that are withheld included.
+        reason: of each run why it was taken from the member that could have kept it (`STAYS`: it was not).
+        withheld: whether each run has to be given up by another member first.
+        refused: group to code and detail; such a group has no runs.
+        unsure: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does not say.
+            (Only uniform is asked for that.)
+    """
+
+    runs: Runs
+    reason: Ints
+    withheld: Flags
+    refused: dict[int, tuple[str, str]]
+    unsure: Runs = NOTHING
+
+    def joined(self, other: Planned) -> Planned:
+        """This plan and that of other groups."""
+        return Planned(
+            self.runs.joined(other.runs),
+            np.append(self.reason, other.reason),
+            np.append(self.withheld, other.withheld),
+            self.refused | other.refused,
+            self.unsure.joined(other.unsure),
+        )
+
+    @property
+    def given(self) -> Runs:
+        """What is assigned in this round."""
+        return self.runs.where(~self.withheld)

@@ -1,0 +1,149 @@
+"""What rack-uniform and rack-server-range do otherwise than the assignors of the broker, asked with a `Sheet`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs, compress_owners
+from spark_assign.kernels.segments import counted, first_of_each, stretches
+from spark_assign.kernels.server.previous import Targets
+from spark_assign.kernels.server.rack_server_range import lay_out_near
+from spark_assign.kernels.server.rack_uniform import assign_near, is_near
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, STAYS
+
+
+def near_uniform(sheet: Sheet, topics: Ints, members: Ints, mixed: Flags, previous: Runs, targets: Targets) -> Targets:
+    """Uniform's targets, with more partitions near to their members wherever that is possible.
+
+    Args:
+        sheet: the groups.
+        topics: those that are planned, ascending.
+        members: of all groups, in the order in which the assignor sees them.
+        mixed: groups whose members subscribe to different topics; there each topic is looked at on its own.
+        previous: what members had.
+        targets: uniform's.
+    """
+    topics = topics[_racked(sheet)[sheet.topics.group[topics]]]
+    if not len(topics):
+        return targets
+    partitions = sheet.topics.partitions[topics]
+    topic, partition = np.repeat(topics, partitions), counted(partitions)
+    begin = np.zeros(len(sheet.topics), np.int64)
+    begin[topics] = np.cumsum(partitions) - partitions
+    concerned = np.zeros(len(sheet.topics), bool)
+    concerned[topics] = True
+    place = np.empty(len(sheet.members), np.int64)
+    place[members] = np.arange(len(members))
+    had, answered = (
+        _owners(each.where(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
+    )
+    racks = _Racks(sheet)
+    kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
+    group = sheet.topics.group[topic]
+    problem = group * len(sheet.topics) + np.where(mixed[group], topic, 0)
+    anew = answered.copy()
+    for first, last in stretches(problem):
+        some = slice(first, last)
+        begins, ends = np.searchsorted(sheet.members.group[members], [group[first], group[first] + 1]).tolist()
+        now, mine = answered[some] - begins, rack[begins:ends]
+        before = np.where(had[some] < 0, -1, had[some] - begins)
+        if (before == now).all():
+            continue
+        better = assign_near(before, kind[some], np.bincount(now, minlength=len(mine)), mine, near)
+        if is_near(mine[better], kind[some], near).sum() > is_near(mine[now], kind[some], near).sum():
+            anew[some] = better + begins
+    # Of a problem all or nothing is new.
+    changed = np.zeros(len(sheet.topics), bool)
+    changed[topic[np.isin(problem, problem[anew != answered])]] = True
+    new = changed[topic]
+    moved = np.where(mixed[group], BALANCING, OVER_QUOTA)
+    reason = np.where((had >= 0) & (had != anew), moved, STAYS)[new]
+    runs, reason, _ = as_runs(members[anew[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
+    rest = ~changed[targets.runs.topic]
+    return Targets(targets.runs.where(rest).joined(runs), np.append(targets.reason[rest], reason))
+
+
+def near_ranges(sheet: Sheet, runs: Runs) -> Runs:
+    """Server-range's runs, with more partitions near to their members wherever that is possible."""
+    known = np.unique(runs.topic)
+    known = known[_racked(sheet)[sheet.topics.group[known]]]
+    if not len(known):
+        return runs
+    topics, racks = sheet.topics, _Racks(sheet)
+    order = np.lexsort((runs.first, runs.topic))
+    laid = runs.where(order)
+    columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
+    alike = known[np.lexsort((known, *columns))]
+    new = np.zeros(len(alike), bool)
+    for column in (topics.partitions, topics.subscribers, topics.group):
+        new |= first_of_each(column[alike])
+    found: list[Runs] = []
+    replaced = np.zeros(len(topics), bool)
+    for first, last in stretches(np.cumsum(new)):
+        some = alike[first:last]
+        mine = laid.where(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
+        rack = racks.of_member[mine.member]
+        here = np.unique(rack[rack >= 0])
+        rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
+        worth = racks.near[racks.sets_of(some).reshape(len(some), -1)].sum(axis=0)[:, here]
+        owner = lay_out_near(mine.count, rack, worth)
+        if _worth(owner, rack, worth) <= _worth(np.repeat(np.arange(len(mine)), mine.count), rack, worth):
+            continue
+        replaced[some] = True
+        at, *run = compress_owners(owner)
+        found += [Runs(mine.member[at], np.full(len(at), topic), *run) for topic in some.tolist()]
+    parts = [runs.where(~replaced[runs.topic]), *found]
+    return Runs(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
+
+
+def _worth(owner: Ints, rack: Ints, worth: Ints) -> int:
+    """How many partitions are near, if each number has this owner."""
+    of = rack[owner]
+    return int(worth[np.flatnonzero(of >= 0), of[of >= 0]].sum())
+
+
+def _racked(sheet: Sheet) -> Flags:
+    """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
+    racked, laid = np.zeros(sheet.number, bool), np.zeros(sheet.number, bool)
+    racked[sheet.members.group[sheet.members.rack >= 0]] = True
+    laid[sheet.topics.group[list(sheet.rack_set)]] = True
+    both: Flags = racked & laid
+    return both
+
+
+class _Racks:
+    """Racks and sets of racks, numbered by their names: which of them a row told of first says nothing.
+
+    Attributes:
+        of_member: of each member its rack; -1 for none.
+        near: `near[set, rack]`, whether the rack is in the set.
+    """
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        names = sorted(sheet.racks)
+        rank = np.array([names.index(name) for name in sheet.racks] + [-1], np.int64)
+        self.of_member = rank[sheet.members.rack]
+        sets = [tuple(sorted(rank[rack] for rack in each)) for each in sheet.rack_sets]
+        every = sorted(sets)
+        self._number = np.array([every.index(each) for each in sets], np.int64)
+        self.near: Flags = np.array([[rack in each for rack in range(len(names))] for each in every], bool)
+
+    def sets_of(self, topics: Ints) -> Ints:
+        """Of each partition of these topics the set of racks that it has replicas in; the first one is empty."""
+        nothing = np.empty(0, np.int64)
+        counts = zip(topics.tolist(), self._sheet.topics.partitions[topics].tolist(), strict=True)
+        sets = [self._sheet.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
+        found: Ints = self._number[np.concatenate([nothing, *sets])]
+        return found
+
+
+def _owners(runs: Runs, begin: Ints, place: Ints, size: int) -> Ints:
+    """Of each partition its member's place; -1 for nobody."""
+    rows = runs.rows()
+    owner = np.full(size, -1, np.int64)
+    owner[begin[rows.topic] + rows.first] = place[rows.member]
+    return owner

@@ -1,0 +1,70 @@
+"""The groups of a sheet as the sticky assignors read them: of which generation claims are, and in what order told.
+
+Sticky is eager: its members have given up all before they join, and tell what they owned, and in which generation, in
+the assignor's user data. Cooperative-sticky reads the subscription, which tells what is owned by topic and partition;
+its generation came with 3.4, until then it was in the user data, and until 2.8.0 nowhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.group.in_order import told_in_order
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.releases import TODAY, Rules
+from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.kernels.sticky.batch import Batch
+from spark_assign.kernels.sticky.groups import Groups
+
+
+def sticky_batch(sheet: Sheet, *, cooperative: bool, rules: Rules = TODAY) -> Batch:
+    """The groups of a sheet; topics are numbered as in `Topics.known`.
+
+    Args:
+        sheet: the groups.
+        cooperative: whether it is cooperative-sticky, which withholds what changes hands.
+        rules: of which release.
+    """
+    members, topics, known = sheet.members, sheet.topics, sheet.topics.known
+    claims, is_known = _known(sheet, sheet.claims)
+    nameless = topics.asked & (topics.partitions <= 0)
+    in_order = rules.keeps_as_told and not cooperative
+    hashed = rules.tells_by_hash and cooperative
+    return Batch(
+        groups=Groups(
+            members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.crowded
+        ),
+        claimed_in=_claimed_in(sheet, cooperative, rules),
+        generation=members.generation,
+        claims=claims,
+        topic_class=topics.subscribers[known],
+        topic_hash=string_hashes(sheet.told.topics.to_pylist())[topics.name[known]],
+        other_classes=list(zip(topics.group[nameless].tolist(), topics.subscribers[nameless].tolist(), strict=True)),
+        classes=dict(enumerate(sheet.classes)),
+        rack=members.rack,
+        rack_sets=sheet.rack_sets,
+        rack_set={at: sheet.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in sheet.rack_set},
+        told=_known(sheet, told_in_order(sheet))[0] if in_order else NOTHING,
+        gone=sheet.claims.where(~is_known) if rules.general_only or hashed else NOTHING,
+        rules=rules,
+    )
+
+
+def _known(sheet: Sheet, runs: Runs) -> tuple[Runs, Ints]:
+    """Those of topics with metadata, in their numbers; and which they are."""
+    known = sheet.topics.known
+    topic = np.searchsorted(known, runs.topic)
+    here = np.append(known, -1)[topic] == runs.topic
+    return Runs(runs.member, topic, *runs.columns[2:]).where(here), here
+
+
+def _claimed_in(sheet: Sheet, cooperative: bool, rules: Rules) -> Ints:
+    """Of each member the generation that its claims are of; -1 for none."""
+    members = sheet.members
+    if cooperative and rules.blind_to_generations:
+        return np.full(len(members), -1, np.int64)
+    if not cooperative or rules.generation_in_user_data:
+        return np.where(members.told, members.in_user_data, members.generation)
+    return np.where(members.generation >= 0, members.generation, members.in_user_data)

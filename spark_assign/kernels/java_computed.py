@@ -1,0 +1,98 @@
+"""Maps that are filled by `HashMap.computeIfAbsent`, which does three things in another way than `put`.
+
+order      a new key goes to the head of its bucket, not to its end
+growth     the table doubles at the call after the one that made it fuller than three quarters, new key or not
+trees      a bucket of a large table becomes one with its eighth key, not with its ninth
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.java_hash import LONGEST_CHAIN, NEVER_REHASHED_FOR_CHAINS, HashTable, spread_hashes
+from spark_assign.kernels.java_tree import Tree
+from spark_assign.kernels.runs import KEY_BITS
+from spark_assign.kernels.segments import first_of_each
+
+
+def capacities_for(expected: Ints) -> Ints:
+    """Buckets of maps and sets that are made for so many keys (`AssignorHelpers.newHashMap`)."""
+    wanted = ((expected.astype(np.float32) + np.float32(1)) / np.float32(0.75) + np.float32(1)).astype(np.int64)
+    capacities = np.ones(len(expected), np.int64)
+    while (tight := capacities < wanted).any():
+        capacities[tight] *= 2
+    return capacities
+
+
+def computed_order(calls: Ints, of: Ints, hashes: Ints, ranks: Ints | None, capacities: Ints) -> Ints:
+    """The order in which such maps are walked.
+
+    Args:
+        calls: the keys that were asked for, as numbers, in the order of the calls; no two maps share a key.
+        of: of each call the number of its map, ascending.
+        hashes: of each key, unsigned.
+        ranks: of each key, ascending as `compareTo` has them; null for keys that do not compare.
+        capacities: of each map the buckets that it begins with.
+
+    Returns:
+        the keys in the order of the walk, map after map.
+
+    Raises:
+        IdentityDecides: Java would have to order two keys that do not compare.
+    """
+    if not len(calls):
+        return np.empty(0, np.int64)
+    _, first = np.unique(calls, return_index=True)
+    first.sort()
+    key, table = calls[first], of[first]
+    spread = spread_hashes(hashes)
+    last = np.append(np.flatnonzero(first_of_each(of))[1:], len(of)) - 1
+    sizes = np.bincount(table, minlength=len(capacities))
+    before_last = sizes.copy()
+    before_last[of[last]] -= np.isin(last, first)
+    grown = capacities.copy()
+    while (tight := before_last > grown * 3 // 4).any():
+        grown[tight] *= 2
+    walk = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
+    # Where no bucket of the smallest table has so many keys, none of a larger one has.
+    chain = np.sort(table << KEY_BITS | spread[key] & (capacities[table] - 1))
+    eighth = chain[LONGEST_CHAIN - 1 :]
+    for each in np.unique(eighth[eighth == chain[: len(eighth)]] >> KEY_BITS).tolist():
+        filled = ComputedTable(int(capacities[each]), None if ranks is None else ranks.__getitem__)
+        for call in calls[slice(*np.searchsorted(of, [each, each + 1]))].tolist():
+            filled.put(call, int(spread[call]))
+        walk[slice(*np.searchsorted(table, [each, each + 1]))] = filled.walk()
+    return walk
+
+
+class ComputedTable(HashTable[int]):
+    """Such a map, bucket by bucket."""
+
+    def __init__(self, capacity: int, rank: Callable[[int], Any] | None) -> None:
+        """An empty one; arguments as for `HashTable`."""
+        super().__init__(capacity, rank)
+        self._buckets = {}
+
+    def put(self, key: int, spread: int) -> None:
+        """Ask for a key."""
+        assert self._buckets is not None
+        if len(self.spread) > self.capacity * 3 // 4:
+            self._double()
+        if key in self.spread:
+            return
+        self.spread[key] = spread
+        there = self._buckets.setdefault(self.bucket(key), [])
+        if isinstance(there, Tree):
+            there.put(self._entry(key))
+            return
+        there.insert(0, key)
+        if len(there) < LONGEST_CHAIN:
+            return
+        if self.capacity < NEVER_REHASHED_FOR_CHAINS:
+            self._double()
+        else:
+            self._treeify(self.bucket(key))

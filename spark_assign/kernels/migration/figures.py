@@ -1,0 +1,204 @@
+"""What groups have now and would have by the broker's assignor: balance, moves, racks, pauses. Counted as ever
+(`kernels.group.changes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.assign import nothing_planned
+from spark_assign.kernels.group.changes import Counts as Counted
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.figures import held, rack_matched, spread
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.migration.laid import assign_anew
+from spark_assign.kernels.migration.restarts import Played, play_restarts
+from spark_assign.kernels.migration.rules import CLIENTS_OWN
+from spark_assign.kernels.pauses import Counts, server_seconds
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.runs import NOTHING, Runs
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of all groups of a sheet.
+
+    Attributes:
+        now: the assignors that they run with; null: not known.
+        columns: of each group its figures, by the names of `migrate.MIGRATED`; `owned` is what living
+            members own now.
+        restarts: of each group what the restarts that were played cost, in their order.
+        whole: of each group whether all restarts were played.
+        refused: groups that the broker's assignor cannot plan: code and detail.
+    """
+
+    now: Sequence[str | None]
+    columns: dict[str, list[Any]]
+    restarts: list[list[dict[str, int]]]
+    whole: Flags
+    refused: dict[int, tuple[str, str]]
+
+    def of(self, group: int) -> dict[str, Any]:
+        """The figures of one group."""
+        return {name: values[group] for name, values in self.columns.items()}
+
+
+def measure_migration(
+    sheet: Sheet,
+    now: Sequence[str | None],
+    online: Flags,
+    to: str,
+    what_if: Sequence[str],
+    timing: Timing,
+    racks_known: bool,
+) -> Figures:
+    """Ask the broker's assignor, play the restarts, and ask the assignors that the broker does not have.
+
+    Args:
+        sheet: the groups.
+        now: of each its assignor.
+        online: which of them restart one by one.
+        to, what_if, timing, racks_known: as `migrate.Question` has them.
+    """
+    everyone = np.ones(sheet.number, bool)
+    over = _go_over(sheet, now, online, to, everyone)
+    planned, after, fine = over.planned, over.after, over.fine
+    before = _before(sheet, now, fine)
+    counts = count_changes(held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    has, gets = (spread(sheet.members.group, sheet.number, runs) for runs in (before, after))
+    paused = Counts(
+        members=np.maximum(has["members"].to_numpy(), 1),
+        partitions=gets["partitions"].to_numpy(),
+        living=counts.there_living,
+        kept=counts.kept,
+        back=counts.back,
+        later=0,
+    )
+    columns = {
+        "members": has["members"].to_pylist(),
+        "partitions": gets["partitions"].to_pylist(),
+        "max_over_mean_before": has["max_over_mean"].to_pylist(),
+        "max_over_mean_after": gets["max_over_mean"].to_pylist(),
+        "owned": counts.claimed.tolist(),
+        "moved": np.where(online, _differing(counts), _moved(sheet, after, fine)).tolist(),
+        "moved_back": _moved_back(sheet, now, after, fine),
+        "partition_seconds_paused": server_seconds(paused, timing).tolist(),
+        "cross_rack_before": _across(sheet, before, racks_known),
+        "cross_rack_after": _across(sheet, after, racks_known),
+        **_what_if(sheet, now, online, what_if, racks_known),
+    }
+    return Figures(now, columns, _of_groups(over.way, sheet.number), over.way.whole, planned.refused)
+
+
+@dataclass(frozen=True)
+class _Over:
+    """What an assignor of the broker makes of groups: its first target, what was played, and what comes of it."""
+
+    planned: Planned
+    way: Played
+    after: Runs
+    fine: Flags
+
+
+def _go_over(sheet: Sheet, now: Sequence[str | None], online: Flags, to: str, chosen: Flags) -> _Over:
+    """Take some groups over to an assignor of the broker."""
+    planned = assign_anew(sheet, to, chosen)
+    fine = chosen.copy()
+    fine[list(planned.refused)] = False
+    names = np.array([name or "" for name in now], object)
+    static = sheet.told.column("group_instance_id", sheet.members.row).is_valid().to_numpy(zero_copy_only=False)
+    can = fine & online & np.isin(names, CLIENTS_OWN)
+    way = play_restarts(sheet, names, to, can, static, names != "cooperative-sticky")
+    anew = assign_anew(replace(sheet, claims=NOTHING), to, fine & ~online)
+    return _Over(planned, way, _after(sheet, planned, anew, way, online, static), fine)
+
+
+def _after(sheet: Sheet, planned: Planned, anew: Planned, way: Played, online: Flags, static: Flags) -> Runs:
+    """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
+    moves = np.zeros(sheet.number, bool)
+    moves[sheet.members.group[~static]] = True
+    restarted = way.whole & moves
+    group = sheet.members.group
+    after = way.after.where(restarted[group[way.after.member]])
+    return after.joined(planned.runs.where((online & ~restarted)[group[planned.runs.member]])).joined(anew.runs)
+
+
+def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
+    """The restarts by group."""
+    found: list[list[dict[str, int]]] = [[] for _ in range(number)]
+    for restart in way.restarts:
+        columns = (each.tolist() for each in (restart.group, restart.moved, restart.revoked, restart.stopped))
+        for group, *costs in zip(*columns, strict=True):
+            found[group].append(dict(zip(("moved", "revoked", "stopped"), costs, strict=True)))
+    return found
+
+
+def _by_own(sheet: Sheet, now: Sequence[str | None], chosen: Flags) -> Planned:
+    """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
+    names = np.array([name or "" for name in now], object)
+    planned = nothing_planned()
+    for name in CLIENTS_OWN:
+        mine = chosen & (names == name)
+        if mine.any():
+            planned = planned.joined(assign_anew(sheet, name, mine))
+    return planned
+
+
+def _before(sheet: Sheet, now: Sequence[str | None], fine: Flags) -> Runs:
+    """What members own; where nobody is known to own anything, what the group's assignor would give them."""
+    owning = np.zeros(sheet.number, bool)
+    owning[sheet.members.group[sheet.claims.member]] = True
+    if owning.all():
+        return sheet.claims
+    return sheet.claims.joined(_by_own(sheet, now, fine & ~owning).runs)
+
+
+def _differing(counts: Counted) -> Ints:
+    """Partitions that have another owner."""
+    return counts.there - counts.kept - counts.back
+
+
+def _moved(sheet: Sheet, runs: Runs, fine: Flags) -> Ints:
+    """Partitions that have another owner by these runs, in the end."""
+    return _differing(count_changes(held(sheet, runs, NOTHING, fine)))
+
+
+def _moved_back(sheet: Sheet, now: Sequence[str | None], after: Runs, fine: Flags) -> list[int | None]:
+    """Partitions that have another owner when a group has gone back from what the broker has given it."""
+    settled = replace(sheet, claims=after, left=NOTHING)
+    own = _by_own(settled, now, fine)
+    back = fine & np.array([name in CLIENTS_OWN for name in now], bool)
+    back[list(own.refused)] = False
+    moved = _moved(settled, own.runs, back).tolist()
+    return [each if known else None for each, known in zip(moved, back.tolist(), strict=True)]
+
+
+def _across(sheet: Sheet, runs: Runs, racks_known: bool) -> list[int | None]:
+    """Of each group the partitions whose owner has no replica in its rack."""
+    near = rack_matched(sheet, runs, racks_known=racks_known).to_pylist()
+    total = np.bincount(sheet.members.group[runs.member], runs.count, sheet.number).astype(np.int64).tolist()
+    return [None if each is None else all_of_them - each for each, all_of_them in zip(near, total, strict=True)]
+
+
+def _what_if(
+    sheet: Sheet, now: Sequence[str | None], online: Flags, names: Sequence[str], racks_known: bool
+) -> dict[str, list[Any]]:
+    """The best of the assignors that the broker does not have, of groups with racks; the way over is the same."""
+    racked = np.zeros(sheet.number, bool)
+    racked[sheet.members.group[sheet.members.rack >= 0]] = racks_known
+    best: list[tuple[int, str] | None] = [None] * sheet.number
+    for name in names if racked.any() else ():
+        across = _across(sheet, _go_over(sheet, now, online, name, racked).after, racks_known)
+        for group in np.flatnonzero(racked).tolist():
+            so_far, each = best[group], across[group]
+            if each is not None and (so_far is None or each < so_far[0]):
+                best[group] = (each, name)
+    return {
+        "what_if": [None if each is None else each[1] for each in best],
+        "cross_rack_what_if": [None if each is None else each[0] for each in best],
+    }

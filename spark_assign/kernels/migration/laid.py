@@ -1,0 +1,52 @@
+"""Any assignor asked for groups that Spark has no rows of, as they are after some of their members have left.
+
+Range and round robin are laid out by windows wherever Spark has the rows (`assignors`). Here are the same two rules
+over the numbers of a sheet; what windows cannot say is said by the same kernels in both places (`kernels.group.deal`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
+from spark_assign.kernels.group.facts import LAID_OUT
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.segments import ranks
+from spark_assign.kernels.server.range import lay_out_ranges
+from spark_assign.kernels.sticky.groups import STAYS
+
+
+def assign_anew(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """Plan some groups by one of Kafka's assignors, with nothing laid out before."""
+    if assignor not in LAID_OUT:
+        return assign(sheet, assignor, chosen, {})
+    laid = _ranges(sheet) if assignor == "range" else _in_turn(sheet)
+    laid = laid.where(chosen[sheet.members.group[laid.member]])
+    runs = lay_by_rack(sheet, chosen, laid) if assignor == "range" else deal_mixed_groups(sheet, chosen, laid)
+    return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+
+
+def _ranges(sheet: Sheet) -> Runs:
+    """Range without racks: consecutive partitions to each subscriber of a topic, in the order of serving."""
+    member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
+    known = sheet.topics.partitions[topic] > 0
+    partitions = np.maximum(sheet.topics.partitions, 0)
+    return lay_out_ranges(member[known], topic[known], sheet.members.served, partitions)
+
+
+def _in_turn(sheet: Sheet) -> Runs:
+    """Round robin where all topics have the same subscribers: these in turn, over all partitions of topics by name."""
+    topics = sheet.topics
+    member, topic = np.divmod(sheet.subscriptions, max(len(topics), 1))
+    order = np.lexsort((sheet.members.served[member], topic))
+    member, topic = member[order], topic[order]
+    partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
+    size = np.bincount(topic, minlength=len(topics))[topic]
+    first = (ranks(topic) - topics.before(partitions)[topic]) % size
+    count = -(-(partitions[topic] - first) // size)
+    runs = Runs(member, topic, first, size, np.maximum(count, 0))
+    return runs.where(runs.count > 0)

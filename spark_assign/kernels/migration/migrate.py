@@ -1,0 +1,287 @@
+"""Every classic group on its way to the broker's protocol, in one pass over whole groups.
+
+A row of the answer is tagged by its `kind`:
+
+    group      whether the group should go, and what it would have after that
+    step       one step of the way: what is done, and what it costs
+    rejected   code, detail: a group that nothing can be said of, or that is no group of consumers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.kernels.clients import STREAMS, Client, count_clients, recognize
+from spark_assign.kernels.group.answers import tagged
+from spark_assign.kernels.group.decide import configured_of, named_groups
+from spark_assign.kernels.group.facts import GROUP, column
+from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.migration.figures import Figures, measure_migration
+from spark_assign.kernels.migration.rules import GO, THERE, Case, Policy, can_online, judge
+from spark_assign.kernels.migration.steps import steps_of
+from spark_assign.kernels.migration.words import way_back
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.server import UNIFORM
+
+OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
+
+_TEXT, _LONG, _DOUBLE = pa.string(), pa.int64(), pa.float64()
+MIGRATED = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "kind", "verdict"), _TEXT),
+        "online": pa.bool_(),
+        **dict.fromkeys(("assignor", "server_assignor", "clients", "codes", "reasons", "way_back"), _TEXT),
+        **dict.fromkeys(("members", "static_members", "partitions", "moved", "moved_on_the_way"), _LONG),
+        **dict.fromkeys(("stopped_on_the_way", "moved_back"), _LONG),
+        **dict.fromkeys(("max_over_mean_before", "max_over_mean_after", "partition_seconds_paused"), _DOUBLE),
+        **dict.fromkeys(("cross_rack_before", "cross_rack_after", "cross_rack_what_if"), _LONG),
+        "what_if": _TEXT,
+        "step": pa.int32(),
+        **dict.fromkeys(("what", "action"), _TEXT),
+        **dict.fromkeys(("restarts", "played", "revoked", "stopped"), _LONG),
+        **dict.fromkeys(("code", "detail"), _TEXT),
+    }
+)
+"""Everything that is said of a migration, a row per group, step or refusal (`comparing.schemas`)."""
+
+OTHER_KINDS = {
+    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
+    "share": "A share group (KIP-932): it has the broker's protocol from the start",
+    "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        to: the broker's assignor that groups go over to.
+        policy, most: of the brokers, as `rules.Case` has them.
+        clients: the library of members whose client ids do not tell; null: unknown.
+        what_if: assignors that the broker does not have, asked what they would save.
+        timing: by which pauses are counted.
+        racks_known: whether the fleet says where replicas are.
+    """
+
+    to: str = UNIFORM
+    policy: Policy = Policy.BIDIRECTIONAL
+    most: int | None = None
+    clients: str | None = None
+    what_if: tuple[str, ...] = ()
+    timing: Timing = field(default_factory=Timing)
+    racks_known: bool = False
+
+
+def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+    """Answer for all groups of these facts, in tables with the columns of `MIGRATED`."""
+    told = read(facts)
+    faults = find_faults(told, also=("share", "streams"))
+    others = _other_kinds(told)
+    yield _rejected(refusals(told, faults | {group: why for group, why in others.items() if group not in faults}))
+    sheet = read_sheet(told, {*faults, *others})
+    there = np.array([kind == "consumer" for kind in _kinds(sheet)], bool)
+    now = _assignors(sheet)
+    members = np.bincount(sheet.members.group, minlength=sheet.number).tolist()
+    online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
+    asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
+    found = measure_migration(sheet, now, online & ~there, *asking)
+    yield _rejected(_refused(sheet, found))
+    fine = np.ones(sheet.number, bool)
+    fine[list(found.refused)] = False
+    cases = _cases(sheet, found, asked)
+    rows = [
+        *(_there(sheet, found, group) for group in np.flatnonzero(fine & there).tolist()),
+        *(_row(sheet, found, group, cases[group]) for group in np.flatnonzero(fine & ~there).tolist()),
+        *_idle(told, {*faults, *others}, asked),
+    ]
+    yield _table(OF_GROUP, rows)
+    names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
+    yield _table(
+        OF_STEP,
+        [
+            {"cluster": names[0][group], "group_id": names[1][group], **step}
+            for group in np.flatnonzero(fine & ~there).tolist()
+            for step in steps_of(cases[group], found.of(group), found.restarts[group])
+        ],
+    )
+
+
+def _table(kind: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
+    known = {name for row in rows for name in row}
+    columns = {
+        entry.name: pa.array([row.get(entry.name) for row in rows], entry.type)
+        for entry in MIGRATED
+        if entry.name in known
+    }
+    return tagged(kind, columns, len(rows), MIGRATED)
+
+
+def _rejected(rows: pa.Table) -> pa.Table:
+    return tagged(REJECTED, {name: rows[name] for name in rows.column_names}, len(rows), MIGRATED)
+
+
+def _refused(sheet: Sheet, found: Figures) -> pa.Table:
+    groups = sorted(found.refused)
+    codes, details = (pa.array([found.refused[group][at] for group in groups], _TEXT) for at in (0, 1))
+    return pa.table(named_groups(sheet, np.array(groups, np.int64)) | {"code": codes, "detail": details})
+
+
+# --- what is known of the groups ----------------------------------------------------------------------------------
+
+
+def _other_kinds(told: Told) -> dict[int, tuple[str, str]]:
+    """Groups that are no groups of consumers, with what they are."""
+    rows = told.rows[GROUP]
+    kinds = told.column("group_type", rows).to_pylist()
+    return {
+        group: ("out-of-scope", f"{OTHER_KINDS.get(kind, f'A group of the protocol {kind}')}. Nothing to migrate")
+        for group, kind in zip(told.group[rows].tolist(), kinds, strict=True)
+        if kind not in (None, "classic", "consumer")
+    }
+
+
+def _kinds(sheet: Sheet) -> list[str | None]:
+    """Of each group what the fleet says that it is."""
+    rows = sheet.told.rows[GROUP]
+    kinds: list[str | None] = [None] * sheet.told.number
+    for group, kind in zip(
+        sheet.told.group[rows].tolist(), sheet.told.column("group_type", rows).to_pylist(), strict=True
+    ):
+        kinds[group] = kind
+    return [kinds[group] for group in sheet.of_told.tolist()]
+
+
+def _assignors(sheet: Sheet) -> list[str | None]:
+    """Of each group what it runs with."""
+    configured = configured_of(sheet.told)
+    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    return [configured.get(name) for name in names]
+
+
+def _clients(sheet: Sheet, now: Sequence[str | None], assumed: str | None) -> list[str]:
+    """Of each group the libraries of its members, as `kernels.clients` counts them."""
+    found: list[list[Client]] = [[] for _ in range(sheet.number)]
+    group_id, rows = sheet.group_id.to_pylist(), sheet.members.row
+    ids = zip(sheet.told.column("client_id", rows).to_pylist(), sheet.member_id.to_pylist(), strict=True)
+    for group, (client_id, member_id) in zip(sheet.members.group.tolist(), ids, strict=True):
+        client = recognize(group_id[group], client_id, member_id, now[group])
+        found[group].append(Client(assumed, True) if client.library is None and assumed else client)
+    return [count_clients(each) for each in found]
+
+
+def _alike(sheet: Sheet) -> list[int]:
+    """Of each group the topics that have as many partitions and the same subscribers as another one of it."""
+    topics, known = sheet.topics, sheet.topics.known
+    keys = np.stack([topics.group[known], topics.partitions[known], topics.subscribers[known]])
+    same, number = np.unique(keys, axis=1, return_counts=True)
+    several = number > 1
+    counts: list[int] = np.bincount(same[0][several], number[several], sheet.number).astype(np.int64).tolist()
+    return counts
+
+
+def _cases(sheet: Sheet, found: Figures, asked: Question) -> list[Case]:
+    now = _assignors(sheet)
+    clients, alike = _clients(sheet, now, asked.clients), _alike(sheet)
+    instances = sheet.told.column("group_instance_id", sheet.members.row)
+    static = np.bincount(sheet.members.group[instances.is_valid()], minlength=sheet.number).tolist()
+    cases = []
+    for group in range(sheet.number):
+        of = found.of(group)
+        cases.append(
+            Case(
+                now=now[group],
+                to=asked.to,
+                clients=clients[group],
+                members=of["members"],
+                static=static[group],
+                partitions=of["partitions"],
+                moved=of["moved"],
+                uneven_before=of["max_over_mean_before"],
+                uneven_after=of["max_over_mean_after"],
+                across_before=of["cross_rack_before"],
+                across_after=of["cross_rack_after"],
+                alike=alike[group],
+                policy=asked.policy,
+                most=asked.most,
+            )
+        )
+    return cases
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def _named(sheet: Sheet, group: int) -> dict[str, Any]:
+    return {"cluster": sheet.cluster[group].as_py(), "group_id": sheet.group_id[group].as_py()}
+
+
+def _row(sheet: Sheet, found: Figures, group: int, case: Case) -> dict[str, Any]:
+    verdict, restarts, whole = judge(case), found.restarts[group], found.whole[group]
+    figures = found.of(group)
+    row = _named(sheet, group) | {name: figures[name] for name in figures if name in MIGRATED.names}
+    return row | {
+        "verdict": verdict.verdict,
+        "online": case.online,
+        "assignor": case.now,
+        "server_assignor": case.to,
+        "clients": case.clients,
+        "codes": ", ".join(verdict.codes),
+        "reasons": verdict.reasons,
+        "way_back": None if case.now == STREAMS else way_back(case),
+        "static_members": case.static,
+        "moved_on_the_way": sum(each["moved"] for each in restarts) if whole else None,
+        "stopped_on_the_way": sum(each["stopped"] for each in restarts) if whole else None,
+    }
+
+
+def _there(sheet: Sheet, found: Figures, group: int) -> dict[str, Any]:
+    """A group that runs by the broker's protocol already."""
+    figures = found.of(group)
+    shown = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
+    now = found.now[group]
+    return (
+        _named(sheet, group)
+        | {name: figures[name] for name in shown}
+        | {
+            "verdict": THERE,
+            "assignor": now,
+            "server_assignor": now,
+            "codes": "",
+            "reasons": "It runs by the broker's protocol already.",
+        }
+    )
+
+
+def _idle(told: Told, excluded: set[int], asked: Question) -> Iterator[dict[str, Any]]:
+    """Groups without members: nothing to convert."""
+    for row in idle_groups(told, excluded).tolist():
+        kind = column(told.facts, "group_type")[row].as_py()
+        there = kind == "consumer"
+        words = (
+            "It has no members now, and is a group of the broker's protocol already."
+            if there
+            else "It has no members: the first one founds it anew by its own protocol, and offsets stay. If nobody "
+            "ever joins it (a simple group, offsets alone), nothing changes."
+        )
+        yield {
+            "cluster": column(told.facts, "cluster")[row].as_py(),
+            "group_id": column(told.facts, "group_id")[row].as_py(),
+            "verdict": THERE if there else GO,
+            "online": None if there else True,
+            "assignor": column(told.facts, "assignor")[row].as_py(),
+            "server_assignor": asked.to,
+            "codes": "",
+            "reasons": words,
+            "members": 0,
+            "static_members": 0,
+            "partitions": 0,
+            **({} if there else dict.fromkeys(("moved", "moved_on_the_way", "stopped_on_the_way"), 0)),
+        }

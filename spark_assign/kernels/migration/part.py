@@ -1,0 +1,141 @@
+"""Some members of a sheet as a sheet of their own: groups as they are while one of them is away, or has a new id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.group.names import Names
+from spark_assign.kernels.group.sheet import Members, Sheet, Topics, subscriber_classes
+from spark_assign.kernels.group.told import Told
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.segments import ranks
+from spark_assign.kernels.sticky.walks import walks
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a sheet.
+
+    Attributes:
+        sheet: the part, numbered anew. Nobody owns anything in it but for the claims it was made with.
+        groups, members, topics: of each of its groups, members and topics the number in the whole.
+    """
+
+    sheet: Sheet
+    groups: Ints
+    members: Ints
+    topics: Ints
+
+    def outward(self, runs: Runs) -> Runs:
+        """Runs of the part, in numbers of the whole."""
+        return Runs(self.members[runs.member], self.topics[runs.topic], *runs.columns[2:])
+
+
+def part_of(sheet: Sheet, members: Ints, ids: Sequence[str], claims: Runs, left: Runs) -> Part:
+    """These members, with their groups and all topics of those.
+
+    Args:
+        sheet: the whole.
+        members: their numbers.
+        ids: of each member of the whole the id that it has now.
+        claims: who owns what now, in numbers of the whole.
+        left: what members that are away owned, likewise.
+    """
+    texts = pa.array([ids[number] for number in members.tolist()], pa.string())
+    names = Names(texts)
+    order = np.lexsort((names.columns[0], sheet.members.group[members]))
+    members, texts, rank = members[order], texts.take(pa.array(order)), names.columns[0][order]
+    groups = np.unique(sheet.members.group[members])
+    topics = np.flatnonzero(np.isin(sheet.topics.group, groups))
+    group, member, topic = (
+        _numbers(some, size)
+        for some, size in ((groups, sheet.number), (members, len(sheet.members)), (topics, len(sheet.topics)))
+    )
+    owner, wanted = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
+    stays = member[owner] >= 0
+    pairs = member[owner[stays]] * max(len(topics), 1) + topic[wanted[stays]]
+    by_pair = np.argsort(pairs)
+    pairs, rows = pairs[by_pair], sheet.asked[stays][by_pair]
+    told = _told(sheet, members, groups, texts)
+    here = _members(sheet, told.member, members, group, texts, rank)
+    some = _topics(sheet, topics, group, pairs)
+    subscribers, classes = subscriber_classes(
+        pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), some.group, here
+    )
+    mine, gone = claims.where(member[claims.member] >= 0), left.where(topic[left.topic] >= 0)
+    made = Sheet(
+        told=told,
+        of_told=sheet.of_told[groups],
+        members=replace(here, subscribes=np.bincount(pairs // max(len(topics), 1), minlength=len(members)) > 0),
+        topics=replace(some, subscribers=subscribers),
+        classes=classes,
+        claims=Runs(member[mine.member], topic[mine.topic], *mine.columns[2:]),
+        left=Runs(gone.member, topic[gone.topic], *gone.columns[2:]),
+        subscriptions=pairs,
+        asked=rows,
+        racks=sheet.racks,
+        rack_sets=sheet.rack_sets,
+        rack_set={int(topic[at]): sets for at, sets in sheet.rack_set.items() if topic[at] >= 0},
+    )
+    return Part(made, groups, members, topics)
+
+
+def _numbers(some: Ints, size: int) -> Ints:
+    """Of each number of the whole the one in the part; -1 where it is not in it."""
+    numbers = np.full(size, -1, np.int64)
+    numbers[some] = np.arange(len(some))
+    return numbers
+
+
+def _told(sheet: Sheet, members: Ints, groups: Ints, texts: pa.Array) -> Told:
+    """The same facts, in which these members have these ids; of other groups there are none."""
+    told = sheet.told
+    mine = np.zeros(told.number, bool)
+    mine[sheet.of_told[groups]] = True
+    member = told.member.copy()
+    member[sheet.members.row[members]] = len(told.member_id) + np.arange(len(members))
+    return replace(
+        told,
+        rows={kind: rows[mine[told.group[rows]]] for kind, rows in told.rows.items()},
+        member=member,
+        member_id=pa.concat_arrays([told.member_id, texts]),
+    )
+
+
+def _members(sheet: Sheet, named: Ints, members: Ints, number: Ints, texts: pa.Array, rank: Ints) -> Members:
+    whole, told = sheet.members, sheet.told
+    group, rows = number[whole.group[members]], whole.row[members]
+    instance = Names(told.column("group_instance_id", rows)).columns[0]
+    order = np.lexsort((rank, instance, instance < 0, group))
+    served = np.empty(len(members), np.int64)
+    served[order] = ranks(group[order])
+    position = told.numbers("position", np.iinfo(np.int32).max)[rows]
+    hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
+    walk, crowded = walks(hashes, named[rows], group, np.lexsort((position, group)))
+    return Members(
+        group=group,
+        row=rows,
+        served=served,
+        walk=walk,
+        crowded=crowded,
+        generation=whole.generation[members],
+        in_user_data=whole.in_user_data[members],
+        told=whole.told[members],
+        rack=whole.rack[members],
+        subscribes=whole.subscribes[members],
+    )
+
+
+def _topics(sheet: Sheet, topics: Ints, number: Ints, pairs: Ints) -> Topics:
+    whole = sheet.topics
+    asked = np.zeros(len(topics), bool)
+    asked[pairs % max(len(topics), 1)] = True
+    return Topics(
+        number[whole.group[topics]], whole.name[topics], whole.partitions[topics], asked, whole.subscribers[topics]
+    )

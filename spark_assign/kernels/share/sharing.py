@@ -1,0 +1,252 @@
+"""How one pool of partitions is shared among members: the four steps of Kafka's simple assignor.
+
+Principles, in this priority
+    1. Balance: with m members and p partitions, every partition goes to `sharing` members, m / p rounded up; and
+       every member has sharing * p / m of them, rounded up or down (its quota).
+    2. Stickiness: nothing is taken but what is too much.
+
+Example: three members, t0 with 2 partitions. Sharing is 2, the quotas are 2, 1 and 1.
+    before                    after
+    C0: [t0p0 t0p1]           C0: [t0p0 t0p1]
+    C1: [t0p0 t0p1]           C1: [t0p0]         has one too many, and gives up the first of its set, say t0p1
+    C2: []                    C2: [t0p1]         which wants a second member again
+
+Steps
+    1. Quotas.
+    2. Members beyond their quota give up partitions, in the order of their own hash sets.
+    3. Partitions with more than `sharing` members lose some, in the order of the partitions' hash sets of members.
+    4. Partitions with fewer get some: in the order of the hash map of partitions, each from the next of the members
+       below their quota, round and round.
+
+Step 4 has three faults of Kafka's, and so has the answer
+    - a member whose turn it is but that had the partition before loses the turn;
+    - what step 4 gives is not noted with the partition. In the next time round the same member can be given the same
+      partition once more, which then counts as one more of its members;
+    - when a time round has given nothing, this partition gets no more members, and no later one gets any. And when the
+      last member reached its quota with a partition that wants still more, Kafka begins a time round without members:
+      `NoSuchElementException`.
+
+Many pools are looked at side by side. Members stand in hash sets by their number, ascending up to 65,536 of them; a
+broker allows a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.java_computed import capacities_for, computed_order
+from spark_assign.kernels.java_hash import HashTable, crowded_groups, table_order
+from spark_assign.kernels.segments import ranks as ranks_of
+from spark_assign.kernels.segments import stretches
+
+STAYS, UNSUBSCRIBED, OVER_QUOTA, OVER_SHARED = range(4)
+"""Whether a member keeps what it had, and if not, why."""
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Pools of partitions to be shared.
+
+    Attributes:
+        of_taker, member, quota: of each member of a pool, ascending by both, how many partitions it shall have.
+        subscribers: of each pool how many members subscribe to it; others have no quota, but may have had something.
+        sharing: of each pool how many members each of its partitions shall have.
+        of_key, hashes: of each partition of a pool its pool, and its hash code.
+        ranks: of each partition, ascending as `compareTo` has them; null for keys that do not compare.
+        taker, key: what members had, ascending by taker, in the order of their maps and sets.
+        wanted: the partitions that are to be shared, pool after pool in the order in which Kafka lists them.
+    """
+
+    of_taker: Ints
+    member: Ints
+    quota: Ints
+    subscribers: Ints
+    sharing: Ints
+    of_key: Ints
+    hashes: Ints
+    ranks: Ints | None
+    taker: Ints
+    key: Ints
+    wanted: Ints
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Who keeps and gets what.
+
+    Attributes:
+        reason: of each thing that members had whether it stays.
+        taker, key: what is given.
+        failed: pools in which Kafka throws.
+    """
+
+    reason: Ints
+    taker: Ints
+    key: Ints
+    failed: Ints
+
+
+def quotas(members: Ints, partitions: Ints) -> tuple[Ints, Ints]:
+    """Step 1, of pools with so many members (at least one) and partitions.
+
+    Returns:
+        the members that each partition shall have, and, member after member, the partitions that each shall have.
+    """
+    sharing = np.where(partitions > 0, -(-members // np.maximum(partitions, 1)), 0)
+    precise = (sharing * partitions / members).repeat(members)
+    place = ranks_of(np.arange(len(members)).repeat(members))
+    return sharing, (np.ceil(precise * (place + 1)) - np.ceil(precise * place)).astype(np.int64)
+
+
+def share_out(pools: Pools) -> Shares:
+    """Steps 2 to 4.
+
+    Raises:
+        IdentityDecides: Java would have to order two partitions that do not compare.
+    """
+    reason = np.full(len(pools.key), STAYS)
+    _take_from_members(pools, reason)
+    _take_from_partitions(pools, reason)
+    return _give(pools, reason)
+
+
+def _take_from_members(pools: Pools, reason: Ints) -> None:
+    """Step 2."""
+    surplus = np.bincount(pools.taker, minlength=len(pools.quota)) - pools.quota
+    some = np.flatnonzero(surplus[pools.taker] > 0)
+    if not len(some):
+        return
+    key, taker = pools.key[some], pools.taker[some]
+    ranks = None if pools.ranks is None else pools.ranks[key]
+    walk = some[table_order(pools.hashes[key], ranks, taker)]
+    taker = pools.taker[walk]
+    reason[walk[ranks_of(taker) < surplus[taker]]] = OVER_QUOTA
+
+
+def _take_from_partitions(pools: Pools, reason: Ints) -> None:
+    """Step 3."""
+    sharing = pools.sharing[pools.of_key]
+    surplus = np.bincount(pools.key[reason == STAYS], minlength=len(sharing)) - sharing
+    rows = np.flatnonzero(surplus[pools.key] > 0)
+    if not len(rows):
+        return
+    rows = rows[np.argsort(pools.key[rows], kind="stable")]
+    member, key = pools.member[pools.taker[rows]], pools.key[rows]
+    walk = rows[table_order(member, member, key)]
+    for each in crowded_groups(member, key).tolist():
+        begin, end = np.searchsorted(key, [each, each + 1])
+        walk[begin:end] = _walk_of_what_is_left(pools, rows[begin:end], reason)
+    walk = walk[reason[walk] == STAYS]
+    key = pools.key[walk]
+    reason[walk[ranks_of(key) < surplus[key]]] = OVER_SHARED
+
+
+def _walk_of_what_is_left(pools: Pools, rows: Ints, reason: Ints) -> Ints:
+    """The rows of one partition in the walk of its set of members, those first that step 2 has taken out of it.
+
+    A bucket that is a tree changes its order when something is taken out, which step 2 does in the order of the map of
+    members.
+    """
+    pool = pools.of_key[pools.key[rows[0]]]
+    every = pools.member[pools.taker[pools.of_key[pools.key] == pool]]
+    one, numbers = np.zeros(len(every), np.int64), np.arange(int(every.max()) + 1)
+    members = computed_order(every, one, numbers, numbers, capacities_for(pools.subscribers[[pool]]))
+    row = dict(zip(pools.member[pools.taker[rows]].tolist(), rows.tolist(), strict=True))
+    table: HashTable[int] = HashTable(rank=int)
+    for each in row:
+        table.add(each, each)
+    gone = [each for each in members.tolist() if each in row and reason[row[each]] != STAYS]
+    for each in gone:
+        table.remove(each)
+    return np.array([row[each] for each in (*gone, *table.walk())], np.int64)
+
+
+def _give(pools: Pools, reason: Ints) -> Shares:
+    """Step 4."""
+    kept = reason == STAYS
+    lacking = pools.quota - np.bincount(pools.taker[kept], minlength=len(pools.quota))
+    had = np.bincount(pools.key[kept], minlength=len(pools.of_key))
+    walk = _walk_of_partitions(pools)
+    walk = walk[had[walk] < pools.sharing[pools.of_key[walk]]]
+    holders = _holders(pools, kept, (had > 0) & (had < pools.sharing[pools.of_key]))
+    unfilled = np.flatnonzero(lacking > 0)
+    turns = {
+        int(pools.of_taker[unfilled[begin]]): unfilled[begin:end].tolist()
+        for begin, end in stretches(pools.of_taker[unfilled])
+    }
+    needs = (pools.sharing[pools.of_key[walk]] - had[walk]).tolist()
+    lacks = lacking.tolist()
+    takers: list[int] = []
+    keys: list[int] = []
+    failed: list[int] = []
+    for begin, end in stretches(pools.of_key[walk]):
+        pool = int(pools.of_key[walk[begin]])
+        needy = zip(walk[begin:end].tolist(), needs[begin:end], strict=True)
+        try:
+            for key, taker in _deal(needy, holders, turns.get(pool, []), lacks):
+                keys.append(key)
+                takers.append(taker)
+        except NobodyIsLeft:
+            failed.append(pool)
+    return Shares(reason, *(np.array(each, np.int64) for each in (takers, keys, failed)))
+
+
+class NobodyIsLeft(Exception):
+    """Kafka asks for the next one of no members."""
+
+
+def _deal(
+    needy: Iterable[tuple[int, int]], holders: dict[int, set[int]], turn: Sequence[int], lacks: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Step 4 in one pool: partitions and the members that they are given to.
+
+    Args:
+        needy: partitions with how many members each wants, in the order of the map.
+        holders: of partitions that have members already, those.
+        turn: members below their quota, in their order.
+        lacks: how many partitions each member wants; what is given is taken off.
+    """
+    place, given, waiting = 0, False, list[int]()
+    for key, need in needy:
+        holding, new = holders.get(key, ()), set[int]()
+        while need:
+            if place == len(turn):
+                if not given:
+                    break
+                if not waiting:
+                    raise NobodyIsLeft
+                turn, waiting, place, given = waiting, [], 0, False
+            taker = turn[place]
+            place += 1
+            if taker not in holding:
+                need, given = need - 1, True
+                if taker not in new:
+                    new.add(taker)
+                    lacks[taker] -= 1
+                    yield key, taker
+            if lacks[taker]:
+                waiting.append(taker)
+        if place == len(turn) and not waiting:
+            return
+
+
+def _walk_of_partitions(pools: Pools) -> Ints:
+    """The map of partitions: what members had goes in first, then what is to be shared."""
+    calls = np.append(pools.key, pools.wanted)
+    order = np.argsort(pools.of_key[calls], kind="stable")
+    made_for = np.bincount(pools.of_key[pools.wanted], minlength=len(pools.sharing))
+    calls = calls[order]
+    return computed_order(calls, pools.of_key[calls], pools.hashes, pools.ranks, capacities_for(made_for))
+
+
+def _holders(pools: Pools, kept: Flags, chosen: Flags) -> dict[int, set[int]]:
+    """Who has some of the partitions."""
+    holders: dict[int, set[int]] = {}
+    some = kept & chosen[pools.key]
+    for key, taker in zip(pools.key[some].tolist(), pools.taker[some].tolist(), strict=True):
+        holders.setdefault(key, set()).add(taker)
+    return holders

@@ -1,0 +1,137 @@
+"""Share groups as facts tell of them (`kernels.group.sheet`), read for the assignor.
+
+What members own is taken for their assignment so far. Topics without an id count by name, as for the broker's other
+assignors (`kernels.group.server`); members stand where the broker lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.facts import INITIALIZED
+from spark_assign.kernels.group.in_order import as_told, told_in_order
+from spark_assign.kernels.group.names import Places
+from spark_assign.kernels.group.server_orders import members_in_order, previous_in_order
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.told import owned
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.runs import KEY_BITS, Runs
+from spark_assign.kernels.segments import expand_runs
+from spark_assign.kernels.server.orders import TopicIds, set_order
+from spark_assign.kernels.share.simple import ShareGroups
+from spark_assign.kernels.sticky.batch import EVERYONE
+
+_NONE = -1
+"""In place of a partition."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Share groups as the assignor is told of them, in the numbers of a sheet.
+
+    Attributes:
+        groups: what it is told.
+        members: of each of its members the number in the sheet; topics and groups have the sheet's numbers.
+        empty_member, empty_topic: members and topics of which they have a set without partitions.
+    """
+
+    groups: ShareGroups
+    members: Ints
+    empty_member: Ints
+    empty_topic: Ints
+
+
+def list_groups(sheet: Sheet, ids: TopicIds, chosen: Flags) -> Listed:
+    """Some groups of a sheet."""
+    topics, members = sheet.topics, members_in_order(sheet).at
+    members = members[chosen[sheet.members.group[members]]]
+    place = np.full(len(sheet.members), -1, np.int64)
+    place[members] = np.arange(len(members))
+    alike = np.ones(sheet.number, bool)
+    alike[topics.group[topics.asked & (topics.subscribers != EVERYONE)]] = False
+    member, topic = np.divmod(sheet.subscriptions, max(len(topics), 1))
+    mine = (place[member] >= 0) & (topics.partitions[topic] >= 0)
+    asking, asked = place[member[mine]], topic[mine]
+    order = np.lexsort((_walk_of_names(sheet)[asked], asking))
+    assignable, partition = _assignable(sheet, chosen)
+    had, empty = _previous(sheet, place, ids)
+    groups = ShareGroups(
+        group=sheet.members.group[members],
+        names=sheet.members.subscribes[members],
+        alike=alike,
+        topic_group=topics.group,
+        topic_hash=ids.hash,
+        asking=asking[order],
+        asked=asked[order],
+        topic=assignable,
+        partition=partition,
+        member=had.member,
+        had_topic=had.topic,
+        had=had.first,
+    )
+    return Listed(groups, members, empty.member, empty.topic)
+
+
+def _walk_of_names(sheet: Sheet) -> Ints:
+    """Of each topic its place in the hash set of all names that its group subscribes to."""
+    asked = np.flatnonzero(sheet.topics.asked)
+    names = string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name[asked]]
+    walk = np.zeros(len(sheet.topics), np.int64)
+    walk[asked[set_order(names, sheet.topics.group[asked])]] = np.arange(len(asked))
+    return walk
+
+
+def _assignable(sheet: Sheet, chosen: Flags) -> tuple[Ints, Ints]:
+    """Topic and number of the partitions that may be assigned, ascending."""
+    topics, told = sheet.topics, sheet.told
+    known = np.flatnonzero(topics.asked & (topics.partitions > 0) & chosen[topics.group])
+    at, partition = expand_runs(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
+    topic = known[at]
+    rows = told.rows[INITIALIZED]
+    if not len(rows):
+        return topic, partition
+    said = np.zeros(told.number, bool)
+    said[told.group[rows]] = True
+    size = max(len(told.topics), 1)
+    of_row = Places(sheet.of_told[topics.group] * size + topics.name).of(told.group[rows] * size + told.topic[rows])
+    rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
+    run, number = expand_runs(*(told.numbers(name, 0)[rows] for name in ("first", "step", "count")))
+    there = np.isin(topic << KEY_BITS | partition, of_row[run] << KEY_BITS | number)
+    there |= ~said[sheet.of_told[topics.group[topic]]]
+    return topic[there], partition[there]
+
+
+def _previous(sheet: Sheet, place: Ints, ids: TopicIds) -> tuple[Runs, Runs]:
+    """What members own, partition by partition in the walk of their maps and sets; and the topics with none.
+
+    Args:
+        place: of each member its number for the assignor; -1 for those that it is not asked about.
+    """
+    one_by_one = sheet.claims.rows()
+    none = _without_partitions(sheet)
+    had = one_by_one.joined(Runs(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
+    had = had.where(place[had.member] >= 0)
+    had = Runs(place[had.member], *had.columns[1:])
+    had = had.where(np.lexsort((had.first, had.topic, had.member)))
+    had, _, _ = previous_in_order(had, ids.hash, ids.rank)
+    told = told_in_order(sheet)
+    told = told.where(place[told.member] >= 0)
+    had = had.where(as_told(had, Runs(place[told.member], *told.columns[1:]))[0])
+    return had.where(had.first != _NONE), had.where(had.first == _NONE)
+
+
+def _without_partitions(sheet: Sheet) -> tuple[Ints, Ints]:
+    """Members and topics of owned runs that are empty; they count in the member's map of topics."""
+    told = sheet.told
+    sound = np.zeros(told.number, bool)
+    sound[sheet.of_told] = True
+    claimed = owned(told, sound)
+    rows = np.unique(claimed.row[claimed.count == 0])
+    names, size = max(len(told.member_id), 1), max(len(told.topics), 1)
+    group = sheet.of_told[sheet.members.group]
+    members = Places(group * names + told.member[sheet.members.row]).of(told.group[rows] * names + told.member[rows])
+    topics = Places(sheet.of_told[sheet.topics.group] * size + sheet.topics.name)
+    return members, topics.of(told.group[rows] * size + told.topic[rows])

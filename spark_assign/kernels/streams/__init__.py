@@ -1,0 +1,1 @@
+"""Streams groups (KIP-1071), whose tasks the broker assigns: whole groups in plain Python."""
