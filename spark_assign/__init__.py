@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
+    from spark_assign.comparing.migrate import Migration, migrate
     from spark_assign.comparing.what_if import Change
     from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
     from spark_assign.explaining import explain
     from spark_assign.fleet import Fleet
     from spark_assign.planning import Plan, plan
-    from spark_assign.rounds import converge
+    from spark_assign.rounds import converge, heartbeats
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "Group",
     "GroupAssignor",
     "Member",
+    "Migration",
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
@@ -35,6 +37,8 @@ __all__ = [
     "converge",
     "drift",
     "explain",
+    "heartbeats",
+    "migrate",
     "plan",
     "register",
 ]
@@ -43,12 +47,13 @@ _HOMES = {
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),
+    "comparing.migrate": ("Migration", "migrate"),
     "comparing.what_if": ("Change",),
     "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "explaining": ("explain",),
     "fleet": ("Fleet",),
     "planning": ("Plan", "plan"),
-    "rounds": ("converge",),
+    "rounds": ("converge", "heartbeats"),
 }
 
 

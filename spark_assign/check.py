@@ -31,6 +31,9 @@ _KEYS = {
     "replicas": ["cluster", "topic", "partition"],
     "brokers": ["cluster", "broker_id"],
     "groups": GROUP_KEY,
+    "subtopologies": GROUP_KEY,
+    "tasks": GROUP_KEY,
+    "initialized": GROUP_KEY,
 }
 """What a faulty row of each table is known by; null in it cannot be pinned on a group."""
 
@@ -43,7 +46,7 @@ _FURTHER = {"topics": ["partitions"], "replicas": ["replicas", "partition"]}
 _MARKS = ("racked", "static")
 """What is counted of members: those with a rack, with an instance id."""
 
-_COUNTED = ("members", "subscriptions", "owned", "owned_runs")
+_COUNTED = ("members", "subscriptions", "owned", "owned_runs", "subtopologies", "tasks")
 
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
@@ -63,6 +66,8 @@ class Sizes:
     subscriptions: int
     owned: int
     owned_runs: int
+    subtopologies: int
+    tasks: int
 
 
 @progress("checking the fleet", 1)

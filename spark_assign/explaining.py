@@ -8,6 +8,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.server import SERVER_SIDE
 from spark_assign.errors import SourceError
 from spark_assign.facts import topic_counts
 from spark_assign.fleet import Fleet
@@ -32,6 +33,12 @@ _WHY = {
 }
 _WITHHELD = " It is withheld in this round: {from} gives it up first, and the next round assigns it."
 
+_BY_BROKER = {
+    "over-quota": "{from} owned {owned} and its quota is {quota}; which of them it gives up, Java's hash orders say",
+}
+_WITHHELD_BY_BROKER = " It is withheld until {from} has given it up."
+_UNSURE = " That hangs on an order which the fleet does not say: in Kafka another member may get it."
+
 
 def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None) -> str:
     """Why one partition goes where it goes.
@@ -54,19 +61,22 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
         1 to 2, and of what it owned this is number 3 by partition and topic. It is withheld in this round:
         payments-eu-0 gives it up first, and the next round assigns it.
     """
-    found = _cluster_of(plan, group_id, cluster)
-    facts = _gather(plan, found, group_id, topic, partition)
+    found, assignor = _planned(plan, group_id, cluster)
+    facts = _gather(plan, found, group_id, topic, partition, by_broker=assignor in SERVER_SIDE)
     return f"{topic}-{partition} of {found}/{group_id}: {_told(facts, topic, partition)}"
 
 
-def _cluster_of(plan: Plan, group_id: str, cluster: str | None) -> str:
+def _planned(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str]:
+    """The group's cluster and its assignor."""
     asked = F.col("group_id") == group_id
     asked = asked if cluster is None else asked & (F.col("cluster") == cluster)
-    found = sorted(row["cluster"] for row in plan.groups.where(asked).select("cluster").limit(10).collect())
+    # The clusters that have a group of this name, ten at most.
+    found = sorted((row["cluster"], row["assignor"]) for row in plan.groups.where(asked).limit(10).collect())
     if len(found) == 1:
-        return str(found[0])
+        return found[0]
     if found:
-        raise SourceError(f"group {group_id} is in several clusters: {', '.join(found)}. Say which")
+        clusters = ", ".join(cluster for cluster, _ in found)
+        raise SourceError(f"group {group_id} is in several clusters: {clusters}. Say which")
     rejected = plan.rejected.where(asked).limit(1).collect()  # one row
     why = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
     raise SourceError(f"group {group_id} is not planned{why}")
@@ -79,10 +89,12 @@ class _Facts:
     Attributes:
         moves: its rows of `Plan.moves`.
         numbers: per kind of fact and member (null: of the group) a number.
+        by_broker: whether an assignor of the broker has planned it.
     """
 
     moves: list[Row]
     numbers: dict[str, dict[str | None, int]]
+    by_broker: bool
 
     def of(self, fact: str, member: str | None = None) -> int:
         return self.numbers.get(fact, {}).get(member, 0)
@@ -91,7 +103,7 @@ class _Facts:
         return next(iter(self.numbers.get(fact, {})), None)
 
 
-def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int) -> _Facts:
+def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int, *, by_broker: bool) -> _Facts:
     """Two queries; what they collect is a row per member of the group at most."""
     this = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
     of_topic = this & (F.col("topic") == topic)
@@ -106,6 +118,8 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int)
         _fact("assigned to", plan.target.where(here), member, one),
         _fact("withheld from", plan.withheld.where(here), member, one),
     ]
+    if by_broker:
+        wanted.append(_fact("unsure", plan.unsure.where(here), member, one))
     claims = _claims(fleet)
     if claims is not None:
         mine = claims.where(this)
@@ -120,7 +134,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int)
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
     moves = plan.moves.where(of_topic & (F.col("partition") == partition)).orderBy("from_member_id")
     rows = moves.collect()  # a row per claimer of the one partition
-    return _Facts(rows, numbers)
+    return _Facts(rows, numbers, by_broker)
 
 
 def _claims(fleet: Fleet) -> DataFrame | None:
@@ -137,12 +151,13 @@ def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFra
 
 
 def _told(facts: _Facts, topic: str, partition: int) -> str:
+    unsure = _UNSURE if facts.who("unsure") is not None else ""
     if facts.moves:
-        return " ".join(_move_told(facts, row) for row in facts.moves)
+        return " ".join(_move_told(facts, row) for row in facts.moves) + unsure
     owner = facts.who("assigned to")
     if owner is None:
         raise SourceError(f"{topic}-{partition} is neither owned nor assigned in that group")
-    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)})."
+    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)}).{unsure}"
 
 
 def _move_told(facts: _Facts, move: Row) -> str:
@@ -159,7 +174,9 @@ def _move_told(facts: _Facts, move: Row) -> str:
     }
     way = f"from {giver} to {receiver}" if giver and receiver else f"to {receiver}" if receiver else f"from {giver}"
     waits = giver is not None and facts.who("withheld from") is not None
-    return f"goes {way}, since {_WHY[move['reason']].format_map(told)}." + (_WITHHELD.format_map(told) if waits else "")
+    why = _WHY | (_BY_BROKER if facts.by_broker else {})
+    late = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if waits else ""
+    return f"goes {way}, since {why[move['reason']].format_map(told)}.{late.format_map(told)}"
 
 
 def _quota(facts: _Facts) -> str:

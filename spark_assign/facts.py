@@ -44,7 +44,7 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(
         ("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), StringType()
     ),
-    **dict.fromkeys(("client_id", "topic_id"), StringType()),
+    **dict.fromkeys(("client_id", "topic_id", "subscription_type", *kinds.LED_BY), StringType()),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position"), IntegerType()),
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
@@ -52,10 +52,20 @@ _COLUMNS: dict[str, DataType] = {
     "racks": ArrayType(ArrayType(StringType())),
 }
 _RUN = ("first", "step", "count")
+_PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nth * step), array(-1))"
+"""Those of a run; -1 for a topic of which a member has none."""
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
-def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topic_ids: bool = False) -> DataFrame:
+def gather(
+    fleet: Fleet,
+    *,
+    user_data: bool = False,
+    clients: bool = False,
+    topic_ids: bool = False,
+    in_order: bool = False,
+    initialized: bool = False,
+) -> DataFrame:
     """The facts of the fleet, but for the racks of replicas.
 
     Args:
@@ -63,11 +73,15 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topi
         user_data: whether an assignor wants to see what `members` has in a column of that name.
         clients: whether the members' client ids are asked for.
         topic_ids: whether an assignor looks at the ids of topics.
+        in_order: whether it matters to one in which order members tell what they own.
+        initialized: whether it is asked for which partitions the coordinator has initialised share state.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
     """
-    known, by_id = (_counts_and_ids(fleet), ["topic_id"]) if topic_ids else (topic_counts(fleet), [])
+    # With ids all facts of topics have them, so that all joins share one read of the topics.
+    by_id = ["topic_id"] if topic_ids else []
+    known = fleet.topics.select("cluster", "topic", "partitions", *by_id)
     more = [
         *(["user_data"] if user_data and "user_data" in fleet.members.columns else []),
         *(["client_id"] if clients else []),
@@ -81,31 +95,50 @@ def gather(fleet: Fleet, *, user_data: bool = False, clients: bool = False, topi
         asked = _to_those_alike(asked, alike)
     facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
-        facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type"))
+        facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type", "subscription_type", *kinds.LED_BY))
     if fleet.owned_runs is not None:
-        facts.append(_fact(_with(fleet.owned_runs, known), kinds.OWNED, "member_id", "topic", "partitions", *_RUN))
+        facts.append(
+            _fact(_with(fleet.owned_runs, known), kinds.OWNED, "member_id", "topic", "partitions", *by_id, *_RUN)
+        )
     if fleet.owned is not None:
         blocks = _with(as_blocks(fleet.owned), known)
         numbers = ("block", "bits", "twice", "count")
-        facts.append(_fact(blocks, kinds.BLOCK, "member_id", "topic", "partitions", *numbers))
+        facts.append(_fact(blocks, kinds.BLOCK, "member_id", "topic", "partitions", *by_id, *numbers))
+        if in_order and "position" in fleet.owned.columns:
+            facts.append(_fact(_in_order(fleet.owned), kinds.IN_ORDER, "member_id", "topic", "position", "at"))
+    if in_order and fleet.owned_runs is not None and "position" in fleet.owned_runs.columns:
+        told = fleet.owned_runs.where(F.col("position").isNotNull())
+        told = told.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
+        facts.append(_fact(told, kinds.IN_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
-        facts.append(_fact(_with(fleet.departed, known), kinds.LEFT, "member_id", "topic", "partitions", *_RUN))
+        facts.append(_fact(_with(fleet.departed, known), kinds.LEFT, "member_id", "topic", "partitions", *by_id, *_RUN))
+    if initialized and fleet.initialized is not None:
+        facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_RUN))
+    if fleet.subtopologies is not None:
+        facts.append(_fact(fleet.subtopologies, kinds.TOPOLOGY))
     return _union(facts)
 
 
 def in_whole_groups(
-    fleet: Fleet, assignors: Collection[str] = (), *, user_data: bool = False, topic_ids: bool = False
+    fleet: Fleet,
+    assignors: Collection[str] = (),
+    *,
+    user_data: bool = False,
+    clients: bool = False,
+    topic_ids: bool = False,
+    in_order: bool = False,
 ) -> DataFrame:
     """All facts of the fleet, those of a group in one task.
 
     Args:
-        fleet, user_data, topic_ids: as for `gather`.
+        fleet, user_data, clients, topic_ids, in_order: as for `gather`.
         assignors: those of `assignors.windows` that lay out every group.
 
     Returns:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
-    rows = gather(fleet, user_data=user_data, topic_ids=topic_ids).repartition(tasks(fleet), *GROUP_KEY)
+    told = gather(fleet, user_data=user_data, clients=clients, topic_ids=topic_ids, in_order=in_order)
+    rows = told.repartition(tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
         return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
@@ -120,10 +153,13 @@ def of_changes(
     *,
     user_data: bool = False,
     topic_ids: bool = False,
+    in_order: bool = False,
 ) -> DataFrame:
     """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
     told = [
-        gather(each, user_data=user_data, clients=True, topic_ids=topic_ids).withColumn("change", F.lit(name))
+        gather(each, user_data=user_data, clients=True, topic_ids=topic_ids, in_order=in_order).withColumn(
+            "change", F.lit(name)
+        )
         for name, each in fleets.items()
     ]
     number = sum(tasks(each) for each in fleets.values())
@@ -174,7 +210,7 @@ def alike_topics(subscriptions: DataFrame, known: DataFrame) -> DataFrame:
 
     Args:
         subscriptions: cluster, group_id, member_id, topic.
-        known: as `_with` takes it.
+        known: cluster, topic, partitions, and topic_id where ids are known.
 
     Returns:
         cluster, group_id, topic, like, and topic_id where ids are known.
@@ -217,28 +253,17 @@ def as_blocks(owned: DataFrame) -> DataFrame:
     return blocks.withColumns(together).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
+def _in_order(owned: DataFrame) -> DataFrame:
+    """Of each member and topic the partitions as the member tells them, and the position of the first."""
+    told = owned.where(F.col("position").isNotNull())
+    listed = F.sort_array(F.collect_list(F.struct("position", "partition"))).alias("listed")
+    rows = told.groupBy(*MEMBER_KEY, "topic").agg(listed, F.min("position").alias("position"))
+    return rows.withColumn("at", F.col("listed.partition"))
+
+
 def _with(owned: DataFrame, known: DataFrame) -> DataFrame:
-    """Ownership with the number of partitions of each topic (null: no such topic), and its id where ids are known.
-
-    Args:
-        known: `topic_counts` or `_counts_and_ids`.
-    """
-    joined = owned.join(known, ["cluster", "topic"], "left")
-    if "told" not in known.columns:
-        return joined
-    parts = {
-        "partitions": F.substring_index("told", " ", 1).try_cast("int"),
-        "topic_id": F.expr("if(instr(told, ' ') > 0, substring(told, instr(told, ' ') + 1), null)"),
-    }
-    return joined.withColumns(parts).drop("told")
-
-
-def _counts_and_ids(fleet: Fleet) -> DataFrame:
-    """cluster, topic, and told: the number of partitions and the id as one text.
-
-    No join can leave out a part of that, so that all share one read of the topics.
-    """
-    return fleet.topics.select("cluster", "topic", F.concat_ws(" ", "partitions", "topic_id").alias("told"))
+    """Ownership with the number of partitions of each topic (null: no such topic), and its id where ids are known."""
+    return owned.join(known, ["cluster", "topic"], "left")
 
 
 def _racks_matter(fleet: Fleet) -> bool:

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from spark_assign.check import Sizes, check
 from spark_assign.comparing import changed_fleet
+from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
-from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES, conform
+from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES
 
 if TYPE_CHECKING:
     from spark_assign.planning import Plan
@@ -37,7 +38,11 @@ class Fleet:
         replicas: broker ids of each partition's replicas, preferred leader first.
         brokers: each broker's rack.
         groups: the assignor that each group is configured with.
+        subtopologies: of streams groups (KIP-1071), one row per subtopology, with the number of its tasks.
+        tasks: of streams groups, one row per task that a member has reached, or has state of on its disk.
+        initialized: of share groups (KIP-932), the partitions that their coordinator can assign; null: all.
         departed: ownership (as `owned_runs`) of members that have left; see `with_members_left`.
+        departed_tasks: the same of streams groups (as `tasks`).
 
     Raises:
         FleetError: a missing table or column, or a wrong type; lists everything found.
@@ -63,7 +68,11 @@ class Fleet:
     replicas: DataFrame | None = None
     brokers: DataFrame | None = None
     groups: DataFrame | None = None
+    subtopologies: DataFrame | None = None
+    tasks: DataFrame | None = None
+    initialized: DataFrame | None = None
     departed: DataFrame | None = None
+    departed_tasks: DataFrame | None = None
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -73,12 +82,15 @@ class Fleet:
                 if field.name in REQUIRED_TABLES:
                     faults.append(Fault(field.name, "*", "the table is missing", "Give it as a DataFrame"))
                 continue
-            shape = "owned_runs" if field.name == "departed" else field.name
+            shape = {"departed": "owned_runs", "departed_tasks": "tasks"}.get(field.name, field.name)
             shaped, found = conform(shape, table)
             faults += found
             object.__setattr__(self, field.name, shaped)
         if self.owned is not None and self.owned_runs is not None:
             faults.append(Fault("owned", "*", "owned and owned_runs are both given", "Give one of the two"))
+        if self.tasks is not None and self.subtopologies is None:
+            problem = "the table is missing, and tasks is given"
+            faults.append(Fault("subtopologies", "*", problem, "Give it: tasks belong to a subtopology"))
         if faults:
             raise FleetError(faults)
 
@@ -148,7 +160,8 @@ class Fleet:
         """The same fleet after some members have left their groups.
 
         What they owned is owned by nobody now; `Plan.moves` reports it as `member-left`. Leavers that the fleet does
-        not know change nothing. A group whose members have all left is no longer planned.
+        not know change nothing. A group whose members have all left is no longer planned. Of streams groups their tasks
+        go with them, and the state on their disks.
 
         Args:
             leavers: cluster, group_id, member_id; a row per leaving member. In place of it, shell patterns:
@@ -182,7 +195,8 @@ class Fleet:
     ) -> Fleet:
         """The same fleet after new members have joined, who own nothing.
 
-        Ids decide ties between members: a real client's id, which has a random part, may decide them otherwise.
+        Ids decide ties between members: a real client's id, which has a random part, may decide them otherwise. In a
+        streams group a joiner without `process_id` is a process of its own, called like the member.
 
         Args:
             joiners: cluster, group_id, member_id and, as far as known, the other columns of `members`. In place of it:
@@ -249,6 +263,31 @@ class Fleet:
             partitions = changed_fleet.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
         return changed_fleet.with_counts(self, partitions)
 
+    def with_clients(
+        self, library: str, release: str | None = None, *, cluster: str = "*", group_id: str = "*"
+    ) -> Fleet:
+        """The same fleet with this client library in the lead of groups, whose rules a plan as `configured` follows.
+
+        Args:
+            library: as `groups.client_library` has it: Java, librdkafka, franz-go, …
+            release: of the library; of Java's clients one that `kernels.releases` knows. Null: as of today.
+            cluster, group_id: shell patterns; the groups that match.
+
+        Raises:
+            FleetError: the library or its release is not known.
+
+        Examples:
+            >>> old = fleet.with_clients("Java", "2.8", group_id="payments-*")
+            >>> plan(old).metrics.select("group_id", "assignor", "led_by").orderBy("group_id").show(truncate=False)
+            +-----------+---------+----------------+
+            |group_id   |assignor |led_by          |
+            +-----------+---------+----------------+
+            |encoder-a  |range    |NULL            |
+            |payments-eu|range@2.8|Java 2.8 (given)|
+            +-----------+---------+----------------+
+        """
+        return changed_fleet.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
+
     def after(self, plan: Plan) -> Fleet:
         """The same fleet once every member has what a plan of it assigns, and has given up the rest.
 
@@ -270,7 +309,17 @@ class Fleet:
     def only(self, groups: DataFrame) -> Fleet:
         """The same fleet with only these groups (cluster, group_id)."""
         chosen = groups.select(*GROUP_KEY).distinct()
-        tables = ("members", "subscriptions", "owned", "owned_runs", "groups", "departed")
+        of_groups = (
+            "members",
+            "subscriptions",
+            "owned",
+            "owned_runs",
+            "groups",
+            "subtopologies",
+            "tasks",
+            "initialized",
+        )
+        tables = (*of_groups, "departed", "departed_tasks")
         present = {name: getattr(self, name) for name in tables if getattr(self, name) is not None}
         return replace(self, **{name: table.join(chosen, GROUP_KEY, "left_semi") for name, table in present.items()})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,3 +80,8 @@ def place_and_run(text: str) -> tuple[str, str | None]:
     """`PLACE@RUN` taken apart; no run is None. What has a slash behind the @ is none (`abfss://box@host/plans`)."""
     place, at, run_id = text.rpartition("@")
     return (place, run_id) if at and run_id and "/" not in run_id else (text, None)
+
+
+def time_as_run_id() -> str:
+    """What a run is called that nobody has named: the time of now in UTC; such names sort by time."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

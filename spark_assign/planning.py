@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find, names
-from spark_assign.assignors.server import UNIFORM
+from spark_assign.assignors.server import BY_IDS
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
@@ -31,12 +31,14 @@ from spark_assign.kernels.group.decide import (
     MOVE,
     REJECTED,
     REVOCATION,
+    UNSURE,
     WITHHELD,
     Question,
     columns_of,
     decide,
 )
-from spark_assign.run_names import time_as_run_id
+from spark_assign.kernels.releases import client_side, tells_order
+from spark_assign.places import time_as_run_id
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
 
@@ -115,6 +117,15 @@ class Plan:
     def target(self) -> DataFrame:
         """Who has what in the end, as runs: `runs`, and what is withheld as yet."""
         return self._runs(ASSIGNED, WITHHELD)
+
+    @cached_property
+    def unsure(self) -> DataFrame:
+        """Those runs of `target` that Kafka may give to somebody else: they hang on an order that the fleet lacks.
+
+        Only `uniform` is asked for that. What is not in here is sure: it has this owner in each of the orders that
+        there may be (of members, topics, and what a member has; `kernels.server.sure`).
+        """
+        return self._runs(UNSURE)
 
     @cached_property
     def moves(self) -> DataFrame:
@@ -250,8 +261,10 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
 
 def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
     """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs."""
-    own, wanted = custom(), set(patterns.values())
+    own = custom()
+    wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
-    by_id = UNIFORM in wanted or any_of_them
-    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id)
+    by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
+    in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
+    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id, in_order=in_order)

@@ -7,8 +7,11 @@ Cooperative protocol (cooperative-sticky; KIP-429): members keep what they own w
 than it owns gives up the difference after the round and joins again, with the next generation; the next round assigns
 what was withheld. So it goes on until nobody has to give up anything.
 
-Server side (uniform, server-range; KIP-848): the broker has a target at once, and nobody waits for the group. First
-everybody gives up what it has lost and gets what nobody owns; then, its owner's word given, each gets the rest.
+Server side (uniform, server-range; KIP-848): the broker has a target at once, and nobody waits for the group. A round
+is the next heartbeat of everybody, three at most: who loses something is told, the others get what nobody has; who was
+told reports that it is given up, and gets what nobody has, and the others get it; who has lost something and waits for
+others gets the rest. Clients report at once. If giving up takes them longer than the heartbeat interval, the others
+go on heartbeating meanwhile; those heartbeats are not counted.
 
 Bound: where all members of a group subscribe to the same topics and racks do not matter, two rounds are enough. After
 the first, nobody owns more than its quota and nothing is claimed twice, so that the second only assigns what is free.
@@ -29,8 +32,9 @@ from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import rounds
 from spark_assign.kernels.group.compare import MAX_ROUNDS
 from spark_assign.kernels.group.decide import CONFIGURED
+from spark_assign.kernels.group.heartbeats import list_heartbeats
 from spark_assign.planning import asking, gather_chosen
-from spark_assign.schemas import ROUNDS
+from spark_assign.schemas import HEARTBEATS, ROUNDS
 
 
 def converge(
@@ -65,3 +69,34 @@ def converge(
     told = gather_chosen(fleet, patterns)
     work = partial(rounds.converge, question=asking(fleet, patterns), limit=max_rounds)
     return told.mapInArrow(in_arrow(work), ROUNDS)
+
+
+def heartbeats(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
+    """How each member comes to the broker's target (uniform, server-range; KIP-848), and what it waits for.
+
+    As Kafka's `CurrentAssignmentBuilder` has it: a member first gives up what it loses, and gets nothing before it has
+    reported that; what somebody else still has it gets after that one's report.
+
+    Args:
+        fleet, assignor: as for `converge`.
+
+    Returns:
+        a row per member of every group that one of the broker's assignors plans, columns and units as in
+        `schemas.HEARTBEATS`; `max(heartbeats)` of a group is the number of its rounds. Other groups have no rows.
+
+    Raises:
+        UnknownAssignorError, FleetError: as `plan` does.
+
+    Examples:
+        >>> beats = heartbeats(fleet, "uniform").where("group_id = 'payments-eu'").orderBy("member_id")
+        >>> beats.select("member_id", "heartbeats", "kept", "revoked", "gained", "waits_for").show()
+        +-------------+----------+----+-------+------+---------+
+        |    member_id|heartbeats|kept|revoked|gained|waits_for|
+        +-------------+----------+----+-------+------+---------+
+        |payments-eu-0|         2|   2|      1|     0|        0|
+        |payments-eu-1|         2|   0|      0|     1|        1|
+        +-------------+----------+----+-------+------+---------+
+    """
+    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
+    told = gather_chosen(fleet, patterns)
+    return told.mapInArrow(in_arrow(partial(list_heartbeats, question=asking(fleet, patterns))), HEARTBEATS)

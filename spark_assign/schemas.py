@@ -6,52 +6,41 @@ hold no null. Nullability is checked by value, not by schema: Parquet reads ever
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
-    ByteType,
-    DataType,
     DoubleType,
     IntegerType,
     LongType,
-    NullType,
-    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
-from spark_assign.errors import Fault
+from spark_assign.fields import nullable, required
 from spark_assign.kernels.group import decide, drift
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
 
-def _required(**fields: DataType) -> list[StructField]:
-    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
+ONLY_IF_GIVEN = {"only_if_given": True}
+"""Metadata of a nullable column that is not added where a table lacks it."""
 
-
-def _nullable(**fields: DataType) -> list[StructField]:
-    return [StructField(name, kind, nullable=True) for name, kind in fields.items()]
-
-
-_GROUP = _required(cluster=_STRING, group_id=_STRING)
-_MEMBER = [*_GROUP, *_required(member_id=_STRING)]
-_RUN = _required(topic=_STRING, first=_INT, step=_INT, count=_INT)
+_GROUP = required(cluster=_STRING, group_id=_STRING)
+_MEMBER = [*_GROUP, *required(member_id=_STRING)]
+_RUN = required(topic=_STRING, first=_INT, step=_INT, count=_INT)
 
 # --- the Fleet ------------------------------------------------------------------------------------------
 
-TOPICS = StructType([*_required(cluster=_STRING, topic=_STRING, partitions=_INT), *_nullable(topic_id=_STRING)])
+TOPICS = StructType([*required(cluster=_STRING, topic=_STRING, partitions=_INT), *nullable(topic_id=_STRING)])
 """`topic_id` is the topic's id as Kafka prints it; only the broker's assignors look at it (`uniform`)."""
 
 MEMBERS = StructType(
     [
         *_MEMBER,
-        *_nullable(
+        *nullable(
             group_instance_id=_STRING,
             client_id=_STRING,
             client_host=_STRING,
@@ -59,27 +48,68 @@ MEMBERS = StructType(
             generation_id=_INT,
             user_data_generation_id=_INT,
             position=_INT,
+            process_id=_STRING,
         ),
     ]
 )
+"""`process_id`: of a Streams application, which process the member runs in (KIP-1071)."""
 
-SUBSCRIPTIONS = StructType([*_MEMBER, *_required(topic=_STRING)])
+SUBSCRIPTIONS = StructType([*_MEMBER, *required(topic=_STRING)])
 
-OWNED = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT)])
+_POSITION = StructField("position", _INT, nullable=True, metadata=ONLY_IF_GIVEN)
+OWNED = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), _POSITION])
+"""`position` is the place at which the member has the partition. Sticky before 3.7.1 gives up from the end of what the
+member tells in its user data, by default by topic and partition; `uniform` goes over what a member had in the order of
+the coordinator's maps, by default that in which a target read back has it."""
 
 OWNED_RUNS = StructType([*_MEMBER, *_RUN])
-"""Partitions first, first + step, … (count of them) of one topic, owned by one member."""
+"""Partitions first, first + step, … (count of them) of one topic, owned by one member. In share groups several members
+may own a partition, and a count of 0 says that a member has the topic with no partition of it. A column `position` more
+is read as that of `owned`, of the run's first partition."""
 
 REPLICAS = StructType(
-    _required(cluster=_STRING, topic=_STRING, partition=_INT, replicas=ArrayType(_INT, containsNull=True))
+    required(cluster=_STRING, topic=_STRING, partition=_INT, replicas=ArrayType(_INT, containsNull=True))
 )
 """`replicas` holds broker ids, the preferred leader first."""
 
-BROKERS = StructType([*_required(cluster=_STRING, broker_id=_INT), *_nullable(rack_id=_STRING)])
+BROKERS = StructType([*required(cluster=_STRING, broker_id=_INT), *nullable(rack_id=_STRING)])
 
-GROUPS = StructType([*_GROUP, *_nullable(assignor=_STRING, group_type=_STRING, state=_STRING)])
+GROUPS = StructType(
+    [
+        *_GROUP,
+        *nullable(
+            assignor=_STRING,
+            group_type=_STRING,
+            state=_STRING,
+            client_library=_STRING,
+            client_version=_STRING,
+            certainty=_STRING,
+            standby_replicas=_INT,
+            subscription_type=_STRING,
+        ),
+    ]
+)
 """What a snapshot knows of a group itself. `assignor` is the strategy that the group runs with now, by Kafka's
-name; `group_type` is `classic` or `consumer` (KIP-848)."""
+name; `group_type` is `classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071); `standby_replicas` is
+what a streams group is configured with (`streams.num.standby.replicas`, 0 where null). A classic group is assigned by
+its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
+told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`kernels.fingerprints`). `subscription_type` says how the
+broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
+equal ones; null: as they are."""
+
+SUBTOPOLOGIES = StructType([*_GROUP, *required(subtopology=_STRING, partitions=_INT, stateful=BooleanType())])
+"""The topology of a streams group. `partitions`: the number of its tasks; `stateful`: it has changelog topics."""
+
+TASKS = StructType(
+    [*_MEMBER, *required(subtopology=_STRING, task=_INT), *nullable(role=_STRING, changelog_offset=_LONG)]
+)
+"""What the members of streams groups have reached, not their target. `role`: `active`, `standby` or `warmup`; null
+where a member only reports that it has state of the task on disk. `changelog_offset`: how far that state is, the
+sum of the offsets of the task's changelogs, as the member reports it."""
+
+INITIALIZED = StructType([*_GROUP, *_RUN])
+"""Partitions for which the coordinator has initialised share state: no others are newly assigned in a share group. A
+count of 0 says that there are none of that topic. Of groups that have no row all partitions are taken for such."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "topics": TOPICS,
@@ -90,6 +120,9 @@ INPUT_TABLES: dict[str, StructType] = {
     "replicas": REPLICAS,
     "brokers": BROKERS,
     "groups": GROUPS,
+    "subtopologies": SUBTOPOLOGIES,
+    "tasks": TASKS,
+    "initialized": INITIALIZED,
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
 
@@ -98,13 +131,13 @@ REQUIRED_TABLES = ("topics", "members", "subscriptions")
 OFFSETS = StructType(
     [
         *_GROUP,
-        *_required(topic=_STRING, partition=_INT),
-        *_nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG),
+        *required(topic=_STRING, partition=_INT),
+        *nullable(committed_offset=_LONG, end_offset=_LONG, lag=_LONG),
     ]
 )
 """Records: the group's committed offset, the partition's end offset, and their difference."""
 
-UNDESCRIBED = StructType([*_GROUP, *_required(error=_STRING)])
+UNDESCRIBED = StructType([*_GROUP, *required(error=_STRING)])
 """Groups that the cluster listed but would not describe, with what it said."""
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
@@ -114,32 +147,32 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
 }
 
 SNAPSHOTS = StructType(
-    [*_required(cluster=_STRING, taken_at=TimestampType()), *_nullable(kafka_cluster_id=_STRING, content=_STRING)]
+    [*required(cluster=_STRING, taken_at=TimestampType()), *nullable(kafka_cluster_id=_STRING, content=_STRING)]
 )
 """In a catalog, a row per cluster: when it was read, the id of the Kafka cluster, and as JSON what `snapshot.json` says
 in a folder. For Connect clusters the table is `connect_snapshots`, and its first column `connect_cluster`."""
 
 # --- the Plan -------------------------------------------------------------------------------------------
 
-ASSIGNMENTS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT)])
+ASSIGNMENTS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT)])
 
 RUNS = StructType([*_MEMBER, *_RUN])
 
-REVOCATIONS = StructType([*_MEMBER, *_required(topic=_STRING, partition=_INT), *_nullable(next_member_id=_STRING)])
+REVOCATIONS = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), *nullable(next_member_id=_STRING)])
 
 MOVES = StructType(
     [
         *_GROUP,
-        *_required(topic=_STRING, partition=_INT),
-        *_nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *_required(reason=_STRING),
+        *required(topic=_STRING, partition=_INT),
+        *nullable(from_member_id=_STRING, to_member_id=_STRING),
+        *required(reason=_STRING),
     ]
 )
 
 METRICS = StructType(
     [
         *_GROUP,
-        *_required(
+        *required(
             assignor=_STRING,
             members=_LONG,
             partitions=_LONG,
@@ -148,8 +181,8 @@ METRICS = StructType(
             mean_per_member=_DOUBLE,
             stddev_per_member=_DOUBLE,
         ),
-        *_nullable(max_over_mean=_DOUBLE),
-        *_required(
+        *nullable(max_over_mean=_DOUBLE),
+        *required(
             moved=_LONG,
             revoked=_LONG,
             unassigned=_LONG,
@@ -159,41 +192,50 @@ METRICS = StructType(
             owned_topic_gone=_LONG,
             owned_beyond_count=_LONG,
             claim_conflicts=_LONG,
+            unsure=_LONG,
         ),
-        *_nullable(rack_matched=_LONG),
+        *nullable(rack_matched=_LONG, led_by=_STRING),
     ]
 )
 """A row per planned group. All counts are of partitions, but `members`, `members_without_subscription` (members)
 and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `unassigned`, have a next owner
-that gets them a round later. `max_over_mean` is null where nothing is assigned;
-`rack_matched` is null where racks are unknown."""
+that gets them a round later. `unsure`: partitions that Kafka may give to somebody else, as that hangs on an order which
+the fleet does not say (`Plan.unsure`); counted for `uniform` only. `max_over_mean` is null where nothing is assigned;
+`rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by whose rules a group
+is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.fingerprints`)."""
 
 ROUNDS = StructType(
     [
         *_GROUP,
-        *_required(
-            round=_INT,
-            assignor=_STRING,
-            assigned=_LONG,
-            revoked=_LONG,
-            moved=_LONG,
-            unowned=_LONG,
-            stable=BooleanType(),
-        ),
+        *required(round=_INT, assignor=_STRING, assigned=_LONG, revoked=_LONG, moved=_LONG, unowned=_LONG),
+        *required(stable=BooleanType()),
     ]
 )
 """A row per group and round of `converge`; counts are of partitions. `assigned` has an owner after the round;
 `revoked` is given up by living owners for it (eager: all they own); `moved` gets another owner than it had;
 `unowned` is consumed by nobody: for an eager group while the round runs, for a cooperative one from its end until
-the next; `stable`: no rebalance follows."""
+the next; `stable`: no rebalance follows. Of a group that the broker assigns (KIP-848) a round is the next heartbeat of
+everybody, and `stable` says that all have come to their target."""
 
-REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
+HEARTBEATS = StructType(
+    [
+        *_MEMBER,
+        *required(assignor=_STRING, heartbeats=_INT, kept=_LONG, revoked=_LONG, gained=_LONG),
+        *required(waits_for=_LONG, waits_for_members=_LONG),
+    ]
+)
+"""A row per member of a group that the broker assigns; counts are of partitions, but `heartbeats` and
+`waits_for_members` (members). `heartbeats`: with so many the member has come to its target, the first one included;
+`kept` it has and will have, `revoked` it gives up, `gained` it gets; `waits_for`, part of `gained`, others have to give
+up first: so many as `waits_for_members`."""
+
+REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])
 
 COMPARISON = StructType(
     [
         *_GROUP,
-        *_required(assignor=_STRING, change=_STRING),
-        *_nullable(
+        *required(assignor=_STRING, change=_STRING),
+        *nullable(
             members=_LONG,
             partitions=_LONG,
             max_over_mean=_DOUBLE,
@@ -209,8 +251,8 @@ COMPARISON = StructType(
             configured=BooleanType(),
             rejected=_STRING,
         ),
-        *_required(recommended=BooleanType(), reason=_STRING),
-        *_nullable(runs_with=_STRING, clients=_STRING, way=_STRING),
+        *required(recommended=BooleanType(), reason=_STRING),
+        *nullable(runs_with=_STRING, clients=_STRING, way=_STRING),
     ]
 )
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
@@ -223,7 +265,7 @@ has the detail. `runs_with`: the assignor that the group runs with now, null whe
 that its members run on, as far as their client ids tell, with the number of members (`kernels.clients`). `way`: how to
 switch to the recommended assignor, where the group runs with another one or that is not known."""
 
-COMPARE_REJECTED = StructType([*_GROUP, *_required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
+COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
@@ -245,17 +287,17 @@ PLAN_TABLES: dict[str, StructType] = {
 DRIFT_GROUPS = StructType(
     [
         *_GROUP,
-        *_required(change=_STRING),
-        *_nullable(
+        *required(change=_STRING),
+        *nullable(
             assignor_before=_STRING,
             assignor_after=_STRING,
             members_before=_LONG,
             members_after=_LONG,
         ),
-        *_required(came=_LONG, went=_LONG, restarted=_LONG),
-        *_nullable(partitions_before=_LONG, partitions_after=_LONG),
-        *_required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
-        *_nullable(
+        *required(came=_LONG, went=_LONG, restarted=_LONG),
+        *nullable(partitions_before=_LONG, partitions_after=_LONG),
+        *required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
+        *nullable(
             max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE, rejected_before=_STRING, rejected_after=_STRING
         ),
     ]
@@ -268,8 +310,8 @@ nothing is owned."""
 DRIFT_MEMBERS = StructType(
     [
         *_MEMBER,
-        *_required(change=_STRING),
-        *_nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
+        *required(change=_STRING),
+        *nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
     ]
 )
 """A row per member that `came`, `went` or `restarted`: a static member (`group_instance_id`) that has another id now,
@@ -278,9 +320,9 @@ its earlier one in `previous_member_id`."""
 DRIFT_OWNERSHIP = StructType(
     [
         *_GROUP,
-        *_required(topic=_STRING, partition=_INT),
-        *_nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *_required(change=_STRING),
+        *required(topic=_STRING, partition=_INT),
+        *nullable(from_member_id=_STRING, to_member_id=_STRING),
+        *required(change=_STRING),
     ]
 )
 """A row per partition that has another owner: `moved`, `newly-owned` (nobody owned it) or `no-longer-owned`. A static
@@ -288,8 +330,8 @@ member that restarted is the same owner."""
 
 DRIFT_TOPICS = StructType(
     [
-        *_required(cluster=_STRING, topic=_STRING, change=_STRING),
-        *_nullable(partitions_before=_INT, partitions_after=_INT),
+        *required(cluster=_STRING, topic=_STRING, change=_STRING),
+        *nullable(partitions_before=_INT, partitions_after=_INT),
     ]
 )
 """A row per topic that was `created`, `deleted`, has `grown` or `shrunk`."""
@@ -308,9 +350,9 @@ DRIFT_TABLES: dict[str, StructType] = {
 ALERTS = StructType(
     [
         *_GROUP,
-        *_required(alert=_STRING),
-        *_nullable(max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE),
-        *_required(detail=_STRING),
+        *required(alert=_STRING),
+        *nullable(max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE),
+        *required(detail=_STRING),
     ]
 )
 """A row per group beyond a threshold. `alert`: `rejected` (`detail` has code and remedy) or `imbalance`: its largest
@@ -319,7 +361,7 @@ over mean has grown."""
 # --- the manifest of written tables ----------------------------------------------------------------------
 
 MANIFEST = StructType(
-    _required(
+    required(
         run_id=_STRING,
         attempt=_STRING,
         finished_at=TimestampType(),
@@ -330,64 +372,7 @@ MANIFEST = StructType(
 """One row per finished attempt; the newest of a run_id is the run. `content` is JSON: inputs, counts, versions."""
 
 
-# --- the one check of an input table ----------------------------------------------------------------------
+# --- keys ---------------------------------------------------------------------------------------------------
 
 GROUP_KEY = ["cluster", "group_id"]
 MEMBER_KEY = [*GROUP_KEY, "member_id"]
-
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-
-
-def conform(table: str, df: DataFrame, schema: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
-    """Bring one input table into its declared shape, without reading a row.
-
-    Columns of the schema come first, in its order and types; columns that it does not know are carried along. Any
-    integral type is taken for an int (a value beyond int becomes null, which the value checks then report). A
-    nullable column that is not there is added as null. The schema is that of the Fleet's table of this name, unless
-    another is given.
-
-    Returns the table and the faults found: a missing column, a wrong type.
-    """
-    present = {field.name: field.dataType for field in df.schema.fields}
-    columns: list[Column] = []
-    faults: list[Fault] = []
-    schema = schema or INPUT_TABLES[table]
-    for field in schema.fields:
-        want = field.dataType.simpleString()
-        have = present.get(field.name)
-        if have is None and field.nullable:
-            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
-        elif have is None:
-            remedy = f"Add it as {want}; the table has {', '.join(present) or 'no columns'}"
-            faults.append(Fault(table, field.name, "the column is missing", remedy))
-        elif not _fits(have, field.dataType):
-            problem = f"the type is {have.simpleString()}, expected {want}"
-            faults.append(Fault(table, field.name, problem, f"Cast the column to {want}"))
-        elif have == field.dataType:
-            columns.append(F.col(field.name))
-        else:
-            columns.append(F.col(field.name).try_cast(field.dataType).alias(field.name))
-    if faults:
-        return df, faults
-    known = {field.name for field in schema.fields}
-    return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
-
-
-def _fits(have: DataType, want: DataType) -> bool:
-    if isinstance(want, IntegerType | LongType):
-        return isinstance(have, _INTEGERS)
-    if isinstance(want, ArrayType):
-        return isinstance(have, ArrayType) and _fits(have.elementType, want.elementType)
-    if isinstance(want, StructType):
-        return (
-            isinstance(have, StructType)
-            and have.names == want.names
-            and all(_fits(*both) for both in zip(_types(have), _types(want), strict=True))
-        )
-    if isinstance(want, StringType):
-        return isinstance(have, StringType | NullType)
-    return have == want
-
-
-def _types(struct: StructType) -> list[DataType]:
-    return [field.dataType for field in struct.fields]

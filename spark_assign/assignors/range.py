@@ -16,6 +16,8 @@ Steps
 
 Topics that racks decide are laid out anew by `kernels.rack_range`, over the whole group. Sets of partitions never
 depend on Java's hash order.
+
+Clients before 3.5.0 know no racks (`range@3.4`, `kernels.releases`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.assignors`
 (its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
+Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `kernels.releases`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from spark_assign.assignors.per_group import GroupAssignor
-from spark_assign.assignors.server import SERVER_RANGE, UNIFORM
+from spark_assign.assignors.server import SERVER_SIDE
 from spark_assign.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.errors import UnknownAssignorError
+from spark_assign.kernels.releases import CLIENT_SIDE, is_profile, known_lines
 
 ENTRY_POINTS = "spark_assign.assignors"
 
-BY_KERNEL = (STICKY, COOPERATIVE_STICKY, UNIFORM, SERVER_RANGE)
-"""Kafka's assignors that are kernels over whole groups."""
+BY_KERNEL = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE)
+"""Assignors that are kernels over whole groups: Kafka's, and two of ours (`assignors.server.OURS`)."""
 
 _registered: dict[str, GroupAssignor] = {}
 
@@ -59,15 +61,26 @@ def custom() -> dict[str, GroupAssignor]:
 
 
 def find(name: str) -> GroupAssignor | str:
-    """The assignor of that name; Kafka's own are known by their names.
+    """The assignor of that name; Kafka's own are known by their names, with a release or without.
 
     Raises:
         UnknownAssignorError: there is none; names those there are.
+
+    Examples:
+        >>> find("sticky@2.8")
+        'sticky@2.8'
     """
     if name in custom():
         return custom()[name]
-    if name in names():
+    if name in names() or is_profile(name):
         return name
+    assignor, at, release = name.partition("@")
+    if at and assignor in CLIENT_SIDE:
+        raise UnknownAssignorError(
+            f"{name!r}: no release of Kafka's clients is known as {release!r}. These answer alike: {known_lines()}"
+        )
+    if at and assignor in names():
+        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_SIDE)} are known as of a release")
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise UnknownAssignorError(f"no assignor is called {name!r}{hint} There are: {', '.join(names())}")

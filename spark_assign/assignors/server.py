@@ -12,12 +12,16 @@ own pace, and get what another one still owns as soon as that one has given it u
 
 Example: a owns t-0 t-1 t-2 t-3 and b joins. Uniform leaves t-0 t-1 with a; b gets t-2 t-3 when a has given them up.
 
+Rack-uniform and rack-server-range are not Kafka's but ours: they say what the two would save if they knew racks.
+Everybody gets as many partitions, nobody gives up more, and as many as possible are read from the member's own rack.
+(A broker takes assignors of one's own, too, by `group.consumer.assignors`.)
+
 Uniform hangs on orders (`kernels.server.orders`): of members, by their ids and places in the coordinator's table
 (`members.position`), and of topics, by their ids (`topics.topic_id`). The kernels are in `kernels.server`.
 """
 
 from __future__ import annotations
 
-from spark_assign.kernels.clients import SERVER_SIDE
+from spark_assign.kernels.server import BY_IDS, KAFKAS, OURS, SERVER_SIDE
 
-UNIFORM, SERVER_RANGE = SERVER_SIDE
+__all__ = ["BY_IDS", "KAFKAS", "OURS", "SERVER_SIDE"]

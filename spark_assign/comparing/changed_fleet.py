@@ -14,8 +14,10 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.java_order import string_order
+from spark_assign.kernels.clients import LIBRARIES
+from spark_assign.kernels.releases import is_profile, known_lines
 from spark_assign.runs import compress
-from spark_assign.schemas import GROUP_KEY, MEMBER_KEY, MEMBERS
+from spark_assign.schemas import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
@@ -57,12 +59,12 @@ def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, number
 
 
 def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
-    """The fleet without these members; what they owned goes to `departed`."""
+    """The fleet without these members; what they owned goes to `departed`, their tasks to `departed_tasks`."""
     _needs("leavers", gone, MEMBER_KEY)
     gone = gone.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
         name: getattr(fleet, name).join(gone, MEMBER_KEY, "left_anti")
-        for name in ("members", "subscriptions", "owned", "owned_runs")
+        for name in ("members", "subscriptions", "owned", "owned_runs", "tasks")
         if getattr(fleet, name) is not None
     }
     owned = fleet.owned_runs if fleet.owned is None else fleet.owned
@@ -70,6 +72,10 @@ def without_members(fleet: Fleet, gone: DataFrame) -> Fleet:
         left = owned.join(gone, MEMBER_KEY, "left_semi")
         left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
+    if fleet.tasks is not None:
+        had = fleet.tasks.join(gone, MEMBER_KEY, "left_semi")
+        before = fleet.departed_tasks
+        change["departed_tasks"] = had if before is None else before.unionByName(had, allowMissingColumns=True)
     return replace(fleet, **change)
 
 
@@ -96,6 +102,25 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
         of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
         asked = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
     return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(asked, True))
+
+
+def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+    """The fleet with another leader's library and release in the groups that match."""
+    if library not in LIBRARIES:
+        known = ", ".join(LIBRARIES)
+        raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
+    if library == "Java" and release is not None and not is_profile(f"sticky@{release}"):
+        problem = f"no release of Kafka's clients is known as {release!r}"
+        raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {known_lines()}")])
+    groups = fleet.groups
+    if groups is None:
+        groups = fleet.members.select(*GROUP_KEY).distinct()
+        nothing = {field.name: F.lit(None).cast(field.dataType) for field in GROUPS if field.nullable}
+        groups = groups.withColumns(nothing)
+    matching = matches(cluster=cluster, group_id=group_id)
+    told = {"client_library": library, "client_version": release, "certainty": "given"}
+    led = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in told.items()}
+    return replace(fleet, groups=groups.withColumns(led))
 
 
 def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:

@@ -16,19 +16,23 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign import facts
 from spark_assign.assignors.registry import custom, find
-from spark_assign.assignors.server import UNIFORM
+from spark_assign.assignors.server import BY_IDS, KAFKAS
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.comparing.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import compare as kernel
+from spark_assign.kernels.releases import client_side, tells_order
 from spark_assign.protocol.settings import Settings
 from spark_assign.schemas import COMPARISON
+
+CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""Kafka's assignors of the clients."""
 
 
 def compare(
     fleet: Fleet,
-    assignors: Sequence[str],
+    assignors: Sequence[str] | None = None,
     changes: Sequence[Change] | None = None,
     settings: Settings | None = None,
 ) -> DataFrame:
@@ -36,7 +40,8 @@ def compare(
 
     Args:
         fleet: clusters, topics, groups and members.
-        assignors: their names, for example `["range", "roundrobin", "sticky", "cooperative-sticky"]`.
+        assignors: their names, for example `["range", "cooperative-sticky"]`, for all groups. By default those that a
+            group may have without another protocol: `CLIENTS`, or `KAFKAS` of the broker where that assigns (KIP-848).
         changes: what happens to the fleet first (`what_if`); by default nothing does (`AS_IS`).
         settings: times by which pauses are counted; by default those of the simulation. Its tables are not for this.
 
@@ -66,6 +71,9 @@ def compare(
         |             range|    1|       true|
         +------------------+-----+-----------+
     """
+    by_protocol = assignors is None
+    if assignors is None:
+        assignors = [*CLIENTS, *(KAFKAS if fleet.groups is not None else ())]
     names = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not names:
         raise ValueError("there is nothing to compare: name at least one assignor")
@@ -91,10 +99,18 @@ def compare(
         timing=settings.timing,
         custom=custom(),
         racks_known=fleet.racks_known,
+        by_protocol=by_protocol,
     )
     own = custom()
-    laid = [name for name in names if name in BY_WINDOWS and name not in own]
-    together = facts.of_changes(changed, laid, user_data=bool(own), topic_ids=UNIFORM in names)
+    asked_for = {client_side(name) for name in names if name not in own}
+    by_id = not set(BY_IDS).isdisjoint(names)
+    together = facts.of_changes(
+        changed,
+        [name for name in BY_WINDOWS if name in asked_for],
+        user_data=bool(own),
+        topic_ids=by_id,
+        in_order=by_id or any(tells_order(name) for name in names),
+    )
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
     return together.mapInArrow(in_arrow(work, 10_000), _NULLABLE)
 

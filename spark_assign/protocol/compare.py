@@ -1,4 +1,4 @@
-"""The same events under three protocols, side by side."""
+"""The same events under four protocols, side by side."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.protocol.sheet import COOPERATIVE, EAGER, STATIC
+from spark_assign.kernels.protocol.sheet import CONSUMER, COOPERATIVE, EAGER, STATIC
 from spark_assign.protocol.settings import Settings
 from spark_assign.protocol.simulating import Simulation, play_fleet
 from spark_assign.schemas import GROUP_KEY
 
-COMPARED = (EAGER, COOPERATIVE, STATIC)
+COMPARED = (EAGER, COOPERATIVE, STATIC, CONSUMER)
 COSTS = ("partition_ms_not_consumed", "longest_pause_ms", "rebalances")
 
 
 def simulate_protocols(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> Simulation:
-    """Play every group three times: eager, cooperative, and cooperative with static members (`simulate`).
+    """Play every group four times: eager, cooperative, cooperative with static members, and KIP-848's (`simulate`).
 
     Returns:
         what happened; all tables have a column `protocol`.
@@ -27,7 +27,7 @@ def simulate_protocols(fleet: Fleet, events: DataFrame, settings: Settings | Non
 
 
 def compare_protocols(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> DataFrame:
-    """What the same events cost under the eager and the cooperative protocol, and with static membership on top.
+    """What the same events cost under the eager and the cooperative protocol, with static members, and under KIP-848's.
 
     Args:
         fleet: the groups; see `simulate`.
@@ -35,9 +35,10 @@ def compare_protocols(fleet: Fleet, events: DataFrame, settings: Settings | None
         settings: times; strategies of members are those of the protocol.
 
     Returns:
-        a row per group that can be played: cluster, group_id; for each of eager, cooperative and static
+        a row per group that can be played: cluster, group_id; for each of eager, cooperative, static and consumer
         `…_partition_ms_not_consumed` (partition-milliseconds), `…_longest_pause_ms`, `…_rebalances` (a number); and
-        `cooperative_ratio`, `static_ratio`: their partition_ms_not_consumed by that of eager (null where that is 0).
+        `cooperative_ratio`, `static_ratio`, `consumer_ratio`: their partition_ms_not_consumed by that of eager (null
+        where that is 0).
         Rejected groups are in `simulate_protocols(…).rejected`.
 
     Raises:
@@ -55,7 +56,7 @@ def side_by_side(simulation: Simulation) -> DataFrame:
         for cost in COSTS
     ]
     rows = simulation.availability.groupBy(*GROUP_KEY).agg(*costs)
-    return reduce(_with_ratio, (COOPERATIVE, STATIC), rows)
+    return reduce(_with_ratio, COMPARED[1:], rows)
 
 
 def _with_ratio(rows: DataFrame, protocol: str) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from spark_assign.facts import replica_racks, topic_counts
+from spark_assign.facts import replica_racks
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol import sheet as kinds
 from spark_assign.protocol.settings import Settings
@@ -25,8 +25,10 @@ Key = tuple[Any, ...]
 
 _COLUMNS: dict[str, DataType] = {
     "event": StringType(),
+    "group_type": StringType(),
     "member_id": StringType(),
     "topic": StringType(),
+    "topic_id": StringType(),
     "group_instance_id": StringType(),
     "rack_id": StringType(),
     "new_member_id": StringType(),
@@ -38,7 +40,7 @@ _COLUMNS: dict[str, DataType] = {
 }
 
 _FIELDS: dict[int, dict[str, str | tuple[str, ...]]] = {
-    kinds.GROUP: {"names": "strategies", "numbers": kinds.SETTINGS},
+    kinds.GROUP: {"group_type": "group_type", "names": "strategies", "numbers": kinds.SETTINGS},
     kinds.MEMBER: {
         "member_id": "member_id",
         "group_instance_id": "group_instance_id",
@@ -48,7 +50,13 @@ _FIELDS: dict[int, dict[str, str | tuple[str, ...]]] = {
         "numbers": ("position", "generation_id"),
     },
     kinds.OWNED: {"member_id": "member_id", "topic": "topic", "numbers": ("first", "step", "count")},
-    kinds.TOPIC: {"topic": "topic", "numbers": ("partitions",), "at": "at", "racks": "racks"},
+    kinds.TOPIC: {
+        "topic": "topic",
+        "topic_id": "topic_id",
+        "numbers": ("partitions",),
+        "at": "at",
+        "racks": "racks",
+    },
     kinds.TIMES: {"topic": "topic", "numbers": ("partition", "revoke_ms", "restore_ms")},
     kinds.EVENT: {
         "event": "event",
@@ -123,9 +131,9 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     """What groups are set to; most have nothing of their own."""
     own = sound(fleet.members, fleet).select(*GROUP_KEY).distinct()
     if fleet.groups is not None:
-        own = own.join(fleet.groups.select(*GROUP_KEY, "assignor"), GROUP_KEY, "left")
+        own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
     else:
-        own = own.withColumn("assignor", F.lit(None).cast("string"))
+        own = own.withColumns({name: F.lit(None).cast("string") for name in ("assignor", "group_type")})
     if settings.groups is not None:
         own = own.join(settings.groups.select(*GROUP_KEY, *kinds.SETTINGS), GROUP_KEY, "left")
     else:
@@ -154,7 +162,7 @@ def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     now = sound(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
     named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
     later = sound(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
-    counts = topic_counts(fleet).where(F.col("partitions") > 0)
+    counts = fleet.topics.select("cluster", "topic", "partitions", "topic_id").where(F.col("partitions") > 0)
     return now.unionByName(later).distinct().join(counts, ["cluster", "topic"])
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.kernels.protocol.steps import Step, play_all
 from spark_assign.protocol.schemas import REPLAYED, STEPS
-from spark_assign.schemas import GROUP_KEY, conform
+from spark_assign.schemas import GROUP_KEY
 
 RECORDED_GROUP_ID = "group-1"
 """What the group is called in recorded sequences: a step does not say it, but some of Kafka's errors do."""

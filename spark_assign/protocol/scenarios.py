@@ -2,7 +2,7 @@
 
 - `textbook-join`: the picture of every talk about cooperative rebalancing. Two consumers own the three partitions of a
   topic, two and one, and a third one joins: with the eager protocol all three partitions stop, with the cooperative
-  one only the partition that moves.
+  one and with KIP-848's only the one that moves.
 - `rolling-deployment`: 200 consumers of one group are redeployed, ten at a time.
 - `crash`: a consumer dies without leaving; the coordinator finds out when its session times out.
 - `deploy-fleet`: every group of a fleet (the shipped sample, or another) is redeployed, consumer by consumer.
@@ -47,7 +47,7 @@ class Scenario:
     events: Rows
     tables: dict[str, Rows] | None = None
     settings: dict[str, int] = field(default_factory=dict)
-    protocols: tuple[str, ...] = ("eager", "cooperative")
+    protocols: tuple[str, ...] = ("eager", "cooperative", "consumer")
 
     def play(self, spark: SparkSession, given: Fleet | None = None) -> tuple[Fleet, DataFrame]:
         """The fleet before anything happens, and the events.
@@ -91,7 +91,7 @@ def rolling_deployment() -> Scenario:
         [_event(name, 10_000, "rolling-restart", **rolling)],
         _group(name, {"orders": 2 * consumers}, owned),
         {"revoke_ms": 100, "restore_ms": 2_000},
-        ("eager", "cooperative", "static"),
+        ("eager", "cooperative", "static", "consumer"),
     )
 
 
@@ -116,7 +116,7 @@ def deploy_fleet() -> Scenario:
         "every group of the fleet is redeployed, one consumer at a time",
         [{"at_ms": 10_000, "event": "rolling-restart", **rolling}],
         settings={"revoke_ms": 100, "restore_ms": 2_000},
-        protocols=("configured", "eager", "cooperative", "static"),
+        protocols=("configured", "eager", "cooperative", "static", "consumer"),
     )
 
 

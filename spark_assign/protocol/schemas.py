@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
+from spark_assign.fields import required
+
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
 
 
-def _required(**fields: StringType | IntegerType | LongType) -> list[StructField]:
-    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
-
-
-_GROUP = _required(cluster=_STRING, group_id=_STRING)
+_GROUP = required(cluster=_STRING, group_id=_STRING)
 
 # --- what comes in ------------------------------------------------------------------------------------------
 
 EVENTS = StructType(
     [
-        *_required(cluster=_STRING),
+        *required(cluster=_STRING),
         StructField("group_id", _STRING),
-        *_required(at_ms=_LONG, event=_STRING),
+        *required(at_ms=_LONG, event=_STRING),
         StructField("member_id", _STRING),
         StructField("topic", _STRING),
         StructField("partitions", _INT),
@@ -67,6 +65,9 @@ SETTINGS_OF_GROUPS = StructType(
         StructField("poll_interval_ms", _LONG),
         StructField("revoke_ms", _LONG),
         StructField("restore_ms", _LONG),
+        StructField("group_consumer_session_timeout_ms", _LONG),
+        StructField("group_consumer_heartbeat_interval_ms", _LONG),
+        StructField("group_consumer_assignment_interval_ms", _LONG),
     ]
 )
 """Null: as in `Settings`."""
@@ -74,7 +75,7 @@ SETTINGS_OF_GROUPS = StructType(
 SETTINGS_OF_MEMBERS = StructType(
     [
         *_GROUP,
-        *_required(member_id=_STRING),
+        *required(member_id=_STRING),
         StructField("partition_assignment_strategy", ArrayType(_STRING)),
         StructField("group_instance_id", _STRING),
     ]
@@ -82,7 +83,7 @@ SETTINGS_OF_MEMBERS = StructType(
 
 SETTINGS_OF_PARTITIONS = StructType(
     [
-        *_required(cluster=_STRING, topic=_STRING, partition=_INT),
+        *required(cluster=_STRING, topic=_STRING, partition=_INT),
         StructField("revoke_ms", _LONG),
         StructField("restore_ms", _LONG),
     ]
@@ -93,9 +94,9 @@ SETTINGS_OF_PARTITIONS = StructType(
 TRACE = StructType(
     [
         *_GROUP,
-        *_required(seq=_INT, at_ms=_LONG, generation_id=_INT, actor=_STRING, message=_STRING),
+        *required(seq=_INT, at_ms=_LONG, generation_id=_INT, actor=_STRING, message=_STRING),
         StructField("to", _STRING),
-        *_required(detail=_STRING),
+        *required(detail=_STRING),
     ]
 )
 """A row per message and per thing that an actor does; `seq` counts from 0 in each group. `actor` is `coordinator` or a
@@ -107,7 +108,7 @@ happens: `state`, `leader`, `protocol`, `assign`, `revoked`, `assigned`, `lost`,
 ROUNDS = StructType(
     [
         *_GROUP,
-        *_required(
+        *required(
             generation_id=_INT,
             cause=_STRING,
             begin_ms=_LONG,
@@ -118,7 +119,7 @@ ROUNDS = StructType(
         ),
         StructField("leader", _STRING),
         StructField("assignor", _STRING),
-        *_required(revoked=_INT, lost=_INT, assigned=_INT, moved=_INT),
+        *required(revoked=_INT, lost=_INT, assigned=_INT, moved=_INT),
     ]
 )
 """A row per generation: from the first reason to rebalance (`begin_ms`) over the join (`joined_ms`: the generation is
@@ -130,11 +131,11 @@ before; `moved`: of those, the ones whose last owner was another member."""
 AVAILABILITY = StructType(
     [
         *_GROUP,
-        *_required(begin_ms=_LONG, end_ms=_LONG, partitions=_INT, partition_ms=_LONG, partition_ms_not_consumed=_LONG),
-        *_required(longest_pause_ms=_LONG),
+        *required(begin_ms=_LONG, end_ms=_LONG, partitions=_INT, partition_ms=_LONG, partition_ms_not_consumed=_LONG),
+        *required(longest_pause_ms=_LONG),
         StructField("longest_pause_topic", _STRING),
         StructField("longest_pause_partition", _INT),
-        *_required(rebalances=_INT, members_restarted=_INT),
+        *required(rebalances=_INT, members_restarted=_INT),
     ]
 )
 """`partition_ms`: how long partitions were there, added up; of topics that some member asks for, since it first did.
@@ -143,7 +144,7 @@ Not consumed: nobody owned the partition, or its owner was down, revoking it or 
 PARTITIONS = StructType(
     [
         *_GROUP,
-        *_required(
+        *required(
             topic=_STRING, partition=_INT, exists_ms=_LONG, not_consumed_ms=_LONG, pauses=_INT, longest_pause_ms=_LONG
         ),
     ]
@@ -152,7 +153,7 @@ PARTITIONS = StructType(
 OWNERSHIP = StructType(
     [
         *_GROUP,
-        *_required(topic=_STRING, partition=_INT, from_ms=_LONG, to_ms=_LONG, state=_STRING),
+        *required(topic=_STRING, partition=_INT, from_ms=_LONG, to_ms=_LONG, state=_STRING),
         StructField("member_id", _STRING),
     ]
 )
@@ -162,9 +163,9 @@ OWNERSHIP = StructType(
 UPGRADE = StructType(
     [
         *_GROUP,
-        *_required(step=_INT, bounce=_INT, member_id=_STRING),
+        *required(step=_INT, bounce=_INT, member_id=_STRING),
         StructField("strategies", ArrayType(_STRING)),
-        *_required(eager_members=_INT),
+        *required(eager_members=_INT),
         StructField("client", _STRING),
         StructField("refused", _STRING),
         StructField("rounds", _INT),
@@ -179,11 +180,11 @@ protocol. `client`: the library it runs on, as far as its client id tells (`kern
 restart must not be. The rest: the rebalances that follow from it, the last generation, its assignor, and how many
 partitions were revoked and moved in all of them; null where there was no rebalance."""
 
-REJECTED = StructType([*_GROUP, *_required(code=_STRING, detail=_STRING)])
+REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])
 
-STEPS = StructType([*_GROUP, *_required(step=_INT, op=_STRING)])
+STEPS = StructType([*_GROUP, *required(step=_INT, op=_STRING)])
 
-REPLAYED = StructType([*_GROUP, *_required(step=_INT, result=_STRING)])
+REPLAYED = StructType([*_GROUP, *required(step=_INT, result=_STRING)])
 
 SIMULATION_TABLES: dict[str, StructType] = {
     "trace": TRACE,

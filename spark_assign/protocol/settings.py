@@ -6,10 +6,14 @@ from dataclasses import dataclass, fields, replace
 
 from pyspark.sql import DataFrame
 
+from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
+from spark_assign.kernels.protocol.consumer_group_messages import RELEASES
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.protocol.schemas import SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
-from spark_assign.schemas import conform
+
+BROKER_RELEASES = tuple(RELEASES)
+"""Releases of the broker that `Settings.broker_release` knows."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,19 @@ class Settings:
         revoke_ms: a member needs so long to give up a partition; its partitions come one after the other.
         restore_ms: a new owner needs so long before it consumes a partition; its partitions come side by side. The one
             that consumed it last needs nothing; a static member is the same after a restart.
+        broker_release: of Kafka, `4.1` to `4.4`; only KIP-848's groups differ between releases.
+        group_consumer_session_timeout_ms: of KIP-848's groups, in place of session_timeout_ms (a setting of the broker,
+            as the next two).
+        group_consumer_heartbeat_interval_ms: the same, in place of heartbeat_interval_ms.
+        group_consumer_assignment_interval_ms: so long such a group keeps a target at least; null: as broker_release has
+            it, which is 1,000 since 4.3, and 0 before.
         groups: where groups differ: `protocol.schemas.SETTINGS_OF_GROUPS`.
         members: strategies and instance ids of members: `SETTINGS_OF_MEMBERS`. Null columns change nothing.
         partitions: where partitions differ in revoke_ms and restore_ms: `SETTINGS_OF_PARTITIONS`.
 
     Raises:
         FleetError: a missing column, a wrong type.
-        ValueError: a negative time, or a heartbeat interval that is no less than the session timeout.
+        ValueError: a negative time, a heartbeat interval that is no less than the session timeout, an unknown release.
     """
 
     session_timeout_ms: int = 45_000
@@ -45,6 +55,10 @@ class Settings:
     poll_interval_ms: int = 500
     revoke_ms: int = 0
     restore_ms: int = 0
+    broker_release: str = "4.4"
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignment_interval_ms: int | None = None
     groups: DataFrame | None = None
     members: DataFrame | None = None
     partitions: DataFrame | None = None

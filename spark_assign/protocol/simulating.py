@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.caching import cached, uncached
+from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
@@ -21,7 +22,7 @@ from spark_assign.kernels.protocol.sheet import PROTOCOLS
 from spark_assign.protocol import schemas
 from spark_assign.protocol.facts import gather_facts
 from spark_assign.protocol.settings import Settings
-from spark_assign.schemas import GROUP_KEY, conform
+from spark_assign.schemas import GROUP_KEY
 
 EVENTS_PER_TASK = 500
 """A member's restart is a few rebalances; so many of them take a task some seconds."""
@@ -128,7 +129,8 @@ def simulate(
 
     Each group begins at 0 as the fleet has it: its members are there and own what `owned` says, in the group's
     generation. Where no member owns anything, the group is empty and all its members start at 0. The rules of time are
-    in `kernels.protocol.consumers`; the coordinator's in `kernels.protocol.coordinator`.
+    in `kernels.protocol.consumers`, the coordinator's in `kernels.protocol.coordinator`; those of KIP-848 in
+    `kernels.protocol.async_consumers` and `kernels.protocol.consumer_group`.
 
     Args:
         fleet: the groups. Members' instance ids make them static (KIP-345).
@@ -136,7 +138,8 @@ def simulate(
         protocol: `configured`: each group with its own assignors (`Settings.members`, else `groups.assignor` of the
             fleet, else Kafka's default); `eager`: with its own if that is an eager one of Kafka's, else Kafka's
             default, which is `range`; `cooperative`: with `cooperative-sticky`; `static`: the same, and every member is
-            static.
+            static; `consumer`: with KIP-848's protocol and the broker's assignor. `configured` plays groups with
+            that protocol whose `groups.group_type` is `consumer`.
         settings: times, strategies; null: Kafka's defaults.
         until_ms: break off then; null: a heartbeat after the group has come to rest behind its last event.
 

@@ -6,28 +6,20 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     ByteType,
-    DataType,
     DoubleType,
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
 )
+
+from spark_assign.fields import nullable, required
 
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
 _BOOLEAN, _DOUBLE = BooleanType(), DoubleType()
 
 
-def _required(**fields: DataType) -> list[StructField]:
-    return [StructField(name, kind, nullable=False) for name, kind in fields.items()]
-
-
-def _nullable(**fields: DataType) -> list[StructField]:
-    return [StructField(name, kind, nullable=True) for name, kind in fields.items()]
-
-
-_TOPIC = _required(cluster=_STRING, topic=_STRING)
+_TOPIC = required(cluster=_STRING, topic=_STRING)
 _IDS = ArrayType(_INT)
 
 # --- place ------------------------------------------------------------------------------------------------
@@ -35,8 +27,8 @@ _IDS = ArrayType(_INT)
 REQUESTS = StructType(
     [
         *_TOPIC,
-        *_required(partitions=_INT, replication_factor=_INT),
-        *_nullable(start_index=_INT, start_partition=_INT, seed=_LONG),
+        *required(partitions=_INT, replication_factor=_INT),
+        *nullable(start_index=_INT, start_partition=_INT, seed=_LONG),
     ]
 )
 """A call of a placer: so many partitions, from `start_partition` (0) on. A `start_index` of null or below 0 is drawn
@@ -44,8 +36,8 @@ from `seed`, as is all that striped leaves to chance; a null seed is drawn as we
 
 BROKERS = StructType(
     [
-        *_required(cluster=_STRING, broker_id=_INT),
-        *_nullable(rack_id=_STRING, fenced=_BOOLEAN, position=_INT),
+        *required(cluster=_STRING, broker_id=_INT),
+        *nullable(rack_id=_STRING, fenced=_BOOLEAN, position=_INT),
     ]
 )
 """`position` is the order in which Kafka is given the brokers; those without one come last, by id."""
@@ -53,35 +45,35 @@ BROKERS = StructType(
 PLACEMENTS = StructType(
     [
         *_TOPIC,
-        *_required(partition=_INT, replicas=_IDS, leader=_INT),
-        *_nullable(start_index=_INT, shift=_INT, seed=_LONG),
+        *required(partition=_INT, replicas=_IDS, leader=_INT),
+        *nullable(start_index=_INT, shift=_INT, seed=_LONG),
     ]
 )
 """`replicas` are broker ids, the preferred leader (`leader`) first. `start_index` and `shift` (the one at this
 partition) are null for striped, `seed` where nothing was drawn."""
 
-REJECTED = StructType([*_TOPIC, *_required(code=_STRING, detail=_STRING)])
+REJECTED = StructType([*_TOPIC, *required(code=_STRING, detail=_STRING)])
 
 # --- reassign ---------------------------------------------------------------------------------------------
 
-SIZES = StructType([*_TOPIC, *_required(partition=_INT), *_nullable(bytes=_LONG)])
+SIZES = StructType([*_TOPIC, *required(partition=_INT), *nullable(bytes=_LONG)])
 """Bytes of one replica of each partition; unknown ones are taken for the mean of their cluster."""
 
-_BROKER = _required(cluster=_STRING, broker_id=_INT)
+_BROKER = required(cluster=_STRING, broker_id=_INT)
 REMOVED = StructType(_BROKER)
-ADDED = StructType([*_BROKER, *_nullable(rack_id=_STRING)])
-RACKS = StructType([*_BROKER, *_nullable(rack_id=_STRING)])
-FACTORS = StructType([*_TOPIC, *_required(replication_factor=_INT)])
-PARTITIONS = StructType([*_TOPIC, *_required(partitions=_INT)])
+ADDED = StructType([*_BROKER, *nullable(rack_id=_STRING)])
+RACKS = StructType([*_BROKER, *nullable(rack_id=_STRING)])
+FACTORS = StructType([*_TOPIC, *required(replication_factor=_INT)])
+PARTITIONS = StructType([*_TOPIC, *required(partitions=_INT)])
 """The tables of a `Change`."""
 
 PLACEMENT = StructType(
     [
         *_TOPIC,
-        *_required(partition=_INT),
-        *_nullable(previous=_IDS),
-        *_required(replicas=_IDS, leader=_INT, moved=_INT, leader_changed=_BOOLEAN),
-        *_nullable(bytes=_LONG),
+        *required(partition=_INT),
+        *nullable(previous=_IDS),
+        *required(replicas=_IDS, leader=_INT, moved=_INT, leader_changed=_BOOLEAN),
+        *nullable(bytes=_LONG),
     ]
 )
 """Replicas before (`previous`; null: the partition is new) and after. `moved`: replicas on brokers that did not have
@@ -90,17 +82,17 @@ the partition. `leader_changed`: another preferred leader than before. `bytes` i
 MOVES = StructType(
     [
         *_TOPIC,
-        *_required(partition=_INT),
-        *_nullable(from_broker_id=_INT),
-        *_required(to_broker_id=_INT, reason=_STRING),
-        *_nullable(bytes=_LONG),
+        *required(partition=_INT),
+        *nullable(from_broker_id=_INT),
+        *required(to_broker_id=_INT, reason=_STRING),
+        *nullable(bytes=_LONG),
     ]
 )
 """`reason`: removed-broker, fenced-broker, rack, replication-factor (then nothing is given up), balance."""
 
 METRICS = StructType(
     [
-        *_required(
+        *required(
             cluster=_STRING,
             brokers=_LONG,
             partitions=_LONG,
@@ -111,8 +103,8 @@ METRICS = StructType(
             lower_bound=_LONG,
             distance=_LONG,
         ),
-        *_nullable(moved_bytes=_LONG, lower_bound_bytes=_LONG),
-        *_required(
+        *nullable(moved_bytes=_LONG, lower_bound_bytes=_LONG),
+        *required(
             leaders_changed=_LONG,
             leaders_reordered=_LONG,
             min_replicas=_LONG,
@@ -129,15 +121,15 @@ of the same tolerance moves fewer than `lower_bound`; `distance` is what `moved`
 changes of leader in partitions of which nothing moves. `brokers_outside`: brokers not within the tolerance of their
 share of replicas (of bytes where sizes are known), `leaders_outside` of preferred leaders."""
 
-CLUSTER_REJECTED = StructType(_required(cluster=_STRING, code=_STRING, detail=_STRING))
+CLUSTER_REJECTED = StructType(required(cluster=_STRING, code=_STRING, detail=_STRING))
 
 TOOL_FILES = StructType(
     [
-        *_required(cluster=_STRING, kind=_STRING),
-        *_nullable(batch=_INT),
-        *_required(name=_STRING, partitions=_INT),
-        *_nullable(bytes=_LONG),
-        *_required(content=_STRING),
+        *required(cluster=_STRING, kind=_STRING),
+        *nullable(batch=_INT),
+        *required(name=_STRING, partitions=_INT),
+        *nullable(bytes=_LONG),
+        *required(content=_STRING),
     ]
 )
 """`kind`: reassign, rollback or preferred-leaders (which has no batch). `bytes` are those that the batch moves."""
@@ -147,30 +139,30 @@ TOOL_FILES = StructType(
 BROKER_CHECK = StructType(
     [
         *_BROKER,
-        *_nullable(rack_id=_STRING, fenced=_BOOLEAN),
-        *_required(replicas=_LONG, leaders=_LONG),
-        *_nullable(replicas_over_mean=_DOUBLE, leaders_over_mean=_DOUBLE),
+        *nullable(rack_id=_STRING, fenced=_BOOLEAN),
+        *required(replicas=_LONG, leaders=_LONG),
+        *nullable(replicas_over_mean=_DOUBLE, leaders_over_mean=_DOUBLE),
     ]
 )
 """`leaders`: partitions whose first replica it is. The mean is over the brokers that are not fenced. `fenced` is null
 for a broker that only `replicas` names."""
 
 RACK_CHECK = StructType(
-    [*_required(cluster=_STRING), *_nullable(rack_id=_STRING), *_required(brokers=_LONG, replicas=_LONG, leaders=_LONG)]
+    [*required(cluster=_STRING), *nullable(rack_id=_STRING), *required(brokers=_LONG, replicas=_LONG, leaders=_LONG)]
 )
 
-PROBLEMS = StructType([*_TOPIC, *_required(partition=_INT, code=_STRING, detail=_STRING)])
+PROBLEMS = StructType([*_TOPIC, *required(partition=_INT, code=_STRING, detail=_STRING)])
 
 CLUSTER_CHECK = StructType(
     [
-        *_required(cluster=_STRING, brokers=_LONG, partitions=_LONG, replicas=_LONG),
-        *_nullable(
+        *required(cluster=_STRING, brokers=_LONG, partitions=_LONG, replicas=_LONG),
+        *nullable(
             min_replicas_over_mean=_DOUBLE,
             max_replicas_over_mean=_DOUBLE,
             min_leaders_over_mean=_DOUBLE,
             max_leaders_over_mean=_DOUBLE,
         ),
-        *_required(
+        *required(
             shared_rack=_LONG,
             fenced_broker=_LONG,
             unknown_broker=_LONG,
@@ -187,10 +179,10 @@ CLUSTER_CHECK = StructType(
 ADMITTED = StructType(
     [
         *_TOPIC,
-        *_required(first=_INT),
-        *_nullable(partitions=_INT, replication_factor=_INT, start_index=_INT, base=_INT, seed=_LONG),
-        *_required(brokers=_INT, racked=_INT),
-        *_nullable(code=_STRING, detail=_STRING),
+        *required(first=_INT),
+        *nullable(partitions=_INT, replication_factor=_INT, start_index=_INT, base=_INT, seed=_LONG),
+        *required(brokers=_INT, racked=_INT),
+        *nullable(code=_STRING, detail=_STRING),
     ]
 )
 """`kernels.replicas.requests.ADMITTED`."""
@@ -198,19 +190,19 @@ ADMITTED = StructType(
 PLACED = StructType(
     [
         *_TOPIC,
-        *_required(first=_INT),
-        *_nullable(start_index=_INT, base=_INT),
-        *_required(brokers=_INT),
-        *_nullable(seed=_LONG),
-        *_required(replication_factor=_INT, count=_INT, placed=_IDS),
+        *required(first=_INT),
+        *nullable(start_index=_INT, base=_INT),
+        *required(brokers=_INT),
+        *nullable(seed=_LONG),
+        *required(replication_factor=_INT, count=_INT, placed=_IDS),
     ]
 )
 """`kernels.replicas.tiles.PLACED`."""
 
 DECIDED = StructType(
     [
-        *_required(cluster=_STRING, kind=ByteType()),
-        *_nullable(
+        *required(cluster=_STRING, kind=ByteType()),
+        *nullable(
             topic=_STRING,
             partition=_INT,
             previous=_IDS,

@@ -63,7 +63,7 @@ def summarize_plan(plan: ConnectPlan, top: int = _SHOWN) -> tuple[str, int]:
             "after",
             "delay",
         ]
-        lines += ["", "Those that give up most (tasks per worker before and after):", *_table([header, *rows])]
+        lines += ["", "Those that give up most (tasks per worker before and after):", *aligned([header, *rows])]
     if refused:
         lines += ["", "Rejected:"]
         for row in plan.rejected.orderBy("connect_cluster").limit(_SHOWN).collect():
@@ -91,7 +91,7 @@ def compare_protocols(scenario: Scenario, rounds: Rows, costs: Rows) -> str:
         lines.append(cells)
     bill = {row["protocol"]: row["task_ms_not_running"] for row in costs}
     lines.append(["task-hours not running", *(f"{bill[name] / 3_600_000:,.1f}" for name in scenario.protocols)])
-    return "\n".join(_table(lines))
+    return "\n".join(aligned(lines))
 
 
 def draw_comparison(scenario: Scenario, rounds: Rows, path: str) -> None:
@@ -161,7 +161,7 @@ def _phase(scenario: Scenario, row: Mapping[str, Any]) -> str:
     return [name for begin, name in scenario.phases if begin <= row["at_ms"]][-1]
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Aligned columns; the first is words, the rest numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

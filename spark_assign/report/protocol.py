@@ -11,7 +11,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
+from spark_assign.protocol.compare import COMPARED
 from spark_assign.protocol.story import Story
+from spark_assign.report.words import rejected_lines
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10
@@ -45,6 +47,7 @@ def summarize_simulation(
     totals = every.groupBy("protocol").agg(*_totals()).collect()  # a row per protocol
     sums = {row["protocol"]: row.asDict() for row in totals}
     lines = [protocols_text({name: sums[name] for name in protocols if name in sums})]
+    lines += saved_lines({name: row["partition_ms_not_consumed"] for name, row in sums.items()})
     ordered = every.where(F.col("protocol") == protocols[0]).orderBy(
         F.desc("partition_ms_not_consumed"), "cluster", "group_id"
     )
@@ -68,6 +71,7 @@ def summarize_story(story: Story) -> tuple[str, Row | None]:
     by_all = len(of_protocol) == len(story.protocols)
     rows = {name: of_protocol[name] for name in story.protocols} if by_all else {}
     lines = [protocols_text({name: {**row, "groups": 1, "longest": row} for name, row in rows.items()})]
+    lines += saved_lines({name: row["partition_ms_not_consumed"] for name, row in rows.items()})
     text = "\n".join([*lines, *rejected_lines(story.rejected, len(story.rejected))])
     return text, rows.get(story.protocols[0])
 
@@ -88,6 +92,19 @@ def protocols_text(totals: Mapping[str, Row]) -> str:
         pause = _seconds(row["longest_pause_ms"] or 0)
         lines.append([name, *counts, f"{lost / 1000:,.1f}", pause, _paused(row["longest"], several)])
     return "\n".join(_table(lines, words=(0, 6)))
+
+
+def saved_lines(costs: Mapping[str, int]) -> list[str]:
+    """How much of what the eager protocol costs goes away with each of the others, as one sentence; none without it.
+
+    Args:
+        costs: partition_ms_not_consumed by protocol.
+    """
+    eager = costs.get(COMPARED[0], 0)
+    saved = {name: 1 - costs[name] / eager for name in COMPARED[1:] if name in costs and eager}
+    if not saved:
+        return []
+    return [f"Saved of what eager costs: {', '.join(f'{name} {share:.0%}' for name, share in saved.items())}."]
 
 
 def groups_text(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -> str:
@@ -119,12 +136,13 @@ def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _S
         rejected: `protocol.schemas.REJECTED` of the same simulation.
         top: how many groups to list.
     """
-    cost = {name: f"{name}_partition_ms_not_consumed" for name in ("eager", "cooperative", "static")}
+    cost = {name: f"{name}_partition_ms_not_consumed" for name in COMPARED}
     compared = compared.dropna(subset=list(cost.values()))
     sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in cost.items()]
     totals = compared.agg(F.count(F.lit(1)).alias("groups"), *sums).collect()[0]  # one row of sums
     said = ", ".join(f"{name} {totals[name] / 1000:,.1f}" for name in cost)
     lines = [f"{totals['groups']:,} groups compared; partition-seconds not consumed: {said}"]
+    lines += saved_lines({name: totals[name] for name in cost})
     if top and totals["groups"]:
         gain = F.col(cost["eager"]) - F.col(cost["cooperative"])
         shown = compared.orderBy(F.desc(gain), "cluster", "group_id").limit(top).collect()
@@ -133,35 +151,20 @@ def summarize_comparison(compared: DataFrame, rejected: DataFrame, top: int = _S
 
 
 def comparison_text(rows: Rows) -> str:
-    """A line per row of `protocol.compare_protocols`, in this order."""
-    lines = [["group", "eager", "cooperative", "static", "cooperative/eager", "static/eager"]]
+    """A line per row of `protocol.compare_protocols`, in this order; one of an older release lacks protocols."""
+    names = [name for name in COMPARED if all(row.get(f"{name}_rebalances") is not None for row in rows)]
+    lines = [["group", *names, *(f"{name}/eager" for name in names[1:])]]
     for row in rows:
         cells = [
             f"{row[f'{name}_rebalances']:,} / {row[f'{name}_partition_ms_not_consumed'] / 1000:,.1f} / "
             + _seconds(row[f"{name}_longest_pause_ms"])
-            for name in ("eager", "cooperative", "static")
+            for name in names
         ]
-        ratios = ["–" if row[each] is None else f"{row[each]:.2f}" for each in ("cooperative_ratio", "static_ratio")]
+        shares = [row[f"{name}_ratio"] for name in names[1:]]
+        ratios = ["–" if each is None else f"{each:.2f}" for each in shares]
         lines.append([f"{row['cluster']}/{row['group_id']}", *cells, *ratios])
     head = "Groups that gain most (rebalances / partition-seconds not consumed / longest pause):"
     return "\n".join([head, *_table(lines)])
-
-
-def rejected_lines(rows: Rows, number: int) -> list[str]:
-    """What was refused, at most a screenful; nothing where nothing was.
-
-    Args:
-        rows: the first ones of `protocol.schemas.REJECTED`.
-        number: how many there are.
-    """
-    if not number:
-        return []
-    lines = ["", "Rejected:"]
-    for row in rows[:_SHOWN]:
-        lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(row['detail'].split())[:300]}")
-    if number > _SHOWN:
-        lines.append(f"  … and {number - _SHOWN:,} more, in the table rejected")
-    return lines
 
 
 def rows_text(names: Sequence[str], rows: Rows) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
 NONE = "–"
+
+REJECTED_SHOWN = 10
+"""So many groups that were refused are listed."""
 
 
 def number(value: Any) -> str:
@@ -64,3 +67,20 @@ def short_names(member_ids: Collection[str]) -> dict[str, str]:
     short = {member: _UUID.sub("", member) for member in member_ids}
     seen = list(short.values())
     return {member: name if seen.count(name) == 1 else member for member, name in short.items()}
+
+
+def rejected_lines(rows: Sequence[Mapping[str, Any]], number: int) -> list[str]:
+    """What was refused, at most a screenful; nothing where nothing was.
+
+    Args:
+        rows: the first ones of a table `rejected`.
+        number: how many there are.
+    """
+    if not number:
+        return []
+    lines = ["", "Rejected:"]
+    for row in rows[:REJECTED_SHOWN]:
+        lines.append(f"  {row['cluster']}/{row['group_id']}: {row['code']}: {' '.join(row['detail'].split())[:300]}")
+    if number > REJECTED_SHOWN:
+        lines.append(f"  … and {number - REJECTED_SHOWN:,} more, in the table rejected")
+    return lines

@@ -35,8 +35,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.command.outcome import OfRun
 from spark_assign.errors import SourceError
-from spark_assign.outcome import OfRun
 from spark_assign.places import is_path, local_path
 from spark_assign.progress import progress
 from spark_assign.schemas import MANIFEST, PLAN_TABLES
@@ -44,8 +44,8 @@ from spark_assign.sinks import on_this_machine
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
 
-KAFKA_RULES = "4.1"
-"""The Kafka release whose behaviour plans follow."""
+KAFKA_RULES = "4.1 to 4.4"
+"""The Kafka releases whose behaviour plans follow."""
 
 _DECIDED = "decided"
 """Of a `Plan` written first: computed once, then read back for every table, each of which is a projection of it."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.outcome import OfRun
+from spark_assign.command.outcome import OfRun
 from spark_assign.sinks.folder import remove_attempts
 from spark_assign.sinks.on_this_machine import append_manifest, manifest_rows
 from spark_assign.sinks.plan_store import EPOCH, Manifest, after, new_attempt, safe_run_id, versions

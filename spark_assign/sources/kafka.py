@@ -64,15 +64,20 @@ def snapshot(
             progress(lacks)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
-        plannable = {group_id: group for group_id, group in listed.items() if group.plannable}
-        kafka_groups.describe(connection, listed, readable.keys(), rows, progress)
+        committing = {group_id: group for group_id, group in listed.items() if group.commits}
+        sizes = {name: len(topic.partitions) for name, topic in readable.items()}
+        kafka_groups.describe(connection, listed, sizes, rows, progress)
+        starts = kafka_groups.share_starts(connection, listed, rows, progress)
         if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
             progress(kafka_permissions.unseen(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
-        committed, faults = kafka_offsets.committed(connection, plannable, progress)
+        committed, faults = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
+        committed |= {
+            group_id: {at: start for at, start in each.items() if start >= 0} for group_id, each in starts.items()
+        }
         leaders = {
             (name, partition.partition_index): partition.leader_id
             for name in kept

@@ -14,17 +14,20 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
+from spark_assign.kernels import fingerprints
 from spark_assign.progress import progress
-from spark_assign.sources import kafka_connection, kafka_permissions
+from spark_assign.sources import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
+from spark_assign.sources.described import Group, Member, fault
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from spark_assign.wire.reader import WireError
+from spark_assign.wire.share_group_describe import ShareGroupDescribeRequest
+from spark_assign.wire.streams_group_describe import StreamsGroupDescribeRequest
 
 Progress = Callable[[str], None]
 
@@ -45,7 +48,7 @@ class UnsettledError(Exception):
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """What ListGroups says. `group_type` is classic or consumer; else the protocol (connect, share, …)."""
+    """What ListGroups says. `group_type` is classic, consumer, share or streams; else the protocol (connect, …)."""
 
     group_id: str
     broker: int
@@ -53,9 +56,9 @@ class ListedGroup:
     state: str | None
 
     @property
-    def plannable(self) -> bool:
-        """Whether its members are consumers."""
-        return self.group_type in ("classic", "consumer")
+    def commits(self) -> bool:
+        """Whether it commits offsets as consumers do."""
+        return self.group_type in ("classic", "consumer", "streams")
 
 
 def matches(name: str, patterns: Patterns) -> bool:
@@ -73,9 +76,9 @@ def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, Liste
     brokers = connection.brokers()
     answers = connection.ask([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
     for broker, answer in zip(brokers, answers, strict=True):
-        fault = answer if isinstance(answer, Exception) else _fault(answer.error_code)
-        if fault is not None:
-            raise connection.failed(f"broker {broker} does not list its groups", fault)
+        error = answer if isinstance(answer, Exception) else fault(answer.error_code)
+        if error is not None:
+            raise connection.failed(f"broker {broker} does not list its groups", error)
         for group in answer.groups:
             if matches(group.group_id, patterns):
                 found[group.group_id] = _listed(group, broker)
@@ -157,20 +160,24 @@ def _ask_once(
 def describe(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
-    topics: Collection[str],
+    topics: Mapping[str, int],
     rows: SnapshotRows,
     tell: Progress,
 ) -> None:
     """Add groups, members, subscriptions, owned_runs of every listed group; undescribed for those that fail.
 
-    `topics` are the topic names of the cluster, for subscriptions by pattern that the broker resolves
-    (KIP-848).
+    Of streams groups subtopologies and tasks, of share groups what is initialised.
+
+    `topics` are the topics of the cluster with their partitions, for subscriptions by pattern that the broker resolves
+    (KIP-848), and for the number of tasks.
     """
     described: dict[str, Any] = {}
     faults: dict[str, str] = {}
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, _classic),
         ("consumer", ConsumerGroupDescribeRequest, lambda group: _kip848(group, topics)),
+        ("share", ShareGroupDescribeRequest, kafka_share_groups.read_group),
+        ("streams", StreamsGroupDescribeRequest, lambda group: kafka_streams_groups.read_group(group, topics)),
     )
     for kind, request, reader in readers:
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
@@ -186,25 +193,42 @@ def describe(
         values, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
         described |= values
         faults |= failed
+    replicas = _standby_replicas(connection, groups, tell)
     for group_id, group in groups.items():
-        _add(rows, group, described.get(group_id), faults.get(group_id))
+        _add(rows, group, described.get(group_id), faults.get(group_id), replicas.get(group_id))
 
 
-@dataclass(frozen=True)
-class _Member:
-    columns: dict[str, Any]
-    topics: tuple[str, ...]
-    owned: consumer_protocol.TopicPartitions
+def share_starts(
+    connection: ClusterConnection, groups: Mapping[str, ListedGroup], rows: SnapshotRows, tell: Progress
+) -> dict[str, kafka_share_groups.Starts]:
+    """Add initialized of every share group, undescribed for those that fail; of each partition where it starts."""
+    of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
+    what = "read what share groups have initialised"
+    ask, read = kafka_share_groups.ask_starts, kafka_share_groups.read_starts
+    starts, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
+    for group_id, error in sorted(failed.items()):
+        rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
+    kafka_share_groups.add_initialized(rows, starts)
+    return starts
 
 
-@dataclass(frozen=True)
-class _Group:
-    state: str
-    assignor: str
-    members: list[_Member]
+def _standby_replicas(
+    connection: ClusterConnection, groups: Mapping[str, ListedGroup], tell: Progress
+) -> dict[str, int]:
+    ids = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
+    if not ids:
+        return {}
+    found = kafka_streams_groups.standby_replicas(connection, ids)
+    if isinstance(found, Exception):
+        said = f"{type(found).__name__}: {found}. Grant DESCRIBE_CONFIGS on these groups"
+        tell(f"how many standby replicas streams groups have is not known: {said}")
+        return {}
+    return found
 
 
-def _add(rows: SnapshotRows, listed_as: ListedGroup, group: _Group | None, fault: str | None) -> None:
+def _add(
+    rows: SnapshotRows, listed_as: ListedGroup, group: Group | None, error: str | None, replicas: int | None
+) -> None:
     group_id = listed_as.group_id
     rows.add(
         "groups",
@@ -212,38 +236,45 @@ def _add(rows: SnapshotRows, listed_as: ListedGroup, group: _Group | None, fault
         assignor=(group.assignor or None) if group else None,
         group_type=listed_as.group_type,
         state=group.state if group else listed_as.state,
+        standby_replicas=replicas,
+        subscription_type=group.subscription_type if group else None,
+        **(group.leader(group_id) if group else {}),
     )
-    if fault is not None:
-        rows.add("undescribed", group_id=group_id, error=fault)
+    if error is not None:
+        rows.add("undescribed", group_id=group_id, error=error)
+    for subtopology in group.subtopologies if group else []:
+        rows.add("subtopologies", group_id=group_id, **subtopology)
     for position, member in enumerate(group.members if group else []):
         rows.add("members", group_id=group_id, position=position, **member.columns)
         member_id = member.columns["member_id"]
         for topic in dict.fromkeys(member.topics):
             rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
         rows.add_owned(group_id, member_id, member.owned)
+        for task in member.tasks:
+            rows.add("tasks", group_id=group_id, member_id=member_id, **task)
 
 
-def _classic(group: Any) -> _Group | Exception:
-    fault = _fault(group.error_code, getattr(group, "error_message", None))
-    if fault is not None:
-        return fault
+def _classic(group: Any) -> Group | Exception:
+    refused = fault(group.error_code, getattr(group, "error_message", None))
+    if refused is not None:
+        return refused
     if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
         return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
     try:
         members = [_classic_member(member, group.protocol_data) for member in group.members]
     except WireError as error:
         return error
-    return _Group(group.group_state, group.protocol_data, members)
+    return Group(group.group_state, group.protocol_data, members)
 
 
-def _classic_member(member: Any, assignor: str) -> _Member:
+def _classic_member(member: Any, assignor: str) -> Member:
     try:
-        said = consumer_protocol.subscription(bytes(member.member_metadata))
+        said = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
         given = bytes(member.member_assignment or b"")
-        owned = consumer_protocol.assignment(given).partitions if given else ()
+        assigned = consumer_protocol.assignment(given) if given else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
-    return _Member(
+    return Member(
         {
             "member_id": member.member_id,
             "group_instance_id": getattr(member, "group_instance_id", None),
@@ -254,7 +285,13 @@ def _classic_member(member: Any, assignor: str) -> _Member:
             "user_data_generation_id": user_data_generation(said, assignor),
         },
         said.topics,
-        owned,
+        assigned.partitions if assigned else (),
+        seen=fingerprints.Seen(
+            member.member_id,
+            member.client_id,
+            fingerprints.Subscribed(said.version, said.user_data, said.cut_short),
+            fingerprints.Assigned(assigned.version, assigned.user_data) if assigned else None,
+        ),
     )
 
 
@@ -274,15 +311,23 @@ def user_data_generation(said: consumer_protocol.Subscription, assignor: str) ->
     return None if generation == said.generation_id else -1 if generation is None else generation
 
 
-def _kip848(group: Any, topics: Collection[str]) -> _Group | Exception:
-    fault = _fault(group.error_code, group.error_message)
-    if fault is not None:
-        return fault
+def _kip848(group: Any, topics: Collection[str]) -> Group | Exception:
+    error = fault(group.error_code, group.error_message)
+    if error is not None:
+        return error
     members = [_kip848_member(member, topics) for member in group.members]
-    return _Group(group.group_state, group.assignor_name, members)
+    return Group(group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members))
 
 
-def _kip848_member(member: Any, topics: Collection[str]) -> _Member:
+def _subscription_type(members: Sequence[Any]) -> str:
+    """How the broker counts subscriptions (`ConsumerGroup.subscriptionType`): by names, and by patterns as they are."""
+    names = {frozenset(member.subscribed_topic_names) for member in members}
+    patterns = {member.subscribed_topic_regex or "" for member in members}
+    alike = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
+    return "homogeneous" if alike else "heterogeneous"
+
+
+def _kip848_member(member: Any, topics: Collection[str]) -> Member:
     owned = tuple(
         (topic.topic_name, partition) for topic in member.assignment.topic_partitions for partition in topic.partitions
     )
@@ -290,7 +335,7 @@ def _kip848_member(member: Any, topics: Collection[str]) -> _Member:
     if member.subscribed_topic_regex:
         named += matching(member.subscribed_topic_regex, topics)
         named += [topic for topic, _ in owned]
-    return _Member(
+    return Member(
         {
             "member_id": member.member_id,
             "group_instance_id": member.instance_id,
@@ -314,7 +359,3 @@ def matching(regex: str, topics: Collection[str]) -> list[str]:
     except re.error:
         return []
     return sorted(topic for topic in topics if pattern.fullmatch(topic))
-
-
-def _fault(error_code: int, message: str | None = None) -> Exception | None:
-    return errors.for_code(error_code)(message) if error_code else None

@@ -35,7 +35,8 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
     """
     none = F.lit(None).cast("string")
-    comparison = comparison.withColumns({name: none for name in _CLIENTS if name not in comparison.columns})
+    # Not withColumns, which Spark Connect refuses where there is nothing to add.
+    comparison = comparison.select("*", *(none.alias(name) for name in _CLIENTS if name not in comparison.columns))
     able = F.col("rejected").isNull() & (F.col("members") > 0)
     totals = comparison.groupBy("change", "assignor").agg(
         F.count(F.when(able, 1)).alias("groups"),

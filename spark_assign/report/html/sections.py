@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.report.html import drawings
 from spark_assign.report.html.one_group import GroupView, view
 from spark_assign.report.html.rows import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
@@ -304,7 +305,8 @@ def _now(advice: Row) -> str:
 
 def _oddities(row: Row) -> list[str]:
     """What is odd about a group, in words."""
-    withheld = f"{number(row['withheld'])} wait for the next round"
+    by_broker = row["assignor"] in SERVER_SIDE
+    withheld = f"{number(row['withheld'])} wait {'until they are given up' if by_broker else 'for the next round'}"
     given_up = [f"{number(row['revoked'])} given up"] if row["revoked"] != row["moved"] else []
     said = {
         "withheld": withheld,
@@ -313,8 +315,9 @@ def _oddities(row: Row) -> list[str]:
         "unknown_topics": count(row["unknown_topics"], "subscribed topic") + " unknown",
         "owned_topic_gone": count(row["owned_topic_gone"], "owned partition") + " of topics that are gone",
         "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
+        "unsure": f"{number(row.get('unsure') or 0)} may go to another member: an order is not known",
     }
-    return [*given_up, *(words for name, words in said.items() if row[name])]
+    return [*given_up, *(words for name, words in said.items() if row.get(name))]
 
 
 REASONS = {

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from spark_assign.protocol.compare import COMPARED
 from spark_assign.report.html import drawings
 from spark_assign.report.html.rows import Row, Rows, SimulationRows
 from spark_assign.report.html.sections import Table, by_group, rejected_table
 from spark_assign.report.words import NONE, count, number, ratio, seconds
 
-PROTOCOLS = ("eager", "cooperative", "static", "configured")
+PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
 """The order in which protocols stand below each other; others follow."""
 
 
@@ -133,17 +134,20 @@ def _losers(rows: Rows) -> Table:
 
 
 def _compared(rows: Rows) -> Table:
-    """Rows of `protocol.compare_protocols`."""
-    names = ("eager", "cooperative", "static")
+    """Rows of `protocol.compare_protocols`; one of an older release lacks protocols."""
+    names = [name for name in COMPARED if all(row.get(f"{name}_rebalances") is not None for row in rows)]
     return Table(
         "Groups that gain most by cooperating: partition-seconds not consumed",
-        [("Group", False), *((name, True) for name in names), ("Cooperative/eager", True), ("Static/eager", True)],
+        [
+            ("Group", False),
+            *((name, True) for name in names),
+            *((f"{name.capitalize()}/eager", True) for name in names[1:]),
+        ],
         [
             [
                 f"{row['cluster']}/{row['group_id']}",
                 *(_partition_seconds(row[f"{name}_partition_ms_not_consumed"]) for name in names),
-                ratio(row["cooperative_ratio"]),
-                ratio(row["static_ratio"]),
+                *(ratio(row[f"{name}_ratio"]) for name in names[1:]),
             ]
             for row in rows
         ],

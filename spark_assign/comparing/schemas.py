@@ -1,0 +1,83 @@
+"""Every table of a migration to the broker's protocol, declared once; the rules of `spark_assign.schemas` hold."""
+
+from __future__ import annotations
+
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+from spark_assign.fields import nullable, required
+from spark_assign.kernels.migration import migrate
+from spark_assign.schemas import REJECTED
+
+_STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
+
+
+_GROUP = required(cluster=_STRING, group_id=_STRING)
+
+MIGRATIONS = StructType(
+    [
+        *_GROUP,
+        *nullable(rank=_INT),
+        *required(verdict=_STRING),
+        *nullable(
+            online=BooleanType(),
+            assignor=_STRING,
+            server_assignor=_STRING,
+            clients=_STRING,
+            members=_LONG,
+            static_members=_LONG,
+            partitions=_LONG,
+            moved=_LONG,
+            moved_on_the_way=_LONG,
+            stopped_on_the_way=_LONG,
+            moved_back=_LONG,
+            max_over_mean_before=_DOUBLE,
+            max_over_mean_after=_DOUBLE,
+            partition_seconds_paused=_DOUBLE,
+            cross_rack_before=_LONG,
+            cross_rack_after=_LONG,
+            what_if=_STRING,
+            cross_rack_what_if=_LONG,
+        ),
+        *required(codes=_STRING, reasons=_STRING),
+        *nullable(way_back=_STRING),
+    ]
+)
+"""A row per group of consumers. `verdict`: `go`, `go-with-warning`, `stay`, or `there` (it runs by the broker's
+protocol); `rank`: 1 for the group to begin with, null for those that are there. `online`: whether the broker converts
+the group while it runs. `assignor` is what it runs with now, `server_assignor` what it goes over to. Counts are of
+partitions, but `members` and `static_members`: `moved` has another owner because the assignor changes;
+`moved_on_the_way` and `stopped_on_the_way` are added up over all restarts, once for each time, and null where not all
+were played; `moved_back` moves when the group goes back. `partition_seconds_paused`: what the move to the broker's
+target is expected to cost (`kernels.pauses`). `…_before` is what the group has now, `…_after` what it has when all
+members have restarted. `cross_rack_…`: partitions whose owner has no replica in its rack; null without racks;
+`cross_rack_what_if` if `what_if`, an assignor that Kafka does not have, took over then. `codes` and `reasons` are
+those of `kernels.migration.rules`."""
+
+MIGRATION_STEPS = StructType(
+    [
+        *_GROUP,
+        *required(step=_INT, what=_STRING, action=_STRING),
+        *nullable(restarts=_LONG, played=_LONG, moved=_LONG, revoked=_LONG, stopped=_LONG),
+    ]
+)
+"""A row per step of a group, in order. `what`: `prepare`, `first-member`, `other-members`, `last-member`, `settle`, or
+`stop-all` and `start-all`, then `way-back`; `action` says it in words. `restarts`: how many members restart, `played`:
+how many of these were played, whose figures these are. Counts of partitions, once for each time: `moved` gets another
+owner, `revoked` is taken from a living member, `stopped` is read by nobody for a moment. Null: nothing to say."""
+
+MIGRATED = from_arrow_schema(migrate.MIGRATED)
+"""All of it, a row per group, step or refusal; `kind` says which columns a row uses (`kernels.migration.migrate`)."""
+
+MIGRATION_TABLES: dict[str, StructType] = {
+    "migrations": MIGRATIONS,
+    "steps": MIGRATION_STEPS,
+    "rejected": REJECTED,
+}
