@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import click
 from pyspark.sql import DataFrame
@@ -12,17 +10,18 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.caching import cached
-from spark_assign.command import Options, job, spark_session
-from spark_assign.options import fail_on, fleet_or_sample, milliseconds, reads, together, top, writes
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import fail_on, fleet_or_sample, milliseconds, reads, together, top, writes
+from spark_assign.command.storing import store_run
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.schemas import COMPARE_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 from spark_assign.what_if import Change, read_change
 
-ASSIGNORS = "range,roundrobin,sticky,cooperative-sticky"
+ASSIGNORS = "those of a group's own protocol: the clients' four, or uniform,server-range where the broker assigns"
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
 CHANGES = """Changes: as-is (the default); leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
 leave or join; leave-members:MEMBERS: a host goes; partitions:TOPICS:COUNT or partitions:TOPICS:xFACTOR. GROUPS, MEMBERS
@@ -33,7 +32,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 
 @job(__doc__, f"{CHANGES} {EXIT_CODES}", name="compare", wrong=(SparkAssignError, ValueError))
 @reads()
-@click.option("--assignors", metavar="A,B,…", default=ASSIGNORS, help=f"whom to compare (default: {ASSIGNORS})")
+@click.option("--assignors", metavar="A,B,…", help=f"whom to compare, for all groups (default: {ASSIGNORS})")
 @click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
 @together(*(milliseconds(name, "for partition_seconds_paused; see simulate") for name in TIMES))
 @writes()
@@ -53,7 +52,8 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet, changes: list[Change]) -> int:
     times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
-    comparison = compare(fleet, options.assignors.split(","), changes, Settings(**times))
+    assignors = options.assignors.split(",") if options.assignors is not None else None
+    comparison = compare(fleet, assignors, changes, Settings(**times))
     comparison = _write(options, place, comparison) if options.output else cached(comparison)
     print(summarize_comparison(comparison, options.top), flush=True)
     return int(options.fail_on == "rejected" and not _rejected(comparison).isEmpty())
@@ -67,21 +67,10 @@ def _rejected(comparison: DataFrame) -> DataFrame:
 def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFrame:
     """The comparison written and read back."""
     comparison = cached(comparison)  # two tables are written of it
-    run_id = options.run_id
-    inputs: dict[str, Any] = {"fleet": place, "assignors": options.assignors, "changes": list(options.change)}
-    manifest = write_plan(
-        SimpleNamespace(comparison=comparison, rejected=_rejected(comparison)),
-        options.output,
-        run_id=run_id,
-        format=options.output_format,
-        inputs=inputs,
-        options=options.output_option,
-        schemas=COMPARE_TABLES,
-        outcome=options.outcome.of_run(options.fail_on),
-    )
-    options.outcome.wrote(manifest, options.output)
-    print(f"Written to {options.output} as run_id={run_id}", flush=True)
-    stored = read_plan(comparison.sparkSession, options.output, run_id, schemas=COMPARE_TABLES)
+    tables = {"comparison": comparison, "rejected": _rejected(comparison)}
+    inputs = {"fleet": place, "assignors": options.assignors, "changes": list(options.change)}
+    store_run(options, tables, schemas=COMPARE_TABLES, inputs=inputs, found=options.fail_on)
+    stored = read_plan(comparison.sparkSession, options.output, options.run_id, schemas=COMPARE_TABLES)
     return stored.tables["comparison"]
 
 

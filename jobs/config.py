@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spark_assign.command import Commands, Job, Options, job
+from spark_assign.command.job import Commands, Job, Options, job
+from spark_assign.command.settings_faults import did_you_mean
+from spark_assign.command.settings_file import defaults, from_file, validated
 from spark_assign.errors import ConfigError
-from spark_assign.settings_faults import did_you_mean
-from spark_assign.settings_file import defaults, from_file, validated
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -89,10 +89,10 @@ def _model(of: str) -> type[BaseModel]:
         found: type[BaseModel] = _airflow().File
         return found
     if of == "plan":
-        from spark_assign.config import PlanSettings
+        from spark_assign.command.plan_settings import PlanSettings
 
         return PlanSettings
-    from spark_assign.settings_of_flags import model_of
+    from spark_assign.command.settings_of_flags import model_of
 
     return model_of(_job(of).params)
 

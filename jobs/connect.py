@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
 
 from spark_assign import SparkAssignError
-from spark_assign.command import Options, job, spark_session
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import fail_on, milliseconds, reads, together, top, writes
+from spark_assign.command.storing import store_run
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.scenarios import SCENARIOS
 from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
 from spark_assign.connect.story import Story, play_story
 from spark_assign.errors import ConfigError
-from spark_assign.options import fail_on, milliseconds, reads, together, top, writes
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
-from spark_assign.sinks.plan_store import check_output, write_plan
+from spark_assign.sinks.plan_store import check_output
 from spark_assign.sinks.rows import write_rows
 from spark_assign.sources.tables import Shape, read_tables
 
@@ -71,31 +71,18 @@ def play(options: Options) -> int:
 def _store(options: Options, played: Story, folder: Path, inputs: Mapping[str, Any]) -> None:
     """The rows as tables; in any other format than Parquet Spark writes them."""
     tables = {name: getattr(played, name) for name in SIMULATION_TABLES}
-    run_id, form = options.run_id, options.output_format
-    if form in (None, "parquet") and not options.output_option:
-        manifest = write_rows(
-            tables,
-            folder,
-            run_id=run_id,
-            inputs=inputs,
-            schemas=SIMULATION_TABLES,
-            outcome=options.outcome.of_run(),
-        )
-    else:
+    options.output = str(folder)  # a path, not a catalog
+    if options.output_format not in (None, "parquet") or options.output_option:
         spark = spark_session("connect", options)
         frames = {name: spark.createDataFrame(rows, SIMULATION_TABLES[name]) for name, rows in tables.items()}
-        manifest = write_plan(
-            SimpleNamespace(**frames),
-            str(folder),  # a path, not a catalog
-            run_id=run_id,
-            format=form,
-            inputs=inputs,
-            options=options.output_option,
-            schemas=SIMULATION_TABLES,
-            outcome=options.outcome.of_run(),
-        )
-    options.outcome.wrote(manifest, str(folder))
-    print(f"Written to {folder} as run_id={run_id}", flush=True)
+        store_run(options, frames, schemas=SIMULATION_TABLES, inputs=inputs)
+        return
+    outcome = options.outcome.of_run()
+    manifest = write_rows(
+        tables, folder, run_id=options.run_id, inputs=inputs, schemas=SIMULATION_TABLES, outcome=outcome
+    )
+    options.outcome.wrote(manifest, options.output)
+    print(f"Written to {folder} as run_id={options.run_id}", flush=True)
 
 
 def plan(options: Options) -> int:
@@ -108,19 +95,8 @@ def plan(options: Options) -> int:
     text, refused = summarize_plan(planned, options.top)
     print(text)
     if options.output:
-        place, run_id = options.output, options.run_id
-        manifest = write_plan(
-            planned,
-            place,
-            run_id=run_id,
-            format=options.output_format,
-            inputs={"fleet": options.fleet},
-            options=options.output_option,
-            schemas=PLAN_TABLES,
-            outcome=options.outcome.of_run(options.fail_on),
-        )
-        options.outcome.wrote(manifest, place)
-        print(f"Written to {place} as run_id={run_id}", flush=True)
+        tables = {name: getattr(planned, name) for name in PLAN_TABLES}
+        store_run(options, tables, schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on)
     planned.release()
     return 1 if options.fail_on == "rejected" and refused else 0
 

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, drift
 from spark_assign.caching import cached
-from spark_assign.command import Options, job, spark_session
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import PLACE, fail_on, input_format, named_values, together, top, writes
+from spark_assign.command.storing import store_run
 from spark_assign.errors import ConfigError
-from spark_assign.options import PLACE, fail_on, input_format, named_values, together, top, writes
 from spark_assign.places import place_and_run
 from spark_assign.report.drift import summarize_drift
 from spark_assign.schemas import DRIFT_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan, run_before, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan, run_before
 from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """PLACE is a snapshot, PLACE@ID a run of the plans that are stored there; the two sides need not be of one
@@ -86,20 +87,13 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
 
 def _write(options: Options, found: Drift) -> Mapping[str, DataFrame]:
     """The tables written and read back."""
-    manifest = write_plan(
-        found,
-        options.output,
-        run_id=options.run_id,
-        format=options.output_format,
-        inputs={"from": options.before, "to": options.after},
-        options=options.output_option,
+    store_run(
+        options,
+        {name: getattr(found, name) for name in DRIFT_TABLES},
         schemas=DRIFT_TABLES,
-        outcome=options.outcome.of_run(
-            (lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None
-        ),
+        inputs={"from": options.before, "to": options.after},
+        found=(lambda read: _changed(read("groups"), read("topics"))) if options.fail_on else None,
     )
-    options.outcome.wrote(manifest, options.output)
-    print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
     return read_plan(found.groups.sparkSession, options.output, options.run_id, schemas=DRIFT_TABLES).tables
 
 

@@ -6,10 +6,11 @@ import sys
 
 import click
 
-from spark_assign.command import Options, job, spark_session
+from spark_assign.command.job import Options, job
+from spark_assign.command.options import REPEATABLE, one_snapshot_place, writes_snapshot
+from spark_assign.command.storing import store_snapshot
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.options import REPEATABLE, one_snapshot_place, writes_snapshot
-from spark_assign.sources import describe_text, snapshot_catalog, snapshot_files
+from spark_assign.sources import describe_text, snapshot_files
 
 EXIT_CODES = """Exit codes: 0 written; 2 wrong usage, or text that is not what these tools print; 3 it cannot be
 written."""
@@ -36,16 +37,7 @@ def main(options: Options) -> int:
         snapshot = describe_text.read(options.topics_file, options.groups_file, options.cluster)
     except SourceError as error:
         raise ConfigError(str(error)) from error
-    if options.output:
-        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
-        written = ", ".join(str(folder) for folder in folders)
-    else:
-        snapshot_catalog.write_tables(snapshot, spark_session("ingest", options), options.table_prefix)
-        written = options.table_prefix
-    options.outcome.rows = snapshot.rows()
-    options.outcome.places["output"] = options.output or options.table_prefix
-    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {written}")
+    store_snapshot("ingest", options, snapshot)
     return 0
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import click
 from pyspark.sql import SparkSession
 
-from spark_assign import config, plan
-from spark_assign.command import Options, job, spark_session
+from spark_assign import plan
+from spark_assign.command import plan_settings
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.errors import ConfigError
-from spark_assign.options import named_values, reads, sample_fleet, shipped, top, writes
+from spark_assign.places import time_as_run_id
 from spark_assign.report.summary import summarize
-from spark_assign.run_names import time_as_run_id
 from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
 from spark_assign.sources.small import interpreted
@@ -48,6 +49,7 @@ def settings_file(function: Any) -> Any:
     help='range, roundrobin, sticky, cooperative-sticky, …; or "configured" (default): what each group runs with now',
 )
 @named_values("--assign", "GLOB=NAME", "the assignor of groups by pattern; first match wins")
+@named_values("--clients", "GLOB=LIB[@V]", "who leads groups by pattern, such as Java@2.8; first match wins")
 @writes("folder, URI or catalog prefix for the plan (default: output/plan)", now=False)
 @click.option(
     "--output-tables", metavar="A,B,…", help="what to write besides metrics and rejected (default: everything)"
@@ -61,7 +63,7 @@ def main(options: Options) -> int:
         options.config = SETTINGS if SETTINGS.exists() else None
         options.sample = options.config is None
         print(SAMPLE, flush=True)
-    settings = config.load(options.config, flags(options))
+    settings = plan_settings.load(options.config, flags(options))
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
         return _run(options, settings, spark)
@@ -78,18 +80,26 @@ def flags(options: Options) -> dict[str, Any]:
         "output": output | {"tables": options.output_tables.split(",") if options.output_tables else None},
         "assignor": options.assignor,
         "assign": [{"groups": glob, "assignor": name} for glob, name in (options.assign or {}).items()],
+        "clients": [_clients(glob, told) for glob, told in (options.clients or {}).items()],
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
         "top": options.top,
     }
 
 
-def _run(options: Options, settings: config.PlanSettings, spark: SparkSession) -> int:
+def _clients(glob: str, told: str) -> dict[str, str | None]:
+    library, _, version = told.partition("@")
+    return {"groups": glob, "library": library, "version": version or None}
+
+
+def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSession) -> int:
     started = time.monotonic()
     fleet, output = settings.fleet, settings.output
     check_output(output.location)
     found = read_fleet(spark, fleet.location, format=fleet.format, options=fleet.options, tables=fleet.tables)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
+    for led in reversed(settings.clients):  # the first one wins
+        found = found.with_clients(led.library, led.version, group_id=led.groups)
     planned = plan(found, settings.choice)
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     manifest = write_plan(

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from spark_assign import FleetError
-from spark_assign.command import Commands, Job, Options, job, spark_session
+from spark_assign.command.job import Commands, Job, Options, job, spark_session
+from spark_assign.command.options import fail_on, fleet_or_sample, named_values, reads, writes
 from spark_assign.errors import ConfigError, Fault
-from spark_assign.options import fail_on, fleet_or_sample, named_values, reads, writes
 from spark_assign.places import is_path, join
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.placing import ALGORITHMS

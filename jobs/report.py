@@ -12,10 +12,10 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from spark_assign.command import Options, job, spark_session
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import PLACE, fail_on, reads, stored_run
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.options import PLACE, fail_on, reads, stored_run
 from spark_assign.places import place_and_run
 from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS

@@ -6,16 +6,14 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
-from spark_assign.command import Options, job, spark_session
-from spark_assign.errors import ConfigError
-from spark_assign.options import (
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
     PLACE,
     fail_on,
     fleet_or_sample,
@@ -26,6 +24,8 @@ from spark_assign.options import (
     top,
     writes,
 )
+from spark_assign.command.storing import store_run
+from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, Simulation, holds_for, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario
@@ -35,21 +35,24 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_MEMBERS,
     SETTINGS_OF_PARTITIONS,
 )
+from spark_assign.protocol.settings import BROKER_RELEASES
 from spark_assign.protocol.simulating import play_fleet
 from spark_assign.protocol.story import play_story
 from spark_assign.report.html.collect_simulated import drawn_ownership
 from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story
 from spark_assign.report.story import Sight, draw_group, sight_of_simulation, sight_of_story
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan, write_plan
+from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources.tables import Shape, read_fleet, read_tables
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-PROTOCOLS = ("eager", "cooperative", "static", "configured")
+PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
 TIMES = (
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
     *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
+    *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
+    "group_consumer_assignment_interval_ms",
 )
 OF_SETTINGS = {
     "groups": SETTINGS_OF_GROUPS,
@@ -74,15 +77,17 @@ log = logging.getLogger("spark_assign.simulate")
     "--protocol",
     type=click.Choice(PROTOCOLS),
     multiple=True,
-    help="static: cooperative, and every member static. Scenario: repeatable. Fleet: default configured",
+    help="static: cooperative, and every member static; consumer: KIP-848. Scenario: repeatable. Fleet: default "
+    "configured",
 )
-@click.option("--compare", is_flag=True, help="fleet: eager against cooperative against static, a row per group")
+@click.option("--compare", is_flag=True, help="fleet: eager against cooperative, static and consumer, a row per group")
 @click.option(
     "--upgrade",
     metavar="CLUSTER/GROUP",
     help="fleet: the two rolling bounces from eager to cooperative, by step; for Java and franz-go clients",
 )
 @together(*(milliseconds(name) for name in TIMES))
+@click.option("--broker-release", type=click.Choice(BROKER_RELEASES), help="of Kafka, for KIP-848's groups (4.4)")
 @writes("fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
 @click.option(
     "--trace",
@@ -205,30 +210,18 @@ def _large(options: Options, simulation: Simulation) -> dict[str, DataFrame]:
 
 
 def _times(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
+    return {name: getattr(options, name) for name in (*TIMES, "broker_release") if getattr(options, name) is not None}
 
 
 def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """The tables written and read back, or as they were where nothing is to be written."""
     if not options.output:
         return tables
-    run_id = options.run_id
     schemas = {name: table.schema for name, table in tables.items()}
-    inputs: dict[str, Any] = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
-    manifest = write_plan(
-        SimpleNamespace(**tables),
-        options.output,
-        run_id=run_id,
-        format=options.output_format,
-        inputs=inputs,
-        options=options.output_option,
-        schemas=schemas,
-        outcome=options.outcome.of_run(options.fail_on),
-    )
-    options.outcome.wrote(manifest, options.output)
-    print(f"Written to {options.output} as run_id={run_id}", flush=True)
+    inputs = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
+    store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     spark = next(iter(tables.values())).sparkSession
-    return read_plan(spark, options.output, run_id, schemas=schemas).tables
+    return read_plan(spark, options.output, options.run_id, schemas=schemas).tables
 
 
 def _failed(options: Options, rejected: DataFrame) -> int:

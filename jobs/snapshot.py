@@ -10,9 +10,10 @@ import sys
 
 import click
 
-from spark_assign.command import Options, job, spark_session
+from spark_assign.command.job import Options, job
+from spark_assign.command.options import one_snapshot_place, patterns, writes_snapshot
+from spark_assign.command.storing import store_snapshot
 from spark_assign.errors import ConfigError
-from spark_assign.options import one_snapshot_place, patterns, writes_snapshot
 from spark_assign.sources import (
     client_properties,
     client_settings,
@@ -22,7 +23,6 @@ from spark_assign.sources import (
     connect_targets,
     kafka,
     secret_scope,
-    snapshot_catalog,
     snapshot_files,
 )
 from spark_assign.sources.kafka_connection import ClusterConnection
@@ -80,16 +80,7 @@ def main(options: Options) -> int:
     # The client retries on its own and says so at length; what fails for good comes back as our error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     snapshot = _of_connect(options) if options.connect_url else _of_kafka(options)
-    if options.output:
-        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
-        written = ", ".join(str(folder) for folder in folders)
-    else:
-        snapshot_catalog.write_tables(snapshot, spark_session("snapshot", options), options.table_prefix)
-        written = options.table_prefix
-    options.outcome.rows = snapshot.rows()
-    options.outcome.places["output"] = options.output or options.table_prefix
-    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {written}")
+    store_snapshot("snapshot", options, snapshot)
     return 0
 
 

@@ -1,0 +1,131 @@
+"""Say which classic groups may go over to group.protocol=consumer, in which steps, what it costs, and the way back."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Mapping
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, Migration, SparkAssignError, migrate
+from spark_assign.caching import cached
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
+    fail_on,
+    fleet_or_sample,
+    milliseconds,
+    patterns,
+    reads,
+    together,
+    top,
+    writes,
+)
+from spark_assign.command.storing import store_run
+from spark_assign.comparing.schemas import MIGRATION_TABLES
+from spark_assign.protocol.settings import Settings
+from spark_assign.report.migration import steps_in_words, summarize_migration
+from spark_assign.schemas import GROUP_KEY
+from spark_assign.sinks.plan_store import check_output, read_plan
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import read_fleet
+
+POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+
+@job(__doc__, EXIT_CODES, name="migrate", wrong=(SparkAssignError, ValueError))
+@reads()
+@together(
+    click.option(
+        "--server-assignor",
+        metavar="NAME",
+        default="uniform",
+        help="the broker's assignor that groups go over to: uniform (default) or server-range",
+    ),
+    click.option(
+        "--policy",
+        type=click.Choice(POLICIES),
+        default=POLICIES[0],
+        help="group.consumer.migration.policy of the brokers (default: bidirectional, as in Kafka)",
+    ),
+    click.option(
+        "--max-size",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="group.consumer.max.size of the brokers (default: no limit)",
+    ),
+    click.option(
+        "--library",
+        metavar="LIBRARY",
+        help="what members run on whose client ids do not tell: Java, librdkafka, … (default: unknown, a warning)",
+    ),
+)
+@patterns("--group", "the steps of these groups in words, in place of the summary")
+@together(*(milliseconds(name, "for partition_seconds_paused; see simulate") for name in TIMES))
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("groups of each verdict in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    place = fleet_or_sample(options, __file__)
+    spark = spark_session("migrate", options)
+    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": options.table}
+        return _run(options, place, read_fleet(spark, place, **given))
+
+
+def _run(options: Options, place: str | None, fleet: Fleet) -> int:
+    times = {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
+    found = migrate(
+        fleet,
+        options.server_assignor,
+        policy=options.policy,
+        max_size=options.max_size,
+        library=options.library,
+        settings=Settings(**times),
+    )
+    if options.output:
+        tables = _write(options, place, found)
+    else:
+        found = found.with_decided(cached(found.decided()))
+        tables = {name: getattr(found, name) for name in MIGRATION_TABLES}
+    print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
+    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    return summarize_migration(tables["migrations"], tables["rejected"], options.top)
+
+
+def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    """The steps of the groups that match, as many groups as --top says."""
+    wanted = F.lit(False)
+    for pattern in options.group:
+        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
+    chosen = tables["migrations"].where(wanted).orderBy(F.asc_nulls_last("rank"), *GROUP_KEY).limit(options.top)
+    groups = [row.asDict() for row in chosen.collect()]
+    if not groups:
+        return f"No group matches {', '.join(options.group)}; what was rejected is in the summary"
+    named = chosen.select(*GROUP_KEY)
+    steps = tables["steps"].where(wanted).join(named, GROUP_KEY, "left_semi").orderBy(*GROUP_KEY, "step").collect()
+    return steps_in_words(groups, [row.asDict() for row in steps])
+
+
+def _write(options: Options, place: str | None, found: Migration) -> Mapping[str, DataFrame]:
+    """The tables written and read back."""
+    asked = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
+    written = {name: getattr(found, name) for name in MIGRATION_TABLES}
+    store_run(options, written, schemas=MIGRATION_TABLES, inputs={"fleet": place, **asked}, found=options.fail_on)
+    spark = found.told.sparkSession
+    return read_plan(spark, options.output, options.run_id, schemas=MIGRATION_TABLES).tables
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Plan share groups (KIP-932): who has which partitions, of which several members may have one."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_assign import SparkAssignError
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import fail_on, reads, top, writes
+from spark_assign.command.storing import store_run
+from spark_assign.errors import ConfigError
+from spark_assign.report.share import summarize_plan
+from spark_assign.share import plan_share
+from spark_assign.share.schemas import PLAN_TABLES
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources.tables import read_fleet
+
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+
+@job(__doc__, EXIT_CODES, name="share", wrong=(SparkAssignError, ValueError))
+@reads(sample=False)
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("groups in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if not (options.fleet or options.table):
+        raise ConfigError("give --fleet PLACE: the fleet whose share groups are planned")
+    spark = spark_session("share", options)
+    if options.output:
+        check_output(options.output)
+    given = {"format": options.format, "options": options.option, "tables": options.table}
+    planned = plan_share(read_fleet(spark, options.fleet, **given))
+    text, refused = summarize_plan(planned, options.top)
+    print(text, flush=True)
+    if options.output:
+        store_run(
+            options, planned.tables(), schemas=PLAN_TABLES, inputs={"fleet": options.fleet}, found=options.fail_on
+        )
+    planned.release()
+    return 1 if options.fail_on == "rejected" and refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Plan Streams groups (KIP-1071): who runs which task, who keeps a copy, and what has to be restored."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from spark_assign import SparkAssignError
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import fail_on, reads, top, writes
+from spark_assign.command.storing import store_run
+from spark_assign.errors import ConfigError
+from spark_assign.report.streams import summarize_streams
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources.tables import read_fleet
+from spark_assign.streams import plan_streams
+from spark_assign.streams.schemas import PLAN_TABLES
+from spark_assign.what_if import Change, read_change
+
+CHANGES = """Changes, one after the other: leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
+leave or join, each as a process of its own; leave-members:MEMBERS: a host goes. GROUPS and MEMBERS are shell
+patterns."""
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+
+@job(__doc__, f"{CHANGES} {EXIT_CODES}", name="streams", wrong=(SparkAssignError, ValueError))
+@reads("the fleet's tables, subtopologies among them", sample=False)
+@click.option(
+    "--assignor",
+    metavar="NAME",
+    default="streams-sticky",
+    help="streams-sticky: as brokers of 4.4 decide (default); streams-sticky@4.3: as those of 4.2 and 4.3 do",
+)
+@click.option(
+    "--standby-replicas", metavar="N", type=click.IntRange(min=0), help="in place of what each group is configured with"
+)
+@click.option("--change", metavar="CHANGE", multiple=True, help="what happens first, see below; repeatable")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top()
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    changes = [_of_members(text) for text in options.change]  # before Spark takes its time to start
+    if not options.fleet and not options.table:
+        raise ConfigError("there is no fleet: give --fleet PLACE")
+    if options.output:
+        check_output(options.output)
+    spark = spark_session("streams", options)
+    fleet = read_fleet(spark, options.fleet, format=options.format, options=options.option, tables=options.table)
+    for change in changes:
+        fleet = change.apply(fleet)
+    planned = plan_streams(fleet, options.assignor, standby_replicas=options.standby_replicas)
+    text, refused = summarize_streams(planned, options.top)
+    print(text, flush=True)
+    if options.output:
+        tables = {name: getattr(planned, name) for name in PLAN_TABLES}
+        inputs = {"fleet": options.fleet, "assignor": options.assignor, "changes": list(options.change)}
+        inputs["standby_replicas"] = options.standby_replicas
+        store_run(options, tables, schemas=PLAN_TABLES, inputs=inputs, found=options.fail_on)
+    planned.release()
+    return int(options.fail_on == "rejected" and refused > 0)
+
+
+def _of_members(text: str) -> Change:
+    """A change of members; topics are not what the tasks of a streams group are counted by here."""
+    change = read_change(text)
+    if text.partition(":")[0].rpartition("=")[2] == "partitions":
+        raise ConfigError(f"change {text}: the number of tasks is in subtopologies; change it there")
+    return change
+
+
+if __name__ == "__main__":
+    sys.exit(main())
