@@ -128,19 +128,23 @@ def client_row(row: Row) -> Row:
     ]
     topics = {told["name"]: told["partitions"] for told in row["topics"].values()}
     ids = {told["name"]: topic for topic, told in row["topics"].items()}
-    return {"case": row["case"], "topics": topics, "topic_ids": ids, "members": members, "replica_racks": None}
+    return {
+        "case": row["case"],
+        "topics": topics,
+        "topic_ids": ids,
+        "members": members,
+        "replica_racks": None,
+        "subscription_type": row["subscription_type"].lower(),
+    }
 
 
 def told_by_a_fleet(row: Row) -> bool:
     """Whether a fleet's tables say all that the answer hangs on.
 
-    They do not say that members with equal subscriptions count as differing (which Kafka has with regular expressions);
-    nor, of a bucket with more than eight members, in which order the recorded walk met them.
+    They do not say, of a bucket with more than eight members, in which order the recorded walk met them.
     """
-    asked = {(tuple(sorted(member["topics"])), member.get("unresolved", 0)) for member in row["members"]}
     ids = [member["id"] for member in row["members"]]
-    forced = len(asked) == 1 and row["subscription_type"] == "HETEROGENEOUS"
-    return row["system"] == "server-range" or (not forced and text_walk(ids) == ids)
+    return row["system"] == "server-range" or text_walk(ids) == ids
 
 
 def signed_halves(uuid: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD, Question, decide
-from spark_assign.kernels.group.facts import ASKS, FACTS, LAYOUT, MEMBER, OWNED
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.rounds import follow
 from spark_assign.kernels.group.sheet import read_sheet
@@ -46,6 +46,8 @@ def facts(rows: Iterable[Row], *, runs: bool = False) -> pa.Table:
 
 def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
     partitions = row["topics"]
+    if "subscription_type" in row:
+        yield {"kind": GROUP, "group_type": "consumer", "subscription_type": row["subscription_type"]}
     for position, member in enumerate(row["members"]):
         told = None
         if "user_generation" in member:
@@ -65,6 +67,11 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
         for topic, first, step, count in _owned(member["owned"], runs):
             run = {"first": first, "step": step, "count": count}
             yield {"kind": OWNED, "member_id": member["id"], "topic": topic, "partitions": partitions.get(topic)} | run
+        of_topic: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in member["owned"]:
+            of_topic[topic].append(partition)
+        for place, (topic, at) in enumerate(of_topic.items()):
+            yield {"kind": IN_ORDER, "member_id": member["id"], "topic": topic, "position": place, "at": at}
     for topic, replicas in (row.get("replica_racks") or {}).items():
         racks = [sorted({rack for rack in of if rack is not None}) for of in replicas]
         yield {"kind": LAYOUT, "topic": topic, "at": list(range(len(racks))), "racks": racks}

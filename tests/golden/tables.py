@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +14,7 @@ from tests.frames import dataframe
 from tests.golden.vectors import Row, Sets
 
 GROUP_ID = "group"
-TABLES = ("topics", "members", "subscriptions", "owned", "replicas", "brokers")
+TABLES = ("topics", "members", "subscriptions", "owned", "replicas", "brokers", "groups")
 
 
 def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
@@ -22,6 +23,8 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     cluster = row["case"]
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     ids = row.get("topic_ids", {})
+    if "subscription_type" in row:
+        tables["groups"] = [(cluster, GROUP_ID, None, "consumer", *[None] * 5, row["subscription_type"])]
     tables["topics"] = [(cluster, topic, count, ids.get(topic)) for topic, count in row["topics"].items()]
     for position, member in enumerate(row["members"]):
         key = (cluster, GROUP_ID, member["id"])
@@ -38,10 +41,11 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
                 member["generation"],
                 user_generation,
                 position,
+                None,
             )
         )
         tables["subscriptions"] += [(*key, topic) for topic in member["topics"]]
-        tables["owned"] += [(*key, topic, partition) for topic, partition in member["owned"]]
+        tables["owned"] += [(*key, *owned, place) for place, owned in enumerate(member["owned"])]
     broker_of: dict[str | None, int] = {}
     for topic, partitions in (row.get("replica_racks") or {}).items():
         for partition, racks in enumerate(partitions):
@@ -57,7 +61,16 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     for row in rows:
         for name, lines in table_rows(row).items():
             tables[name] += lines
+    if not tables["groups"]:
+        del tables["groups"]
     return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
+
+
+def configured_fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
+    """The same, each group configured with the assignor that its row names as `profile`."""
+    given = list(rows)
+    configured = [(row["case"], GROUP_ID, row["profile"], "classic", *[None] * 6) for row in given]
+    return replace(fleet_of(spark, given), groups=dataframe(spark, INPUT_TABLES["groups"], configured))
 
 
 def planned_sets(assignments: DataFrame) -> Sets:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def recorded(strategy: str) -> Iterator[Row]:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
-                if row["strategy"] == strategy:
+                if row["strategy"] == strategy and "release" not in row:
                     row["case"] = f"{path.name.removesuffix('.jsonl.gz')}/{row['case']}"
                     yield row
 
@@ -40,6 +41,20 @@ def cases(strategy: str) -> list[Row]:
     assert len(kept) == CASES[strategy]
     assert len(every) - len(kept) == LEFT_OUT[strategy]
     return kept
+
+
+RELEASES = {"2.4": 150, "2.8": 150, "3.2": 150, "3.4": 150, "3.5": 150}
+"""How many rows of each older release of the clients there are."""
+
+
+def release_cases() -> list[Row]:
+    """Every row that was recorded from an older release; `profile` is the assignor as of it, by our name."""
+    with gzip.open(FOLDER / "client-releases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row["profile"] = f"{row['strategy']}@{row['release'].rpartition('.')[0]}"
+    assert Counter(row["profile"].partition("@")[2] for row in rows) == RELEASES
+    return rows
 
 
 Sets = dict[str, dict[str, set[tuple[str, int]]]]

@@ -1,0 +1,169 @@
+"""Sequences of heartbeats, the passing of time and changes of topics, as our coordinator of a KIP-848 group has them.
+
+A step is {"sequence", "step", "op", "expect"}; `expect` is what `tests/kafka/java/ConsumerGroupSteps.java` answers,
+asked of Kafka's `GroupMetadataManager`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spark_assign.kernels.protocol.consumer_group import ConsumerGroup
+from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
+from spark_assign.kernels.protocol.consumer_group_messages import NOT_SENT, GroupConfig, Heartbeat
+from spark_assign.kernels.protocol.leader_asks import CODE_BITS, code
+from spark_assign.kernels.protocol.server_topics import Metadata, Topic
+from spark_assign.kernels.protocol.target_assignors import assign_targets
+from spark_assign.kernels.protocol.targets import TargetAsk
+from spark_assign.kernels.server.orders import read_topic_ids
+
+FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
+Row = dict[str, Any]
+Op = dict[str, Any]
+
+
+@cache
+def recorded() -> tuple[Row, ...]:
+    """All steps, sequence after sequence and in order; to be read only."""
+    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+        return tuple(map(json.loads, lines))
+
+
+def differences(rows: Iterable[Row], results: Iterable[Row]) -> list[str]:
+    """One line for each step whose result is not what Kafka gave, with what differs."""
+    return [
+        f"{row['sequence']}/{row['step']} {row['op']}: expected and got {_apart(row['expect'], got)}"
+        for row, got in zip(rows, results, strict=True)
+        if row["expect"] != got
+    ]
+
+
+def _apart(want: Any, got: Any) -> Any:
+    """What differs, as deep down as can be said."""
+    if not isinstance(want, dict) or not isinstance(got, dict):
+        return want, got
+    return {key: _apart(want.get(key), got.get(key)) for key in {**want, **got} if want.get(key) != got.get(key)}
+
+
+def ours(rows: Iterable[Row]) -> Iterator[Row]:
+    """What our coordinator answers, step by step."""
+    name, group = None, None
+    for row in rows:
+        if row["sequence"] != name or group is None:
+            name, group = row["sequence"], Steps(row["op"])
+        yield group.call(row["op"])
+
+
+class Steps:
+    """One group, called step by step."""
+
+    def __init__(self, begin: Op) -> None:
+        self.metadata = Metadata()
+        config = GroupConfig(assignment_interval_ms=begin["assignment_interval_ms"], max_size=begin["max_size"])
+        self.group = ConsumerGroup(self.metadata, config)
+        self.now = begin["now"]
+        self.ids: list[str] = []
+
+    def call(self, op: Op) -> Row:
+        """Take a step, and say what came of it."""
+        found: Row = {}
+        if op["op"] == "heartbeat":
+            found = self._heartbeat(op)
+        elif op["op"] == "advance":
+            self.group.expire(op["to"])
+            self.now = op["to"]
+        elif op["op"] == "topics":
+            self._topics(op)
+        elif op["op"] == "resolve":
+            self.group.resolve(self.now)
+        return found | self._state() if self.group.exists else found
+
+    def _heartbeat(self, op: Op) -> Row:
+        owned = op.get("owned")
+        request = Heartbeat(
+            op["member"],
+            op["epoch"],
+            instance_id=op.get("instance"),
+            rebalance_timeout_ms=op.get("rebalance_timeout_ms", NOT_SENT),
+            topics=op.get("topics"),
+            regex=op.get("regex"),
+            assignor=op.get("assignor"),
+            owned=None if owned is None else [code(self._number(each), at) for each in owned for at in owned[each]],
+        )
+        answer = self.group.heartbeat(request, self.now)
+        if isinstance(answer, TargetAsk):
+            answer = self.group.decided(*assign_targets([answer]))
+        if answer.error is not None:
+            return {"error": answer.error}
+        found: Row = {"epoch": answer.member_epoch}
+        return found if answer.assigned is None else found | {"assigned": self._by_topic(sorted(answer.assigned))}
+
+    def _topics(self, op: Op) -> None:
+        """Every topic that there ever was has a number; ids are ordered anew whenever there are more."""
+        names = set(op["remove"])
+        self.metadata.remove(op["remove"])
+        told = {topic.name: (self.ids[topic.number], topic.partitions) for topic in self.metadata.by_name.values()}
+        told |= {topic["name"]: (topic["id"], topic["partitions"]) for topic in op["put"]}
+        names |= {topic["name"] for topic in op["put"]}
+        for id_, _ in told.values():
+            self._number(id_)
+        read = read_topic_ids(self.ids)
+        self.metadata.put(
+            Topic(at := self._number(id_), name, partitions, int(read.hash[at]), id_rank=_rank(id_))
+            for name, (id_, partitions) in told.items()
+        )
+        self.group.topics_changed(names)
+
+    def _number(self, id_: str) -> int:
+        if id_ not in self.ids:
+            self.ids.append(id_)
+        return self.ids.index(id_)
+
+    def _by_topic(self, codes: Iterable[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for each in codes:
+            found.setdefault(self.ids[each >> CODE_BITS], []).append(each & (1 << CODE_BITS) - 1)
+        return found
+
+    def _state(self) -> Row:
+        group = self.group
+        return {
+            "state": group.state.value,
+            "group_epoch": group.group_epoch,
+            "assignment_epoch": group.assignment_epoch,
+            "subscription_type": "HOMOGENEOUS" if group.homogeneous else "HETEROGENEOUS",
+            "order": list(group.members.walk()),
+            "static_members": dict(group.members.static),
+            "resolving": group.regexes.waiting is not None,
+            "members": {each.member_id: self._member(each) for each in group.members.by_id.values()},
+        }
+
+    def _member(self, member: ConsumerGroupMember) -> Row:
+        target = self._by_topic(self.group.members.target(member.member_id).walk)
+        return {
+            "epoch": member.member_epoch,
+            "previous": member.previous_member_epoch,
+            "state": member.state.value,
+            "assigned": self._with_epochs(member.assigned),
+            "pending": self._with_epochs(member.pending_revocation),
+            "target": [list(each) for each in target.items()],
+        }
+
+    def _with_epochs(self, partitions: Any) -> dict[str, list[list[int]]]:
+        by_topic = self._by_topic(sorted(partitions))
+        return {
+            topic: [[at, partitions[code(self._number(topic), at)]] for at in some] for topic, some in by_topic.items()
+        }
+
+
+def _rank(id_: str) -> int:
+    """`Uuid.compareTo` compares the halves as signed numbers."""
+    raw = base64.urlsafe_b64decode(id_ + "==")
+    high, low = (int.from_bytes(half, "big", signed=True) for half in (raw[:8], raw[8:]))
+    return (high << 64) + low

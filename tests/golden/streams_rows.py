@@ -1,0 +1,163 @@
+"""The recorded rows of Streams groups (`README-848.md`, section 5), and what our kernels make of each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet
+from spark_assign.kernels.java_hash import java_key, text_walk
+from spark_assign.kernels.streams.group import Group, Member, Target, Task
+from spark_assign.kernels.streams.orders import process_walk
+from spark_assign.kernels.streams.told import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.schemas import INPUT_TABLES
+from tests.frames import dataframe
+
+Row = dict[str, Any]
+Sets = dict[str, set[tuple[str, str, int]]]
+"""member id -> role, subtopology and number; a member that gets nothing has no entry."""
+
+ROWS = 500
+GROUP_ID = "group"
+TABLES = ("topics", "members", "subscriptions", "groups", "subtopologies", "tasks")
+_RENAMED = {
+    GROUP: {"group_type": "text", "standby_replicas": "number"},
+    SUBTOPOLOGY: {"subtopology": "name", "partitions": "number"},
+    MEMBER: {"process_id": "name", "position": "number"},
+    TASK: {"subtopology": "name", "task": "number", "role": "text", "changelog_offset": "offset"},
+}
+
+
+def rows(system: str) -> list[Row]:
+    """Those of an assignor: streams-sticky or streams-mock."""
+    path = Path(__file__).parent / "streams-groups.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        every = [json.loads(line) for line in lines]
+    assert len(every) == ROWS
+    return [row for row in every if row["system"] == system]
+
+
+def expected(row: Row) -> Sets:
+    """What Kafka's class answered."""
+    sets = {
+        member: {
+            (role, subtopology, task)
+            for role in ("active", "standby")
+            for subtopology, tasks in got.get(role, {}).items()
+            for task in tasks
+        }
+        for member, got in row["expect"].items()
+    }
+    return {member: got for member, got in sets.items() if got}
+
+
+def group_of(row: Row, *, release_4_3: bool = False) -> Group:
+    """A row as an assignor sees it, in the recorded order of members."""
+    ids = sorted(row["subtopologies"], key=java_key)
+    number = {subtopology: at for at, subtopology in enumerate(ids)}
+    for member in row["members"]:  # of subtopologies that are gone: any number will do
+        for subtopology in (*member["active"], *member["standby"], *member["offsets"]):
+            number.setdefault(subtopology, len(number))
+
+    def tasks(told: dict[str, Iterable[Any]]) -> list[Task]:
+        return [(number[subtopology], int(task)) for subtopology, listed in told.items() for task in listed]
+
+    members = [
+        Member(
+            member["id"],
+            member["process"],
+            active=tasks(member["active"]),
+            standby=tasks(member["standby"]),
+            offsets={
+                (number[subtopology], int(task)): offset
+                for subtopology, of_task in member["offsets"].items()
+                for task, offset in of_task.items()
+            },
+        )
+        for member in row["members"]
+    ]
+    named = [member.member_id for member in members], [member.process for member in members]
+    return Group(
+        members,
+        process_walk(*named, release_4_3=release_4_3),
+        ids,
+        [row["subtopologies"][subtopology]["partitions"] for subtopology in ids],
+        [row["subtopologies"][subtopology]["stateful"] for subtopology in ids],
+        row["standby_replicas"],
+    )
+
+
+def sets_of(group: Group, target: Target) -> Sets:
+    """A target by names; nobody may have a task twice."""
+    sets: Sets = {}
+    given = [("active", task, member) for task, member in target.active.items()]
+    given += [("standby", task, member) for task, members in target.standby.items() for member in members]
+    for role, (subtopology, task), member in given:
+        got = sets.setdefault(group.members[member].member_id, set())
+        assert (role, group.subtopologies[subtopology], task) not in got
+        got.add((role, group.subtopologies[subtopology], task))
+    return sets
+
+
+def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
+    """A row as rows of a Fleet's tables, its case being a cluster."""
+    group = (row["case"], GROUP_ID)
+    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    tables["groups"] = [(*group, None, "streams", *[None] * 4, row["standby_replicas"], None)]
+    tables["subtopologies"] = [(*group, name, *told.values()) for name, told in row["subtopologies"].items()]
+    for position, member in enumerate(row["members"]):
+        key = (*group, member["id"])
+        nothing = [None] * 6
+        tables["members"].append((*key, *nothing, position, member["process"]))
+        offsets = {(name, int(task)): at for name, of in member["offsets"].items() for task, at in of.items()}
+        for role in ("active", "standby", "warmup"):
+            for name, tasks in member[role].items():
+                for task in tasks:
+                    tables["tasks"].append((*key, name, task, role, offsets.pop((name, task), None)))
+        tables["tasks"] += [(*key, *task, None, offset) for task, offset in offsets.items()]
+    return tables
+
+
+def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
+    """One Fleet in which every row is a cluster with one group."""
+    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    for row in rows:
+        for name, lines in table_rows(row).items():
+            tables[name] += lines
+    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
+
+
+def facts_of(rows: Iterable[Row]) -> pa.Table:
+    """The same as the kernel's facts (`kernels.streams.told`)."""
+    facts: list[dict[str, Any]] = []
+    for row in rows:
+        tables = table_rows(row)
+        for kind, table in ((GROUP, "groups"), (SUBTOPOLOGY, "subtopologies"), (MEMBER, "members"), (TASK, "tasks")):
+            names = INPUT_TABLES[table].names
+            for line in tables[table]:
+                told = dict(zip(names, line, strict=True))
+                renamed = {_RENAMED[kind].get(name, name): value for name, value in told.items()}
+                facts.append({name: value for name, value in renamed.items() if name in FACTS.names} | {"kind": kind})
+    return pa.Table.from_pylist(facts, FACTS)
+
+
+def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:
+    """Rows of `StreamsPlan.tasks` by case; nobody may have a task twice."""
+    planned: dict[str, Sets] = {}
+    for row in tasks:
+        got = planned.setdefault(row["cluster"], {}).setdefault(row["member_id"], set())
+        assert not any((role, row["subtopology"], row["task"]) in got for role in ("active", "standby"))
+        got.add((row["role"], row["subtopology"], row["task"]))
+    return planned
+
+
+def told_by_a_fleet(row: Row) -> bool:
+    """Whether the order of the members follows from their ids; with nine in a bucket it does not."""
+    ids = [member["id"] for member in row["members"]]
+    return text_walk(ids) == ids

@@ -1,0 +1,78 @@
+"""Every recorded case of share groups of Kafka 4.4 (KIP-932), and those for which its assignor throws.
+
+By the kernel, from the recorded orders; and as groups of a fleet, where those orders are made from ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StructField
+
+from spark_assign import Fleet
+from spark_assign.share import plan_share
+from tests.golden import share_rows
+from tests.golden.share_rows import Got
+from tests.spark import fleets
+
+NOT_TOLD = 22
+"""Rows whose answer hangs on what a fleet's tables do not say (`share_rows.told_by_a_fleet`)."""
+
+
+@pytest.mark.once
+def test_the_kernel_plans_what_the_broker_recorded() -> None:
+    """Zero differences, empty sets of partitions and what is thrown included; side by side and one by one."""
+    rows = share_rows.rows()
+    answered = share_rows.answered(rows)
+    different = [row["case"] for row, got in zip(rows, answered, strict=True) if got != share_rows.expected(row)]
+    assert not different, f"{len(different)} cases differ: {different[:20]}"
+    assert answered.count(share_rows.FAILS) == share_rows.FAILING
+    assert [share_rows.answered([row])[0] for row in rows[::7]] == answered[::7]
+
+
+@pytest.mark.spark
+def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Callable[[str, int], None]) -> None:
+    """The same from the tables of a fleet, in one call; what Kafka throws for is rejected with its words."""
+    every = share_rows.rows()
+    rows = [row for row in every if share_rows.told_by_a_fleet(row)]
+    assert len(every) - len(rows) == NOT_TOLD
+    planned = plan_share(fleet_of(spark, rows))
+    got = planned_sets(planned.runs)
+    for refused in planned.rejected.toArrow().to_pylist():
+        assert refused["code"] == "kafka-fails"
+        assert share_rows.FAILS in refused["detail"]
+        got[refused["cluster"]] = share_rows.FAILS
+    assert planned.metrics.count() + planned.rejected.count() == len(rows)
+    expected = {row["case"]: share_rows.named(row, share_rows.expected(row)) for row in rows}
+    different = sorted(case for case, each in expected.items() if got.get(case, {}) != each)
+    assert not different
+    planned.release()
+    left_out("share-simple: a fleet does not say all that the answer hangs on", NOT_TOLD)
+
+
+def fleet_of(spark: SparkSession, rows: list[share_rows.Row]) -> Fleet:
+    """Every case a cluster with one group; runs have positions."""
+    told = [share_rows.tables(row) for row in rows]
+    position = StructField("position", IntegerType())
+    more = {"owned_runs": [position]}
+    return Fleet(
+        **{
+            name: fleets.table(spark, name, [line for each in told for line in each[name]], *more.get(name, []))
+            for name in told[0]
+        }
+    )
+
+
+def planned_sets(runs: DataFrame) -> dict[str, Got]:
+    """By cluster who has what; no partition comes twice with a member."""
+    got: dict[str, Got] = {}
+    for row in runs.toArrow().to_pylist():
+        mine = got.setdefault(row["cluster"], {})
+        assert not isinstance(mine, str)
+        partitions = mine.setdefault(row["member_id"], {}).setdefault(row["topic"], [])
+        more = list(range(row["first"], row["first"] + row["step"] * row["count"], row["step"]))
+        assert not set(partitions) & set(more)
+        partitions[:] = sorted(partitions + more)
+    return got
