@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
 from tests.kafka import maven
 
-START_TIMEOUT_S = 90
+START_TIMEOUT_S = 240
 _JVM = ["-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
-# Errors; and what the coordinator says about its groups: `Cluster.group_log` reads it.
+# Errors; what the coordinator says about its groups: `Cluster.group_log` reads it; and heartbeats, when `heartbeats.py`
+# turns them on.
 _LOGGING = """
 appender.out.type = Console
 appender.out.name = out
@@ -31,6 +33,16 @@ rootLogger.level = error
 rootLogger.appenderRef.out.ref = out
 logger.groups.name = org.apache.kafka.coordinator.group.GroupMetadataManager
 logger.groups.level = info
+appender.beats.type = File
+appender.beats.name = beats
+appender.beats.layout.type = PatternLayout
+appender.beats.layout.pattern = %d{UNIX_MILLIS} %msg%n
+appender.beats.filter.beats.type = RegexFilter
+appender.beats.filter.beats.regex = .*"requestApiKeyName":"(CONSUMER|SHARE|STREAMS)_GROUP_HEARTBEAT".*
+logger.requests.name = kafka.request.logger
+logger.requests.level = error
+logger.requests.additivity = false
+logger.requests.appenderRef.beats.ref = beats
 """
 
 
@@ -50,6 +62,12 @@ class Cluster:
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
         return KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+
+    def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
+        """Set configs of one group, such as `consumer.heartbeat.interval.ms` or `streams.num.standby.replicas`."""
+        admin = self.admin()
+        admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, dict(configs))], raise_on_unknown=False)
+        admin.close()
 
     def group_log(self) -> list[tuple[int, str]]:
         """What the coordinators have said about their groups so far: at (ms since 1970) and text, in order of time."""
@@ -131,6 +149,15 @@ def _properties(
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # The defaults are Kafka's; by `Cluster.configure_group` a group may have shorter ones.
+        **{
+            f"group.{kind}.min.{name}": shortest
+            for kind in ("consumer", "share", "streams")
+            for name, shortest in (("heartbeat.interval.ms", "100"), ("session.timeout.ms", "2000"))
+        },
         # Members that start together are in one first rebalance.
         "group.initial.rebalance.delay.ms": "1000",
     }
@@ -151,8 +178,8 @@ def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:
 
 @contextlib.contextmanager
 def _broker(class_path: str, properties: Path, jvm: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
-    logging = properties.with_name("log4j2.properties")
-    logging.write_text(_LOGGING)
+    logging = properties.with_suffix(".log4j2.properties")
+    logging.write_text(f"{_LOGGING}appender.beats.fileName = {properties.with_suffix('.heartbeats')}\n")
     command = ["java", *_JVM, *jvm, f"-Dlog4j2.configurationFile={logging}"]
     command += ["-cp", f"{class_path}:{maven.logging_classpath()}", "kafka.Kafka", str(properties)]
     with properties.with_suffix(".log").open("wb") as log:

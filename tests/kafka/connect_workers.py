@@ -15,6 +15,7 @@ from typing import Any
 
 from kafka.admin import NewTopic
 
+from tests.kafka import maven
 from tests.kafka.broker import Cluster, free_ports
 
 TIMEOUT_S = 60
@@ -121,9 +122,10 @@ class ConnectCluster:
         file = self.folder / f"worker-{port}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._properties(url).items()))
         log = file.with_suffix(".log")
-        command = ["java", *_JVM, "-cp", self.broker.class_path, "org.apache.kafka.connect.cli.ConnectDistributed"]
+        command = ["java", *_JVM, "-cp", maven.applications_classpath()]
+        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(file)]
         with log.open("wb") as said:
-            process = subprocess.Popen([*command, str(file)], stdout=said, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
         return Worker(url, process, log)
 
     def _properties(self, url: str) -> dict[str, str]:

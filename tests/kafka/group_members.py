@@ -26,8 +26,9 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Consumer:
-    """One member. `assignor` by Kafka's name: the client's for `classic` (several: with commas between them), the
-    server's for `consumer`. One that is to be followed also tells its generations."""
+    """One member; `protocol` is classic, consumer or share. `assignor` by Kafka's name: the client's for `classic`
+    (several: with commas between them), the server's for `consumer`. One that is to be followed also tells its
+    generations."""
 
     group: str
     client_id: str
@@ -39,6 +40,7 @@ class Consumer:
     regex: str | None = None
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
+    max_poll_interval_ms: int | None = None
     follow: bool | None = None
 
     def spec(self) -> str:
@@ -61,13 +63,18 @@ def running(
     """
     command = ["java", "-Xms64m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += ["-cp", cluster.class_path, str(PROGRAM), cluster.bootstrap_servers]
+    with fed(command, [consumer.spec() for consumer in consumers], events) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def fed(command: list[str], lines: Iterable[str], events: Path | None) -> Iterator[subprocess.Popen[str]]:
+    """A program that reads such lines and an empty one, while the block runs; it ends when its standard input does."""
     with (events or Path(os.devnull)).open("a") as told:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=told, stderr=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
     try:
-        process.stdin.writelines(f"{consumer.spec()}\n" for consumer in consumers)
-        process.stdin.write("\n")
-        process.stdin.flush()
+        write(process, [*lines, ""])
         yield process
     finally:
         with contextlib.suppress(BrokenPipeError):
@@ -81,15 +88,21 @@ def running(
 
 def start(process: subprocess.Popen[str], consumers: Iterable[Consumer]) -> None:
     """More consumers in a process that runs."""
-    _command(process, [f'{{"start": {consumer.spec()}}}' for consumer in consumers])
+    order(process, "start", consumers)
 
 
 def leave(process: subprocess.Popen[str], consumers: Iterable[Consumer]) -> None:
     """These consumers of the process close."""
-    _command(process, [f'{{"leave": {consumer.spec()}}}' for consumer in consumers])
+    order(process, "leave", consumers)
 
 
-def _command(process: subprocess.Popen[str], lines: list[str]) -> None:
+def order(process: subprocess.Popen[str], command: str, consumers: Iterable[Consumer]) -> None:
+    """Any command of GroupMembers.java: leave_for_good, pause, resume; subscribe, as these say, by their ids."""
+    write(process, [f'{{"{command}": {consumer.spec()}}}' for consumer in consumers])
+
+
+def write(process: subprocess.Popen[str], lines: Iterable[str]) -> None:
+    """Lines for the standard input of such a program."""
     assert process.stdin is not None
     process.stdin.writelines(f"{line}\n" for line in lines)
     process.stdin.flush()

@@ -20,7 +20,7 @@ PASSWORD = 'p4711-ä=;\\ "'
 STORE_PASSWORD = "store-4711"
 KEY_PASSWORD = "key-4711"
 CLIENT_ID, CLIENT_SECRET = "client", "secret-4711"
-AUDIENCE = "kafka"
+AUDIENCE, ISSUER = "kafka", "stub"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -77,7 +77,7 @@ class Keys:
     def token(self, lives_s: int = 600, forged: bool = False) -> str:
         """A signed token for USER; `forged` with a key that the broker does not know."""
         now = int(time.time())
-        claims = {"sub": USER, "iss": "stub", "aud": AUDIENCE, "iat": now - 700, "exp": now + lives_s, "scope": "read"}
+        claims = {"sub": USER, "iss": ISSUER, "aud": AUDIENCE, "iat": now - 700, "exp": now + lives_s, "scope": "read"}
         text = ".".join(_base64(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "one"}, claims))
         key = self._forged if forged else self._signing
         return f"{text}.{_base64(key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
@@ -115,6 +115,7 @@ def broker_properties(keys: Keys) -> dict[str, str]:
         f"{secure}oauthbearer.sasl.server.callback.handler.class": handler,
         f"{secure}oauthbearer.sasl.oauthbearer.jwks.endpoint.url": f"file://{keys.at('jwks.json')}",
         f"{secure}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
+        f"{secure}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,  # Kafka 4.4 insists on it
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }

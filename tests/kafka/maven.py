@@ -1,10 +1,13 @@
-"""Kafka's own jars from Maven Central, and Delta's: fetched with one mvn call, kept in a cache folder, reused after.
+"""Kafka's own jars from Maven Central, and Delta's: one mvn call a set, kept in a cache folder, reused after.
 
-Kafka's folder is `~/.cache/spark_assign/kafka-<version>`; `SPARK_ASSIGN_KAFKA_JARS` names another one (a folder
-that holds the jars already is taken as it is). One that lacks some of `NEEDED` gets them.
+Kafka's are in `~/.cache/spark_assign/kafka`, each set in a folder of its own; `SPARK_ASSIGN_KAFKA_JARS` names another
+place (a folder of a set that holds its jars already is taken as it is). One that lacks some gets them.
 
-Kafka's classes log by way of slf4j, which says nothing without a binding. The binding stands apart, in the folder
-`logging` below: who wants to be told puts it into the class path, everybody else's standard output stays clean.
+The broker is the newest release that there is. Tools, Connect and Streams come out later than the broker: they are the
+newest release of theirs, with the clients of that release, and never on one class path with the broker.
+
+Kafka's classes log by way of slf4j, which says nothing without a binding. The binding is a set of its own: who wants to
+be told puts it into the class path, everybody else's standard output stays clean.
 """
 
 from __future__ import annotations
@@ -14,81 +17,107 @@ import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = "4.1.2"
+VERSION = "4.4.0"
+"""Of the broker, its coordinators and the clients."""
+APPLICATIONS_VERSION = "4.3.1"
+"""Of tools, Connect and Streams."""
+OLDER_CLIENTS = ("4.1.2", "3.9.1")
+"""Releases of the clients whose assignors are asked as well."""
+
 JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
-
-# kafka_2.13 is the broker (with kafka-clients and jackson), kafka-tools the console and verifiable consumers,
-# connect-runtime a Connect worker, connect-file and connect-json its file connectors and their converter.
-NEEDED = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-file", "connect-json")
-
-# As old an slf4j as Kafka has, and the version of log4j that comes with it.
-BINDING, BINDING_VERSION = "log4j-slf4j-impl", "2.25.3"
+_KAFKA = "org.apache.kafka"
 
 
-def _dependency(group: str, artifact: str, version: str) -> str:
-    return f"""
-    <dependency>
-      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-    </dependency>"""
+@dataclass(frozen=True)
+class JarSet:
+    """Artifacts (group:artifact:version) with all that they need, in one folder."""
+
+    name: str
+    artifacts: tuple[str, ...]
+
+    @property
+    def jars(self) -> list[str]:
+        """The names of the artifacts' files."""
+        return ["{1}-{2}.jar".format(*artifact.split(":")) for artifact in self.artifacts]
+
+    @property
+    def pom(self) -> str:
+        """What mvn is given."""
+        depends = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in self.artifacts)
+        return _POM.format(name=self.name, depends=depends)
 
 
-_DEPENDENCIES = [_dependency("org.apache.kafka", artifact, VERSION) for artifact in NEEDED]
-_DEPENDENCIES.append(_dependency("org.apache.logging.log4j", BINDING, BINDING_VERSION))
+_DEPENDENCY = """
+    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"""
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>spark_assign</groupId><artifactId>{name}</artifactId><version>1</version>
+  <dependencies>{depends}
+  </dependencies>
+</project>
+"""
 
+# The broker has kafka-clients, the group coordinator and jackson with it.
+_BROKER = JarSet(f"broker-{VERSION}", (f"{_KAFKA}:kafka_2.13:{VERSION}",))
+# The console and verifiable consumers, a Connect worker with its file connectors and their converter, Streams.
+_APPLICATIONS = JarSet(
+    f"applications-{APPLICATIONS_VERSION}",
+    tuple(
+        f"{_KAFKA}:{artifact}:{APPLICATIONS_VERSION}"
+        for artifact in ("kafka-tools", "connect-runtime", "connect-file", "connect-json", "kafka-streams")
+    ),
+)
+# As old an slf4j as Kafka has, and a version of log4j that fits both releases above.
+_LOGGING = JarSet("logging-2.25.4", ("org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",))
 
 DELTA_FOR_SPARK, DELTA_VERSION = "4.1", "4.4.0"
 """The release of Spark that the tests run on, and Delta's for it."""
 
-_DELTA = [_dependency("io.delta", f"delta-spark_{DELTA_FOR_SPARK}_2.13", DELTA_VERSION)]
+_DELTA = JarSet(
+    f"delta-{DELTA_FOR_SPARK}-{DELTA_VERSION}", (f"io.delta:delta-spark_{DELTA_FOR_SPARK}_2.13:{DELTA_VERSION}",)
+)
 _OF_DELTA = "io.delta,io.unitycatalog"
 """What else it needs Spark has."""
-
-
-def _pom(name: str, dependencies: list[str]) -> str:
-    return f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>spark_assign</groupId><artifactId>{name}-jars</artifactId><version>1</version>
-  <dependencies>{"".join(dependencies)}
-  </dependencies>
-</project>
-"""
 
 
 class KafkaUnavailableError(Exception):
     """Java, Maven or the jars are missing on this machine; the message says which, in one line."""
 
 
-def jars_folder() -> Path:
-    """Where the jars are kept."""
-    named = os.environ.get(JARS_VARIABLE)
-    if named:
-        return Path(named)
-    return _cache() / f"kafka-{VERSION}"
-
-
-def _cache() -> Path:
+def cache() -> Path:
+    """Where all that was fetched is kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark_assign"
 
 
 def kafka_classpath() -> str:
-    """A Java class path with broker, clients, tools and Connect; downloads them at the first call.
+    """A Java class path with broker and clients; downloads them at the first call.
 
     Raises KafkaUnavailableError where java or mvn is missing, or where mvn fails.
     """
-    if shutil.which("java") is None:
-        raise KafkaUnavailableError("java is not on PATH")
-    folder = jars_folder()
-    if not _complete(folder):
-        _download(folder)
-    return str(folder / "*")
+    return _classpath(_BROKER)
+
+
+def applications_classpath() -> str:
+    """A Java class path with Kafka's tools, Connect and Streams, and the clients that they were released with.
+
+    Raises as `kafka_classpath` does.
+    """
+    return _classpath(_APPLICATIONS)
+
+
+def clients_classpath(version: str) -> str:
+    """A Java class path with the clients of one release, and jackson. Raises as `kafka_classpath` does."""
+    jackson = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
+    return _classpath(JarSet(f"clients-{version}", (f"{_KAFKA}:kafka-clients:{version}", jackson)))
 
 
 def logging_classpath() -> str:
-    """What to add to `kafka_classpath` to have Kafka's classes log, by the log4j2 properties that they are given."""
-    kafka_classpath()
-    return str(jars_folder() / "logging" / "*")
+    """What to add to the first two to have Kafka's classes log, by the log4j2 properties that they are given."""
+    folder = _with_jars(_LOGGING)
+    return str(folder / _LOGGING.jars[0])
 
 
 def delta_jars() -> list[str]:
@@ -96,17 +125,37 @@ def delta_jars() -> list[str]:
 
     Raises KafkaUnavailableError where mvn is missing, or where it fails.
     """
-    folder = _cache() / f"delta-{DELTA_FOR_SPARK}-{DELTA_VERSION}"
+    folder = cache() / _DELTA.name
     if not folder.exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise KafkaUnavailableError("mvn is not on PATH")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-            jars = _fetched(maven, Path(scratch), _pom("delta", _DELTA), f"-DincludeGroupIds={_OF_DELTA}")
+            jars = _fetched(_maven(_DELTA, folder), Path(scratch), _DELTA.pom, f"-DincludeGroupIds={_OF_DELTA}")
             with contextlib.suppress(OSError):  # another one was faster
                 jars.rename(folder)
     return sorted(map(str, folder.glob("*.jar")))
+
+
+def _classpath(wanted: JarSet) -> str:
+    if shutil.which("java") is None:
+        raise KafkaUnavailableError("java is not on PATH")
+    return str(_with_jars(wanted) / "*")
+
+
+def _with_jars(wanted: JarSet) -> Path:
+    """The folder of a set, which has its jars by now."""
+    named = os.environ.get(JARS_VARIABLE)
+    folder = (Path(named) if named else cache() / "kafka") / wanted.name
+    if not all((folder / jar).exists() for jar in wanted.jars):
+        _download(wanted, folder)
+    return folder
+
+
+def _maven(wanted: JarSet, folder: Path) -> str:
+    found = shutil.which("mvn")
+    if found is None:
+        missing = [jar for jar in wanted.jars if not (folder / jar).exists()]
+        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} lacks {', '.join(missing)}")
+    return found
 
 
 def _fetched(maven: str, scratch: Path, pom: str, *more: str) -> Path:
@@ -122,28 +171,17 @@ def _fetched(maven: str, scratch: Path, pom: str, *more: str) -> Path:
     return jars
 
 
-def _complete(folder: Path) -> bool:
-    jars = [f"{artifact}-*.jar" for artifact in NEEDED] + [f"logging/{BINDING}-*.jar"]
-    return all(any(folder.glob(jar)) for jar in jars)
-
-
-def _download(folder: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        missing = [artifact for artifact in (*NEEDED, BINDING) if not any(folder.glob(f"**/{artifact}-*.jar"))]
-        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} lacks {', '.join(missing)}")
+def _download(wanted: JarSet, folder: Path) -> None:
+    maven = _maven(wanted, folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, then renamed: an interrupted download never looks like a complete folder.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-        jars = _fetched(maven, Path(scratch), _pom("kafka", _DEPENDENCIES))
-        (jars / "logging").mkdir()
-        for jar in jars.glob(f"{BINDING}-*.jar"):
-            jar.replace(jars / "logging" / jar.name)
+        jars = _fetched(maven, Path(scratch), wanted.pom)
         if not folder.exists():
-            jars.rename(folder)
-            return
+            with contextlib.suppress(OSError):  # another one was faster
+                jars.rename(folder)
+                return
         # A folder in use is added to, jar by jar, those that it is judged by last.
-        (folder / "logging").mkdir(exist_ok=True)
-        fresh = [jar for jar in jars.glob("**/*.jar") if not (folder / jar.relative_to(jars)).exists()]
-        for jar in sorted(fresh, key=lambda jar: jar.name.startswith((*NEEDED, BINDING))):
-            jar.replace(folder / jar.relative_to(jars))
+        fresh = [jar for jar in jars.glob("*.jar") if not (folder / jar.name).exists()]
+        for jar in sorted(fresh, key=lambda jar: jar.name in wanted.jars):
+            jar.replace(folder / jar.name)

@@ -139,13 +139,13 @@ def play(cluster: Cluster, folder: Path) -> Story:
     with group_members.running(cluster, [], files[0]) as main:
         with group_members.running(cluster, leaders, files[1]) as ending:
             # Who is in a group first leads it.
-            _wait_until(lambda: _assigned(_told(files)) >= _keys(leaders), "leaders")
+            _wait_until(lambda: _assigned(read_told(files)) >= _keys(leaders), "leaders")
             group_members.start(main, staying)
-            _wait_until(lambda: _assigned(_told(files)) >= _keys(staying), "those who stay")
+            _wait_until(lambda: _assigned(read_told(files)) >= _keys(staying), "those who stay")
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
-            first_told, first_log = _told(files), cluster.group_log()
+            first_told, first_log = read_told(files), cluster.group_log()
             happened_ms = int(time.time() * 1000)
             ending.kill()
             ending.wait()
@@ -155,7 +155,7 @@ def play(cluster: Cluster, folder: Path) -> Story:
         returning = [case.returning() for case in CASES if case.comes_back]
         group_members.start(main, returning)
         # By then everybody is back, and was told so.
-        _wait_until(lambda: _assigned(_told(files)[len(first_told) :]) >= _keys(returning), "those who come back")
+        _wait_until(lambda: _assigned(read_told(files)[len(first_told) :]) >= _keys(returning), "those who come back")
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
         return Story(
             before,
@@ -163,7 +163,7 @@ def play(cluster: Cluster, folder: Path) -> Story:
             assignors_before,
             _assignors(cluster),
             first_told,
-            _told(files)[len(first_told) :],
+            read_told(files)[len(first_told) :],
             first_log,
             cluster.group_log()[len(first_log) :],
             happened_ms,
@@ -214,7 +214,7 @@ def _assignors(cluster: Cluster) -> dict[str, str]:
     return {group: found["protocol_data"] for group, found in described.items()}
 
 
-def _told(files: Iterable[Path]) -> list[Row]:
+def read_told(files: Iterable[Path]) -> list[Row]:
     """Every line so far, by time; a line that is being written is left for later."""
     lines = [line for file in files for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return sorted(map(json.loads, lines), key=lambda row: int(row["at_ms"]))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 PROGRAM = Path(__file__).parent / "java" / "ClassicGroupSteps.java"
 
 
-def answered(rows: list[Row], class_path: str) -> list[Row]:
+def answered(rows: list[Row], class_path: str, program: Path = PROGRAM) -> list[Row]:
     """The rows with `expect` filled in by Kafka's class.
 
     Raises RuntimeError with Java's own words if the program fails or does not answer every row.
@@ -31,12 +31,12 @@ def answered(rows: list[Row], class_path: str) -> list[Row]:
         standard_input.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
         standard_input.seek(0)
         # Without the flag Java leaves out the messages of exceptions that it throws often.
-        command = ["java", "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(PROGRAM)]
+        command = ["java", "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(program)]
         done = subprocess.run(command, stdin=standard_input, capture_output=True, check=False)
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answers) != len(rows):
         said = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{PROGRAM.name} answered {len(answers)} of {len(rows)} steps:\n{said}")
+        raise RuntimeError(f"{program.name} answered {len(answers)} of {len(rows)} steps:\n{said}")
     return [{**row, "expect": answer} for row, answer in zip(rows, answers, strict=True)]
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from jobs import snapshot as snapshot_job
 from spark_assign import plan
 from spark_assign.sources.tables import read_fleet
-from tests.kafka import documented, group_members
+from tests.kafka import documented, group_members, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 
@@ -59,7 +59,8 @@ def _kafkas_own_consumers(broker: Cluster) -> Iterator[dict[str, int]]:
     verifiable = ["org.apache.kafka.tools.VerifiableConsumer", *servers, "--topic", "p.a", "--group-id", "p-verifiable"]
     verifiable += ["--assignment-strategy", "org.apache.kafka.clients.consumer.RoundRobinAssignor"]
     console = ["org.apache.kafka.tools.consumer.ConsoleConsumer", *servers, "--topic", "p.b", "--group", "p-console"]
-    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", broker.class_path]
+    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java += ["-cp", maven.applications_classpath()]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = [subprocess.Popen([*java, *tool], **quiet) for tool in (verifiable, verifiable, console)]
     try:

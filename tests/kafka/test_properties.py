@@ -57,19 +57,19 @@ PIECES = ["a", "b", "k", "=", ":", " ", "\t", "\f", "\\", "\\", "\n", "\r", "\r\
 PIECES += ["\u0085", "\u2028", "\x0b", "\x1c", "\u00a0", "\ufeff", "\ud83d", "\ude00", "\\ud83d", "\\ude00", "\\u000a"]
 
 
-def asked(program: str, texts: list[str], *options: str) -> list[str]:
-    """The answers of a Java program to texts, a line each; one JVM for all."""
+def asked(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
+    """How Java reads texts (`TextAsJava.java`), a line each; one JVM for all."""
     questions = "".join(f"{_hexadecimal(text)}\n" for text in texts)
-    command = ["java", *options, str(JAVA / program)]
+    command = ["java", "-cp", kafka_jars, str(JAVA / "TextAsJava.java"), kind]
     done = subprocess.run(command, input=questions, capture_output=True, text=True, check=True)
     answers = done.stdout.split("\n")[:-1]
     assert len(answers) == len(texts)
     return answers
 
 
-def by_java(texts: list[str]) -> list[dict[str, str] | None]:
+def by_java(texts: list[str], kafka_jars: str) -> list[dict[str, str] | None]:
     """What java.util.Properties reads, None where it refuses."""
-    answers = asked("PropertiesAsJava.java", texts)
+    answers = asked("properties", texts, kafka_jars)
     return [None if answer == "refused" else _pairs(answer) for answer in answers]
 
 
@@ -98,7 +98,9 @@ def test_properties_are_those_of_java(kafka_jars: str) -> None:
     fresh = ["".join(pick.choices(PIECES, k=pick.randint(1, 14))) for _ in range(20_000)]
     texts = [*ODD.values(), *fresh]
     differ = {
-        text: (java, by_us(text)) for text, java in zip(texts, by_java(texts), strict=True) if java != by_us(text)
+        text: (java, by_us(text))
+        for text, java in zip(texts, by_java(texts, kafka_jars), strict=True)
+        if java != by_us(text)
     }
     assert differ == {}, f"seed {seed}"
 
@@ -137,10 +139,11 @@ def test_login_modules_are_those_of_kafka(kafka_jars: str) -> None:
         f"a.B required {''.join(pick.choices(JAAS, k=pick.randint(0, 8)))}{pick.choice(ends)}" for _ in range(10_000)
     ]
     taken = {}
-    for text, answer in zip(texts, asked("JaasAsKafka.java", texts, "-cp", kafka_jars), strict=True):
-        module, _, options = answer.partition(" ")
+    for text, answer in zip(texts, asked("jaas", texts, kafka_jars), strict=True):
         if answer != "refused":
-            taken[text] = (bytes.fromhex(module).decode("utf-16-be").rpartition(".")[2], _pairs(options))
+            options = _pairs(answer)
+            module = bytes.fromhex(options.pop("0000")).decode("utf-16-be")
+            taken[text] = (module.rpartition(".")[2], options)
     differ = {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)}
     assert differ == {}, f"seed {seed}"
     assert len(taken) > 1_000

@@ -7,9 +7,12 @@ import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
+import java.lang.reflect.Constructor;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -35,7 +38,7 @@ import org.apache.kafka.common.TopicPartition;
  * from stdin and answers each with {"case", "expect"} or {"case", "expect": null, "error", "error_message"} on stdout.
  *
  * <p>Every subscription takes the way over the wire (serialize, deserialize), as it does to a group's leader, and
- * every row gets a new assignor. Run: java -cp KAFKA_CLIENTS_JARS Assignors.java
+ * every row gets a new assignor. Any release of the clients from 2.4 on will do. Run: java -cp KAFKA_CLIENTS_JARS Assignors.java
  */
 public class Assignors {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -94,7 +97,7 @@ public class Assignors {
             owned.add(new TopicPartition(pair.get(0).asText(), pair.get(1).asInt()));
         // StickyAssignor is eager: its members have revoked everything and tell their past in the user data only.
         boolean inUserData = strategy.equals("sticky");
-        Subscription sent = new Subscription(
+        Subscription sent = sent(
             topics,
             userData(strategy, member, owned),
             inUserData ? List.of() : owned,
@@ -103,6 +106,17 @@ public class Assignors {
         Subscription received = ConsumerProtocol.deserializeSubscription(ConsumerProtocol.serializeSubscription(sent));
         received.setGroupInstanceId(Optional.ofNullable(text(member, "instance")));
         return received;
+    }
+
+    /** With the last of these left out that the release of the clients does not know. */
+    private static Subscription sent(Object... fields) {
+        Constructor<?> all = Arrays.stream(Subscription.class.getConstructors())
+            .max(Comparator.comparing(Constructor::getParameterCount)).get();
+        try {
+            return (Subscription) all.newInstance(Arrays.copyOf(fields, all.getParameterCount()));
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static ByteBuffer userData(String strategy, JsonNode member, List<TopicPartition> owned) {

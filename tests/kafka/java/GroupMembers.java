@@ -11,10 +11,15 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
@@ -24,11 +29,16 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * Many real KafkaConsumers in one JVM: {@code java -cp <kafka jars> GroupMembers.java <bootstrap servers>}.
  *
  * Reads a member a line from standard input as JSON:
- * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer", "assignor"?: class name
+ * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer|share", "assignor"?: class name
  * (several: with commas between them) or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?,
- * "session_timeout_ms"?, "heartbeat_interval_ms"?, "follow"?: true}, then an empty line. Each member polls in its own
- * thread with all its partitions paused (offsets stay as they are) until standard input ends. After the empty line
- * there may come commands, a line each: {"start": a member as above} and {"leave": {"group", "client_id"}}.
+ * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "follow"?: true}, then an empty line. Each
+ * member polls in its own thread with all its partitions paused (offsets stay as they are; not in a share group) until
+ * standard input ends. After the empty line there may come commands, a line each:
+ * {"start": a member as above}; {"leave": {"group", "client_id"}}, as close() does, so a static member of a KIP-848
+ * group for a while, of a classic one not at all; {"leave_for_good": …}, static or not; {"pause": …}, does not poll any
+ * more, and {"resume": …}; {"subscribe": a member as above, with other topics or another regex}. A share consumer can
+ * only start, leave, pause and resume. None can crash alone: one that closes with REMAIN_IN_GROUP says all the same that
+ * it leaves, if a heartbeat is due while it closes (KIP-848, clients 4.4.0).
  *
  * Each call of a member's rebalance listener is a line of JSON on standard output:
  * {"group", "client_id", "event": "assigned|revoked|lost", "partitions": [[topic, partition], ...], "at_ms",
@@ -37,8 +47,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public class GroupMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final List<KafkaConsumer<byte[], byte[]>> CONSUMERS = new ArrayList<>();
-    private static final Map<String, KafkaConsumer<byte[], byte[]>> BY_NAME = new HashMap<>();
+    private static final Map<String, Member> MEMBERS = new HashMap<>();
     private static final List<Thread> THREADS = new ArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
@@ -50,23 +59,28 @@ public class GroupMembers {
         // Whoever started us holds our standard input open for as long as the members shall live.
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             JsonNode command = JSON.readTree(line);
-            if (command.has("start")) {
-                prepare(arguments[0], command.get("start")).start();
+            String verb = command.fieldNames().next();
+            JsonNode of = command.get(verb);
+            if (verb.equals("start")) {
+                prepare(arguments[0], of).start();
             } else {
-                BY_NAME.get(name(command.get("leave"))).wakeup();
+                MEMBERS.get(name(of)).obey(verb, of);
             }
         }
-        CONSUMERS.forEach(KafkaConsumer::wakeup);
+        for (Member member : MEMBERS.values()) {
+            member.obey("leave", null);
+        }
         for (Thread thread : THREADS) {
             thread.join();
         }
     }
 
     private static Thread prepare(String bootstrapServers, JsonNode spec) {
-        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings(bootstrapServers, spec));
-        Thread thread = new Thread(() -> poll(consumer, spec), name(spec));
-        CONSUMERS.add(consumer);
-        BY_NAME.put(name(spec), consumer);
+        boolean share = spec.path("protocol").asText().equals("share");
+        Properties settings = settings(bootstrapServers, spec);
+        Member member = share ? new ShareMember(spec, settings) : new ConsumerMember(spec, settings);
+        Thread thread = new Thread(member, name(spec));
+        MEMBERS.put(name(spec), member);
         THREADS.add(thread);
         return thread;
     }
@@ -75,63 +89,174 @@ public class GroupMembers {
         return spec.get("group").asText() + " " + spec.get("client_id").asText();
     }
 
-    private static void poll(KafkaConsumer<byte[], byte[]> consumer, JsonNode spec) {
-        ConsumerRebalanceListener pausing = new ConsumerRebalanceListener() {
-            @Override
-            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-                tell(spec, "revoked", partitions, consumer.groupMetadata());
-            }
+    private static List<String> topics(JsonNode spec) {
+        List<String> topics = new ArrayList<>();
+        spec.get("topics").forEach(topic -> topics.add(topic.asText()));
+        return topics;
+    }
 
-            @Override
-            public void onPartitionsLost(Collection<TopicPartition> partitions) {
-                tell(spec, "lost", partitions, consumer.groupMetadata());
-            }
+    /** Polls until it is told to go. */
+    private abstract static class Member implements Runnable {
+        final JsonNode spec;
+        private final Queue<JsonNode> subscriptions = new ConcurrentLinkedQueue<>();
+        private volatile boolean polling = true;
+        private volatile String end;
 
-            @Override
-            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-                consumer.pause(partitions);
-                tell(spec, "assigned", partitions, consumer.groupMetadata());
-            }
-        };
-        boolean follow = spec.path("follow").asBoolean();
-        ConsumerGroupMetadata known = consumer.groupMetadata();
-        try (consumer) {
-            if (!spec.has("regex")) {
-                List<String> topics = new ArrayList<>();
-                spec.get("topics").forEach(topic -> topics.add(topic.asText()));
-                consumer.subscribe(topics, pausing);
-            } else if (spec.path("protocol").asText().equals("consumer")) {
-                consumer.subscribe(new SubscriptionPattern(spec.get("regex").asText()), pausing);
-            } else {
-                consumer.subscribe(Pattern.compile(spec.get("regex").asText()), pausing);
-            }
-            while (true) {
-                consumer.poll(Duration.ofMillis(200));
-                ConsumerGroupMetadata now = consumer.groupMetadata();
-                if (follow && !now.equals(known)) {
-                    tell(spec, "generation", consumer.assignment(), now);
-                    known = now;
-                }
-            }
-        } catch (WakeupException stop) {
-            // the end that main() asked for
+        Member(JsonNode spec) {
+            this.spec = spec;
+            subscriptions.add(spec);
         }
-        if (follow) {
-            tell(spec, "closed", List.of(), known);
+
+        void obey(String command, JsonNode details) {
+            switch (command) {
+                case "pause", "resume" -> polling = command.equals("resume");
+                case "subscribe" -> subscriptions.add(details);
+                case "leave", "leave_for_good" -> {
+                    if (end == null) {
+                        end = command;
+                        wakeup();
+                    }
+                }
+                default -> throw new IllegalArgumentException(command);
+            }
+        }
+
+        @Override
+        public void run() {
+            try {
+                while (end == null) {
+                    while (!subscriptions.isEmpty()) {
+                        subscribe(subscriptions.remove());
+                    }
+                    if (polling) {
+                        poll();
+                    } else {
+                        Thread.sleep(20);
+                    }
+                }
+            } catch (WakeupException | InterruptedException stop) {
+                // the end that was asked for
+            } finally {
+                close(end == null ? "leave" : end);
+            }
+        }
+
+        abstract void subscribe(JsonNode to);
+
+        abstract void poll();
+
+        abstract void wakeup();
+
+        abstract void close(String how);
+    }
+
+    private static final class ConsumerMember extends Member implements ConsumerRebalanceListener {
+        private final KafkaConsumer<byte[], byte[]> consumer;
+        private final boolean follow;
+        private ConsumerGroupMetadata known;
+
+        ConsumerMember(JsonNode spec, Properties settings) {
+            super(spec);
+            consumer = new KafkaConsumer<>(settings);
+            follow = spec.path("follow").asBoolean();
+            known = consumer.groupMetadata();
+        }
+
+        @Override
+        void subscribe(JsonNode to) {
+            if (!to.has("regex")) {
+                consumer.subscribe(topics(to), this);
+            } else if (spec.path("protocol").asText().equals("consumer")) {
+                consumer.subscribe(new SubscriptionPattern(to.get("regex").asText()), this);
+            } else {
+                consumer.subscribe(Pattern.compile(to.get("regex").asText()), this);
+            }
+        }
+
+        @Override
+        void poll() {
+            consumer.poll(Duration.ofMillis(200));
+            ConsumerGroupMetadata now = consumer.groupMetadata();
+            if (follow && !now.equals(known)) {
+                tell("generation", consumer.assignment(), now);
+                known = now;
+            }
+        }
+
+        @Override
+        void wakeup() {
+            consumer.wakeup();
+        }
+
+        @Override
+        void close(String how) {
+            boolean forGood = how.equals("leave_for_good");
+            consumer.close(CloseOptions.groupMembershipOperation(
+                forGood ? GroupMembershipOperation.LEAVE_GROUP : GroupMembershipOperation.DEFAULT));
+            if (follow) {
+                tell("closed", List.of(), known);
+            }
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            tell("revoked", partitions, consumer.groupMetadata());
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            tell("lost", partitions, consumer.groupMetadata());
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            consumer.pause(partitions);
+            tell("assigned", partitions, consumer.groupMetadata());
+        }
+
+        private void tell(String event, Collection<TopicPartition> partitions, ConsumerGroupMetadata member) {
+            ObjectNode line = JSON.createObjectNode().put("event", event);
+            line.set("group", spec.get("group"));
+            line.set("client_id", spec.get("client_id"));
+            ArrayNode pairs = line.putArray("partitions");
+            partitions.forEach(tp -> pairs.addArray().add(tp.topic()).add(tp.partition()));
+            line.put("at_ms", System.currentTimeMillis());
+            line.put("member_id", member.memberId()).put("generation_id", member.generationId());
+            synchronized (GroupMembers.class) {
+                System.out.println(line);
+                System.out.flush();
+            }
         }
     }
 
-    private static synchronized void tell(
-            JsonNode spec, String event, Collection<TopicPartition> partitions, ConsumerGroupMetadata member) {
-        ObjectNode line = JSON.createObjectNode().put("event", event);
-        line.set("group", spec.get("group"));
-        line.set("client_id", spec.get("client_id"));
-        ArrayNode pairs = line.putArray("partitions");
-        partitions.forEach(tp -> pairs.addArray().add(tp.topic()).add(tp.partition()));
-        line.put("at_ms", System.currentTimeMillis());
-        line.put("member_id", member.memberId()).put("generation_id", member.generationId());
-        System.out.println(line);
-        System.out.flush();
+    private static final class ShareMember extends Member {
+        private final KafkaShareConsumer<byte[], byte[]> consumer;
+
+        ShareMember(JsonNode spec, Properties settings) {
+            super(spec);
+            List.of("enable.auto.commit", "auto.offset.reset", "group.protocol").forEach(settings::remove);
+            consumer = new KafkaShareConsumer<>(settings);
+        }
+
+        @Override
+        void subscribe(JsonNode to) {
+            consumer.subscribe(topics(to));
+        }
+
+        @Override
+        void poll() {
+            consumer.poll(Duration.ofMillis(200));
+        }
+
+        @Override
+        void wakeup() {
+            consumer.wakeup();
+        }
+
+        @Override
+        void close(String how) {
+            consumer.close();
+        }
     }
 
     private static Properties settings(String bootstrapServers, JsonNode spec) {
@@ -148,6 +273,7 @@ public class GroupMembers {
         copy(spec, "rack", settings, "client.rack");
         copy(spec, "session_timeout_ms", settings, "session.timeout.ms");
         copy(spec, "heartbeat_interval_ms", settings, "heartbeat.interval.ms");
+        copy(spec, "max_poll_interval_ms", settings, "max.poll.interval.ms");
         String protocol = spec.path("protocol").asText("classic");
         settings.put("group.protocol", protocol);
         boolean classic = protocol.equals("classic");

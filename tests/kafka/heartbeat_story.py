@@ -1,0 +1,226 @@
+"""What happens to real KIP-848 groups when a member joins, leaves, crashes or restarts, or all restart in turn: every
+case in a group of its own, all at once, told by the listeners and by the members' epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from spark_assign.sources.kafka import snapshot
+from tests.kafka import group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+from tests.kafka.kip848_story import Row, Tables, create_topics, describe
+from tests.kafka.protocol_story import CALLS, Calls, Owners, Partition, read_told
+
+# No two names share a bucket of a hash set of so many, nor do their ids (`create_topics`).
+TOPICS = {"h.a": 7, "h.b": 5}
+HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 15_000, 60_000
+SETTLE_TIMEOUT_S = 120
+DOWN_MS, PAUSE_MS = 3_000, 6_000
+"""How long members that come back are away, and how long all are left in peace then: some heartbeats each."""
+
+JOINS, LEAVES, CRASHES, RESTARTS = "member-starts", "member-leaves", "member-crashes", "member-restarts"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A group, what happens to whom in it, one after the other; who joins is not among `members`."""
+
+    event: str
+    members: tuple[Consumer, ...]
+    subjects: tuple[Consumer, ...]
+
+    @property
+    def group(self) -> str:
+        """The group's id."""
+        return self.subjects[0].group
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """Short where a member is to be missed."""
+        return SESSION_TIMEOUT_MS if self.event == CRASHES else LONG_SESSION_TIMEOUT_MS
+
+    @property
+    def size_after(self) -> int:
+        """How many members the group has in the end."""
+        return len(self.members) + {JOINS: 1, RESTARTS: 0}.get(self.event, -1)
+
+
+def _case(
+    group: str,
+    event: str,
+    assignor: str,
+    subjects: Sequence[int] = (2,),
+    *,
+    static: bool = False,
+    topics: Sequence[tuple[str, ...]] = (),
+) -> Case:
+    """Three members, and one who joins."""
+    one = Consumer(f"h-{assignor}-{group}", "", tuple(TOPICS), assignor, "consumer", follow=True)
+    members = [
+        replace(
+            one,
+            client_id=f"c{number}",
+            instance_id=f"worker-{number}" if static else None,
+            topics=topics[number] if topics else one.topics,
+        )
+        for number in range(4 if event == JOINS else 3)
+    ]
+    there = members[:-1] if event == JOINS else members
+    return Case(event, tuple(there), tuple(members[at] for at in subjects))
+
+
+def _of_assignor(assignor: str) -> list[Case]:
+    a, b, both = ("h.a",), ("h.b",), ("h.a", "h.b")
+    return [
+        _case("joins", JOINS, assignor, (3,)),
+        _case("joins-differing", JOINS, assignor, (3,), topics=(a, b, both, both)),
+        _case("leaves", LEAVES, assignor),
+        _case("static-leaves", LEAVES, assignor, static=True),
+        _case("crashes", CRASHES, assignor),
+        _case("static-crashes", CRASHES, assignor, static=True),
+        _case("restarts", RESTARTS, assignor),
+        _case("static-restarts", RESTARTS, assignor, static=True),
+        _case("rolling", RESTARTS, assignor, (0, 1, 2)),
+        _case("static-rolling", RESTARTS, assignor, (0, 1, 2), static=True),
+    ]
+
+
+CASES = [*_of_assignor("uniform"), *_of_assignor("range")]
+
+
+@dataclass(frozen=True)
+class State:
+    """All groups, settled.
+
+    Attributes:
+        tables: of a snapshot.
+        epochs: of each group.
+        members: group and client id to member id.
+        targets: group and client id to what the broker says that the member is to have.
+    """
+
+    tables: Tables
+    epochs: Mapping[str, int]
+    members: Mapping[tuple[str, str], str]
+    targets: Mapping[tuple[str, str], set[Partition]]
+
+
+def joined_calls(calls: Calls) -> Calls:
+    """Calls of a kind that follow each other as one: who gives up first what somebody else is to have hangs on whose
+    heartbeat comes first, and so on when each member was started, which nobody knows."""
+    joined: Calls = {}
+    for client, told in calls.items():
+        mine = joined.setdefault(client, [])
+        for event, partitions in told:
+            if mine and mine[-1][0] == event:
+                mine[-1] = (event, mine[-1][1] | partitions)
+            else:
+                mine.append((event, partitions))
+    return joined
+
+
+def settled(cluster: Cluster, sizes: Mapping[str, int]) -> State:
+    """Wait until every group has so many members, all of them at its target, and stays so; then look."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    before: object = None
+    while time.monotonic() < deadline:
+        time.sleep(1.5)
+        found = describe(cluster, sizes)
+        waits_for = {name: why for name, size in sizes.items() if (why := _unsettled(found.get(name), size))}
+        now = {name: group.group_epoch for name, group in found.items()}
+        if not waits_for and now == before:
+            tables = snapshot(cluster.bootstrap_servers, groups="h-*", topics="h.*").tables
+            again = describe(cluster, sizes)
+            if {name: group.group_epoch for name, group in again.items()} == now:
+                there = [(name, member) for name, group in again.items() for member in group.members]
+                return State(
+                    {name: table.to_pylist() for name, table in tables.items()},
+                    now,
+                    {(name, member.client_id): member.member_id for name, member in there},
+                    {(name, member.client_id): _partitions(member.target_assignment) for name, member in there},
+                )
+        before = now
+    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {waits_for}")
+
+
+def _unsettled(group: Any, size: int) -> str | None:
+    if group is None:
+        return "is not there"
+    if len(group.members) != size or group.assignment_epoch != group.group_epoch:
+        return f"{group.group_state}, {len(group.members)} of {size} members"
+    late = [
+        each.client_id
+        for each in group.members
+        if each.member_epoch != group.group_epoch or _partitions(each.assignment) != _partitions(each.target_assignment)
+    ]
+    return f"{late} are not at their targets" if late else None
+
+
+def _partitions(assignment: Any) -> set[Partition]:
+    return {(topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions}
+
+
+@dataclass(frozen=True)
+class Story:
+    """The settled groups before and after, and what was told in between."""
+
+    before: State
+    after: State
+    told: list[Row]
+
+    def calls(self, group: str) -> Calls:
+        """What each listener is told, in order (`joined_calls`); calls without partitions are left out."""
+        calls: Calls = {}
+        for row in self.told:
+            if row["group"] == group and row["event"] in CALLS and row["partitions"]:
+                partitions = {(topic, partition) for topic, partition in row["partitions"]}
+                calls.setdefault(row["client_id"], []).append((row["event"], partitions))
+        return joined_calls(calls)
+
+    def epochs(self, group: str) -> dict[str, list[int]]:
+        """Every epoch that a member learns, by client id, in order, each once; without the one of before."""
+        epochs: dict[str, list[int]] = {}
+        for row in self.told:
+            if row["group"] == group and row["event"] == "generation" and row["generation_id"] > 0:
+                known = epochs.setdefault(row["client_id"], [self.before.epochs[group]])
+                known += [row["generation_id"]] if row["generation_id"] not in known[-1:] else []
+        return {client: known[1:] for client, known in epochs.items() if known[1:]}
+
+    def owners(self, group: str) -> Owners:
+        """Who owns what in the end, by client id."""
+        return {client: owned for (name, client), owned in self.after.targets.items() if name == group}
+
+
+def play(cluster: Cluster, folder: Path) -> Story:
+    """Let all groups settle, let everything happen, and let them settle again."""
+    admin = cluster.admin()
+    create_topics(cluster, admin, TOPICS, "h.*")
+    admin.close()
+    for case in CASES:
+        times = {"heartbeat.interval": HEARTBEAT_INTERVAL_MS, "session.timeout": case.session_timeout_ms}
+        cluster.configure_group(case.group, {f"consumer.{name}.ms": str(ms) for name, ms in times.items()})
+    doomed = [case.subjects[0] for case in CASES if case.event == CRASHES]
+    files = [folder / "staying", folder / "doomed"]
+    sizes = {case.group: len(case.members) for case in CASES}
+    staying = [each for case in CASES for each in case.members if each not in doomed]
+    with group_members.running(cluster, staying, files[0]) as main:
+        with group_members.running(cluster, doomed, files[1]) as ending:
+            before = settled(cluster, sizes)
+            first = len(read_told(files))
+            ending.kill()
+            ending.wait()
+        group_members.start(main, [case.subjects[0] for case in CASES if case.event == JOINS])
+        group_members.order(main, "leave_for_good", [case.subjects[0] for case in CASES if case.event == LEAVES])
+        for number in range(max(len(case.subjects) for case in CASES)):
+            cycle = [case.subjects[number] for case in CASES if case.event == RESTARTS and number < len(case.subjects)]
+            group_members.leave(main, cycle)
+            time.sleep(DOWN_MS / 1000)
+            group_members.start(main, cycle)
+            time.sleep(PAUSE_MS / 1000)
+        after = settled(cluster, {case.group: case.size_after for case in CASES})
+        return Story(before, after, read_told(files)[first:])

@@ -1,0 +1,62 @@
+"""Real Streams applications in streams groups (KIP-1071): `java/StreamsMembers.java` started, and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.kafka import group_members, maven
+from tests.kafka.broker import Cluster
+
+PROGRAM = group_members.PROGRAM.with_name("StreamsMembers.java")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance of an application, whose id is the group's; a member for each of its threads.
+
+    Records of the topics in `stateless` are dropped, keys of those in `stateful` counted: a subtopology each, 0 and 1.
+    All instances of an application need the same ones. `tags` are client tags, such as a rack.
+    """
+
+    application_id: str
+    client_id: str
+    state_dir: str
+    stateless: tuple[str, ...] = ()
+    stateful: tuple[str, ...] = ()
+    threads: int = 1
+    instance_id: str | None = None
+    tags: dict[str, str] | None = None
+
+    def spec(self) -> str:
+        """The line that StreamsMembers.java reads."""
+        return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
+
+
+@contextlib.contextmanager
+def running(
+    cluster: Cluster, instances: Iterable[Instance], events: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """The instances work while the block runs; afterwards they leave their groups.
+
+    What tasks they have is appended to the file `events`, a line of JSON a change. Whoever kills the process that the
+    block is given has members that do not leave.
+    """
+    command = ["java", "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", maven.applications_classpath(), str(PROGRAM), cluster.bootstrap_servers]
+    with group_members.fed(command, [each.spec() for each in instances], events) as process:
+        yield process
+
+
+def start(process: subprocess.Popen[str], instances: Iterable[Instance]) -> None:
+    """More instances in a process that runs."""
+    group_members.write(process, [f'{{"start": {each.spec()}}}' for each in instances])
+
+
+def leave(process: subprocess.Popen[str], instances: Iterable[Instance]) -> None:
+    """These instances of the process close."""
+    group_members.write(process, [f'{{"leave": {each.spec()}}}' for each in instances])

@@ -1,0 +1,47 @@
+"""Random life of KIP-848 groups, fresh at every run, by Kafka's own `GroupMetadataManager` and by our coordinator."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.golden import consumer_group_rows
+from tests.golden.consumer_group_rows import Row
+from tests.kafka import random_groups, random_heartbeats
+from tests.kafka.test_classic_group import answered
+
+pytestmark = pytest.mark.kafka
+
+PROGRAM = Path(__file__).parent / "java" / "ConsumerGroupSteps.java"
+SEQUENCES = 150
+
+
+def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
+    """The program that is asked below gives for the recorded steps what was recorded."""
+    rows = [row for row in consumer_group_rows.recorded() if row["sequence"].endswith("7")]
+    now = answered([{**row, "expect": None} for row in rows], kafka_jars, PROGRAM)
+    assert len(rows) > 1_000
+    assert consumer_group_rows.differences(rows, [row["expect"] for row in now]) == []
+
+
+def test_random_life(kafka_jars: str) -> None:
+    """Every answer or error, and the whole group after it: epochs, states, targets, who has what, orders."""
+    seed = random_groups.seed()
+    rows: list[Row] = []
+    ours: list[Row] = []
+    for name, steps in random_heartbeats.sequences(seed, SEQUENCES):
+        for number, (op, result) in enumerate(steps):
+            rows.append({"sequence": name, "step": number, "op": op})
+            ours.append(json.loads(json.dumps(result)))
+    expected = answered(rows, kafka_jars, PROGRAM)
+    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
+    differences = consumer_group_rows.differences(expected, ours)
+    assert not differences, f"{len(differences)} steps differ, {repeat}:\n" + "\n".join(differences[:3])
+    states = Counter(member["state"] for row in expected for member in row["expect"].get("members", {}).values())
+    errors = Counter(row["expect"].get("error") for row in expected)
+    print(f"{len(rows)} steps, {dict(errors)}, members {dict(states)}")
+    assert min(states[each] for each in ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")) > 1_000, repeat
+    assert {"FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "UNRELEASED_INSTANCE_ID"} <= errors.keys(), repeat

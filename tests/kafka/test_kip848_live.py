@@ -1,0 +1,166 @@
+"""Predicted = actual where the broker assigns (KIP-848): a plan is the broker's target after every change of a group.
+
+A plan begins with the ownership before the change. It gives a member what nobody else has to give up first; with that,
+it is the target.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.schemas import INPUT_TABLES
+from tests.frames import dataframe
+from tests.kafka import kip848_story, random_groups
+from tests.kafka.broker import Cluster
+from tests.kafka.kip848_story import FRESH, GROWN, Owners, Row, State, Tables
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SEED = random_groups.seed()
+REPEAT = f"repeat with {random_groups.SEED_VARIABLE}={SEED}"
+
+
+@pytest.fixture(scope="module")
+def story(broker: Cluster) -> dict[str, State]:
+    """The states, in their order."""
+    return kip848_story.tell(broker, random.Random(SEED))
+
+
+def _fleet(spark: SparkSession, tables: dict[str, Tables]) -> Fleet:
+    """Some states at once, each as a cluster that is called after its step."""
+    return Fleet(
+        **{
+            name: dataframe(
+                spark,
+                schema,
+                [
+                    tuple(step if field == "cluster" else row[field] for field in schema.names)
+                    for step, of_step in tables.items()
+                    for row in of_step[name]
+                ],
+            )
+            for name, schema in INPUT_TABLES.items()
+            if name in next(iter(tables.values()))
+        }
+    )
+
+
+def _planned(fleet: Fleet) -> dict[str, Owners]:
+    """Of each step who is to have what, by the plan."""
+    planned = plan(fleet, "configured")
+    assert planned.rejected.collect() == []
+    now = planned.assignments.collect()
+    later = planned.revocations.drop("member_id").withColumnRenamed("next_member_id", "member_id").collect()
+    owners: dict[str, dict[tuple[str, str], set[tuple[str, int]]]] = {}
+    for row in now + [row for row in later if row["member_id"] is not None]:
+        of_step = owners.setdefault(row["cluster"], {})
+        of_step.setdefault((row["group_id"], row["member_id"]), set()).add((row["topic"], row["partition"]))
+    return {step: {who: frozenset(got) for who, got in of_step.items()} for step, of_step in owners.items()}
+
+
+def _changed(story: dict[str, State], *changes: str) -> dict[str, tuple[State, State]]:
+    """Of each step that begins so the states before and after it."""
+    steps = list(story)
+    return {step: (story[last], story[step]) for last, step in pairwise(steps) if step.startswith(changes)}
+
+
+def _renamed(before: State, after: State) -> list[Row]:
+    """What the members that are there after a step owned before it, by the ids that they have then."""
+    clients = {(group, member): client for (group, client), member in before.members.items()}
+    owned = []
+    for row in before.tables["owned_runs"]:
+        member = after.members.get((row["group_id"], clients[row["group_id"], row["member_id"]]))
+        if member is not None:
+            owned.append(row | {"member_id": member})
+    return owned
+
+
+def _differences(predicted: dict[str, Owners], story: dict[str, State]) -> list[str]:
+    return [
+        f"{step} {group}: {sorted(plan.get((group, member), ()))} is not {sorted(target.get((group, member), ()))}"
+        for step, plan in predicted.items()
+        for target in [story[step].targets]
+        for group, member in sorted(plan.keys() | target.keys())
+        if plan.get((group, member)) != target.get((group, member))
+    ]
+
+
+def _assert_predicted(predicted: dict[str, Owners], story: dict[str, State], steps: Iterable[str]) -> None:
+    assert set(predicted) == set(steps)
+    differences = _differences(predicted, story)
+    assert not differences, f"{len(differences)} members differ, {REPEAT}\n" + "\n".join(differences[:30])
+
+
+def _moved(before: State, after: State) -> int:
+    return len(set(before.targets.items()) - set(after.targets.items()))
+
+
+def test_the_target_is_what_members_have(story: dict[str, State]) -> None:
+    """The snapshot of a settled group has the broker's target as what is owned: the plans below begin with it."""
+    for step, state in story.items():
+        owners: dict[tuple[str, str], set[tuple[str, int]]] = {}
+        for run in state.tables["owned_runs"]:
+            partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+            who = run["group_id"], run["member_id"]
+            owners.setdefault(who, set()).update((run["topic"], partition) for partition in partitions)
+        assert owners == {who: set(got) for who, got in state.targets.items()}, f"{step}, {REPEAT}"
+    assert len(story) == 12
+
+
+def test_members_join_subscribe_and_find_topics(spark: SparkSession, story: dict[str, State]) -> None:
+    """Ownership of before, all else of after: the ids of new members and topics are only known once they are there."""
+    changed = _changed(story, "joined", "subscribed", "returned", "created")
+    predicted = _planned(
+        _fleet(spark, {step: now.tables | {"owned_runs": _renamed(last, now)} for step, (last, now) in changed.items()})
+    )
+    _assert_predicted(predicted, story, changed)
+    assert len(changed) == 8
+    assert all(_moved(last, now) > 5 for step, (last, now) in changed.items() if step != "returned"), REPEAT
+    assert any((FRESH[0], 4) in got for got in story["created"].targets.values())
+
+
+def test_a_static_member_comes_back(story: dict[str, State]) -> None:
+    """Under a new id it has what it had; nobody else is touched, nor anybody in another group."""
+    [(last, now)] = _changed(story, "returned").values()
+    new = set(now.members.items()) - set(last.members.items())
+    assert len(new) == len(kip848_story.ASSIGNORS)
+    assert {group for (group, _), _ in new} == {f"k-{assignor}-static" for assignor in kip848_story.ASSIGNORS}
+    clients = [{(group, member): client for (group, client), member in at.members.items()} for at in (last, now)]
+    by_client = [
+        {(group, names[group, member]): got for (group, member), got in at.targets.items()}
+        for at, names in zip((last, now), clients, strict=True)
+    ]
+    assert by_client[0] == by_client[1]
+
+
+def test_members_leave_and_crash(spark: SparkSession, story: dict[str, State]) -> None:
+    """`with_members_left`, of what was there before: nothing is known of what comes."""
+    changed = _changed(story, "left", "crashed")
+    leavers: list[tuple[Any, ...]] = [
+        (step, group, member)
+        for step, (last, now) in changed.items()
+        for (group, client), member in last.members.items()
+        if (group, client) not in now.members
+    ]
+    before = _fleet(spark, {step: last.tables for step, (last, _) in changed.items()})
+    predicted = _planned(
+        before.with_members_left(spark.createDataFrame(leavers, "cluster string, group_id string, member_id string"))
+    )
+    _assert_predicted(predicted, story, changed)
+    assert len(leavers) == 2 * 2 * 5
+
+
+def test_topics_grow(spark: SparkSession, story: dict[str, State]) -> None:
+    """`with_partitions`, of what was there before."""
+    changed = _changed(story, "grown")
+    [(last, now)] = changed.values()
+    grown = _fleet(spark, {"grown": last.tables}).with_partitions(topic="l.grows", to=GROWN)
+    _assert_predicted(_planned(grown), story, changed)
+    assert any(("l.grows", GROWN - 1) in got for got in now.targets.values())

@@ -1,0 +1,182 @@
+"""Predicted = actual on the way over: classic groups restart with group.protocol=consumer, one by one, and go back.
+
+After every step a snapshot is taken. What `migrate` said before the first step is what comes of it; and who has what
+after each step is the plan of what was there before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import Fleet, migrate, plan
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.sources.kafka import snapshot
+from tests.frames import dataframe
+from tests.kafka import group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPICS = {"mig.orders": 7, "mig.clicks": 5}
+NOW = {"mig-range": "range", "mig-cooperative": "cooperative-sticky", "mig-static": "range"}
+MEMBERS = 3
+Tables = dict[str, list[dict[str, Any]]]
+Owners = dict[tuple[str, str], frozenset[tuple[str, int]]]
+"""Group and client id to partitions."""
+
+
+def consumer(group: str, number: int, protocol: str) -> Consumer:
+    """A member by the old or by the new protocol."""
+    static = f"i{number}" if group == "mig-static" else None
+    assignor = NOW[group] if protocol == "classic" else "uniform"
+    made = Consumer(group, f"c{number}", tuple(TOPICS), assignor, protocol, static)
+    return replace(made, heartbeat_interval_ms=500) if protocol == "classic" else made
+
+
+@pytest.fixture(scope="module")
+def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
+    """The snapshots after each step: `over 0 away`, `over 0 back`, … and the same of the way back."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    for group in NOW:
+        broker.configure_group(group, {"consumer.heartbeat.interval.ms": "500"})
+    states: dict[str, Tables] = {}
+
+    def look(step: str, members: dict[str, int]) -> None:
+        group_members.wait_until_settled(broker, members)
+        tables = snapshot(broker.bootstrap_servers, groups="mig-*", topics="mig.*").tables
+        states[step] = {name: table.to_pylist() for name, table in tables.items()}
+
+    everyone = dict.fromkeys(NOW, MEMBERS)
+    # A static member that is away is a member all the same; by the new protocol nothing is settled until it is back.
+    away = {group: MEMBERS - 1 for group in NOW if group != "mig-static"}
+    first = [consumer(group, number, "classic") for group in NOW for number in range(MEMBERS)]
+    with group_members.running(broker, first) as members:
+        look("before", everyone)
+        for way, old, new in (("over", "classic", "consumer"), ("home", "consumer", "classic")):
+            for number in range(MEMBERS):
+                group_members.leave(members, [consumer(group, number, old) for group in NOW])
+                look(f"{way} {number} away", away)
+                group_members.start(members, [consumer(group, number, new) for group in NOW])
+                look(f"{way} {number} back", everyone)
+        yield states
+    admin.close()
+
+
+def fleet_of(spark: SparkSession, tables: Tables, **changed: list[dict[str, Any]]) -> Fleet:
+    """A snapshot as a fleet."""
+    rows = tables | changed
+    return Fleet(
+        **{
+            name: dataframe(spark, schema, [tuple(row[field] for field in schema.names) for row in rows[name]])
+            for name, schema in INPUT_TABLES.items()
+            if name in rows
+        }
+    )
+
+
+def clients(tables: Tables) -> dict[tuple[str, str], str]:
+    """Group and member id to client id."""
+    return {(row["group_id"], row["member_id"]): row["client_id"] for row in tables["members"]}
+
+
+def owners(tables: Tables) -> Owners:
+    """Who has what, by the snapshot."""
+    names, found = clients(tables), {}
+    for run in tables["owned_runs"]:
+        partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+        who = run["group_id"], names[run["group_id"], run["member_id"]]
+        found[who] = found.get(who, frozenset()) | {(run["topic"], partition) for partition in partitions}
+    return found
+
+
+def kinds(tables: Tables) -> dict[str, str]:
+    """Of each group its type."""
+    return {row["group_id"]: row["group_type"] for row in tables["groups"]}
+
+
+def planned(fleet: Fleet, names: dict[tuple[str, str], str], assignor: dict[str, str]) -> Owners:
+    """Who has what in the end, by a plan."""
+    found: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    made = plan(fleet, assignor)
+    assert made.rejected.collect() == []
+    later: DataFrame = made.revocations.drop("member_id").withColumnRenamed("next_member_id", "member_id")
+    for row in [*made.assignments.collect(), *later.where("member_id is not null").collect()]:
+        who = row["group_id"], names[row["group_id"], row["member_id"]]
+        found.setdefault(who, set()).add((row["topic"], row["partition"]))
+    return {who: frozenset(got) for who, got in found.items()}
+
+
+def renamed(before: Tables, after: Tables) -> list[dict[str, Any]]:
+    """What members owned before a step, by the ids that they have after it; of those that are there then."""
+    names, ids = clients(before), {(group, client): member for (group, member), client in clients(after).items()}
+    seats = [(run, names[run["group_id"], run["member_id"]]) for run in before["owned_runs"]]
+    there = [(run, ids.get((run["group_id"], client))) for run, client in seats]
+    return [run | {"member_id": member} for run, member in there if member is not None]
+
+
+def test_the_coordinator_converts_the_groups_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
+    """Online; consumer groups from the first restart on; classic ones when the last member has gone back."""
+    said = {
+        row["group_id"]: row for row in migrate(fleet_of(spark, story["before"]), library="Java").migrations.collect()
+    }
+    assert {group: row["online"] for group, row in said.items()} == dict.fromkeys(NOW, True)
+    assert {group: row["assignor"] for group, row in said.items()} == NOW
+    assert {group: row["verdict"] == "stay" for group, row in said.items()} == dict.fromkeys(NOW, False)
+    assert kinds(story["over 0 away"]) == dict.fromkeys(NOW, "classic")
+    for number in range(MEMBERS):
+        assert kinds(story[f"over {number} back"]) == dict.fromkeys(NOW, "consumer")
+    assert kinds(story[f"home {MEMBERS - 1} back"]) == dict.fromkeys(NOW, "classic")
+
+
+def test_who_has_what_after_each_step_is_planned(spark: SparkSession, story: dict[str, Tables]) -> None:
+    """A member away: the rest by the group's own assignor as long as it is a classic one; back again: by uniform."""
+    steps = list(story)
+    for last, step in pairwise(steps):
+        if not step.startswith("over"):
+            continue
+        before, after = story[last], story[step]
+        classic = step == "over 0 away"
+        assignor = {group: name if classic else "uniform" for group, name in NOW.items()}
+        state = after | {"owned_runs": renamed(before, after)}
+        expected = planned(fleet_of(spark, state), clients(after), assignor)
+        for group in NOW:
+            mine = {who: got for who, got in owners(after).items() if who[0] == group}
+            if group == "mig-static":
+                assert mine == {who: got for who, got in owners(before).items() if who[0] == group}, step
+            else:
+                assert mine == {who: got for who, got in expected.items() if who[0] == group}, (step, group)
+
+
+def test_what_moves_on_the_way_is_as_much_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
+    """Twelve partitions, three members: how many move does not hang on ids. What static members have stays."""
+    rows = migrate(fleet_of(spark, story["before"]), library="Java").migrations.collect()
+    said = {row["group_id"]: row["moved_on_the_way"] for row in rows}
+    steps = [step for step in story if not step.startswith("home")]
+    moved = dict.fromkeys(NOW, 0)
+    for last, step in pairwise(steps):
+        had = {(group, each): client for (group, client), got in owners(story[last]).items() for each in got}
+        has = {(group, each): client for (group, client), got in owners(story[step]).items() for each in got}
+        for (group, each), client in has.items():
+            moved[group] += had[group, each] != client
+    assert said == moved
+    assert said["mig-static"] == 0 < said["mig-range"]
+
+
+def test_they_come_home(spark: SparkSession, story: dict[str, Tables]) -> None:
+    """The clients' own assignor shares out what it had shared out before: range the same to the same members."""
+    end = story[f"home {MEMBERS - 1} back"]
+    assert {row["group_id"]: row["assignor"] for row in end["groups"]} == NOW
+    expected = planned(fleet_of(spark, end), clients(end), NOW)
+    assert {who: got for who, got in owners(end).items() if who[0] == "mig-range"} == {
+        who: got for who, got in expected.items() if who[0] == "mig-range"
+    }

@@ -1,0 +1,121 @@
+"""Members of the groups that Kafka 4 has brought, as their heartbeats show them: consumer, share and streams groups."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+
+from tests.kafka import group_members, heartbeats, streams_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+from tests.kafka.heartbeats import Heartbeat
+from tests.kafka.streams_members import Instance
+
+pytestmark = pytest.mark.kafka
+
+TOPICS = {"n.a": 4, "n.b": 3}
+PATIENCE_S = 120
+JOINS, LEAVES = 0, -1
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: Cluster) -> Cluster:
+    """The three brokers, with two topics and groups that are quick."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    for kind, more in (("consumer", {}), ("share", {}), ("streams", {"streams.num.standby.replicas": "1"})):
+        times = {f"{kind}.heartbeat.interval.ms": "500", f"{kind}.session.timeout.ms": "6000"}
+        broker.configure_group(f"n-{kind}", times | more)
+    return broker
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+
+
+def _of(cluster: Cluster, group: str, client_id: str) -> list[Heartbeat]:
+    return [each for each in heartbeats.heartbeats(cluster, group) if each.client_id.startswith(client_id)]
+
+
+def _given(heartbeat: Heartbeat) -> int:
+    """How many partitions the answer assigns; -1 if it says nothing of them."""
+    assigned = heartbeat.answer["assignment"]
+    return -1 if assigned is None else sum(len(topic["partitions"]) for topic in assigned["topicPartitions"])
+
+
+def test_a_consumer_that_does_not_poll_leaves(cluster: Cluster, tmp_path: Path) -> None:
+    """It says so itself, loses what it had, and joins again when it polls; one that is killed says nothing."""
+    told = tmp_path / "told"
+    first = Consumer("n-consumer", "c0", tuple(TOPICS), "uniform", "consumer", max_poll_interval_ms=8000)
+    second = Consumer("n-consumer", "c1", tuple(TOPICS), "uniform", "consumer")
+    with heartbeats.logged(cluster), group_members.running(cluster, [first], told) as process:
+        _wait(lambda: any(json.loads(line)["partitions"] for line in told.read_text().splitlines()))
+        group_members.order(process, "pause", [first])
+        _wait(lambda: any(each.request["memberEpoch"] == LEAVES for each in _of(cluster, "n-consumer", "c0")))
+        with group_members.running(cluster, [second]) as killed:
+            _wait(lambda: any(_given(each) == 7 for each in _of(cluster, "n-consumer", "c1")))
+            killed.kill()
+            group_members.order(process, "resume", [first])
+            _wait(lambda: [_given(each) for each in _of(cluster, "n-consumer", "c0")].count(7) == 2)
+    mine = _of(cluster, "n-consumer", "c0")
+    assert [each.request["memberEpoch"] for each in mine].count(JOINS) == 2
+    assert LEAVES not in [each.request["memberEpoch"] for each in _of(cluster, "n-consumer", "c1")]
+    calls = [json.loads(line) for line in told.read_text().splitlines()]
+    events = [(call["client_id"], call["event"]) for call in calls if call["partitions"]]
+    assert events[:3] == [("c0", "assigned"), ("c0", "lost"), ("c0", "assigned")], calls
+    assert events[-1] == ("c0", "revoked"), "closes in the end"
+
+
+def test_share_consumers(cluster: Cluster) -> None:
+    """Each of two members gets half of four partitions, and all of them when the other one has left."""
+    members = [Consumer("n-share", f"s{number}", ("n.a",), protocol="share") for number in range(2)]
+    with heartbeats.logged(cluster), group_members.running(cluster, members) as process:
+        for each in ("s0", "s1"):
+            _wait(lambda each=each: any(_given(beat) == 2 for beat in _of(cluster, "n-share", each)))
+        group_members.leave(process, members[:1])
+        _wait(lambda: _given_last(_of(cluster, "n-share", "s1")) == 4)
+    assert _of(cluster, "n-share", "s0")[-1].request["memberEpoch"] == LEAVES
+
+
+def _given_last(beats: list[Heartbeat]) -> int:
+    given = [_given(each) for each in beats]
+    return next((count for count in reversed(given) if count >= 0), -1)
+
+
+def test_streams_applications(cluster: Cluster, tmp_path: Path) -> None:
+    """A subtopology without state, one with; a standby is never where its task is active."""
+    told = tmp_path / "told"
+    instances = [
+        Instance("n-streams", f"i{number}", str(tmp_path / f"state-{number}"), ("n.a",), ("n.b",))
+        for number in range(2)
+    ]
+
+    def tasks(role: str) -> dict[str, set[str]]:
+        rows = [json.loads(line) for line in told.read_text().splitlines()]
+        return {row["client_id"]: set(row[role]) for row in rows if row["event"] == "tasks"}
+
+    every = {f"0_{number}" for number in range(4)} | {f"1_{number}" for number in range(3)}
+    with heartbeats.logged(cluster), streams_members.running(cluster, instances[:1], told) as process:
+        _wait(lambda: tasks("active").get("i0") == every)
+        streams_members.start(process, instances[1:])
+        _wait(lambda: set.union(*tasks("standby").values()) == {"1_0", "1_1", "1_2"} and _apart(tasks("active"), every))
+        active, standby = tasks("active"), tasks("standby")
+    assert all(len(mine) in (3, 4) for mine in active.values())
+    assert not any(active[client] & standby[client] for client in active)
+    [topology] = {json.dumps(each.request["topology"]) for each in _of(cluster, "n-streams", "i1")} - {"null"}
+    assert [each["subtopologyId"] for each in json.loads(topology)["subtopologies"]] == ["0", "1"]
+
+
+def _apart(active: dict[str, set[str]], every: set[str]) -> bool:
+    """Whether two share all tasks among them, and none twice."""
+    return len(active) == 2 and set.union(*active.values()) == every and not set.intersection(*active.values())

@@ -1,0 +1,163 @@
+"""Predicted = actual in share groups: real share consumers join and leave, and each time the broker assigns what is
+planned from the snapshot before."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.schemas import MEMBER_KEY
+from spark_assign.share import plan_share
+from spark_assign.sources.kafka import snapshot
+from spark_assign.sources.snapshot_files import write_folder
+from spark_assign.sources.tables import read_fleet
+from tests.kafka import group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPICS = {"sh.a": 7, "sh.b": 3, "sh.c": 1}
+SETTLE_TIMEOUT_S = 120
+Owned = set[tuple[str, str, str, int]]
+
+
+def _consumers() -> list[Consumer]:
+    def some(group: str, *topics: tuple[str, ...]) -> list[Consumer]:
+        return [Consumer(group, f"{group}-{n}", asked, protocol="share") for n, asked in enumerate(topics)]
+
+    return [
+        *some("sh-alike", *[("sh.a", "sh.b")] * 3),
+        *some("sh-many", *[("sh.b",)] * 5),
+        *some("sh-differing", ("sh.a", "sh.b"), ("sh.a",), ("sh.b", "sh.c"), ("sh.c", "sh.absent")),
+    ]
+
+
+NEWCOMERS = [
+    Consumer("sh-alike", "sh-alike-new", ("sh.a", "sh.b"), protocol="share"),
+    Consumer("sh-many", "sh-many-new", ("sh.b",), protocol="share"),
+    Consumer("sh-differing", "sh-differing-new", ("sh.a", "sh.c"), protocol="share"),
+]
+LEAVERS = [_consumers()[0], _consumers()[4], _consumers()[9]]
+
+
+@pytest.fixture(scope="module")
+def rounds(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Snapshots of the groups as they settled; after one member has joined each; and after one has left each."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    sizes = {"sh-alike": 3, "sh-many": 5, "sh-differing": 4}
+    for group in sizes:
+        broker.configure_group(group, {"share.heartbeat.interval.ms": "300"})
+    folders = [tmp_path_factory.mktemp("share") / name for name in ("before", "joined", "left")]
+    with group_members.running(broker, _consumers()) as process:
+        epochs = _settle(broker, sizes, {}, folders[0])
+        _step(process, broker, sizes, +1)
+        epochs = _settle(broker, sizes, epochs, folders[1])
+        _step(process, broker, sizes, -1)
+        _settle(broker, sizes, epochs, folders[2])
+    return folders
+
+
+def _step(process: Popen[str], broker: Cluster, sizes: dict[str, int], by: int) -> None:
+    if by > 0:
+        group_members.start(process, NEWCOMERS)
+    else:
+        group_members.leave(process, LEAVERS)
+    for group in sizes:
+        sizes[group] += by
+
+
+def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], folder: Path) -> dict[str, int]:
+    """Write a snapshot once all members of each group have reached one epoch, later than before; those epochs."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    settled: object = None
+    while time.monotonic() < deadline:
+        taken = snapshot(broker.bootstrap_servers, groups="sh-*", cluster="live")
+        epochs: dict[str, set[int]] = {}
+        joined: dict[str, int] = {}
+        for member in taken.tables["members"].to_pylist():
+            epochs.setdefault(member["group_id"], set()).add(member["generation_id"])
+            joined[member["group_id"]] = joined.get(member["group_id"], 0) + 1
+        now = {group: max(found) for group, found in epochs.items() if len(found) == 1}
+        fine = joined == sizes and all(now.get(group, -1) > before.get(group, 0) for group in sizes)
+        seen = (now, taken.tables["owned_runs"].to_pylist(), taken.tables["initialized"].to_pylist())
+        if fine and seen == settled:
+            write_folder(taken, str(folder))
+            return now
+        settled = seen if fine else None
+        time.sleep(2)
+    raise AssertionError(f"share groups did not settle: {joined} of {sizes}, epochs {epochs} after {before}")
+
+
+def _owned(fleet: Fleet) -> Owned:
+    runs = fleet.runs()
+    assert runs is not None
+    return {
+        (row["group_id"], row["member_id"], row["topic"], row["first"] + row["step"] * at)
+        for row in runs.collect()
+        for at in range(row["count"])
+    }
+
+
+def test_predicted_is_actual(spark: SparkSession, rounds: list[Path]) -> None:
+    """Who has what after a join, and after a departure, planned from what was owned before it."""
+    fleets = [read_fleet(spark, str(folder)) for folder in rounds]
+    for before, after in itertools.pairwise(fleets):
+        assert before.owned_runs is not None
+        there = after.members.select(*MEMBER_KEY)
+        planned = plan_share(replace(after, owned_runs=before.owned_runs.join(there, MEMBER_KEY, "left_semi")))
+        predicted = {
+            (row["group_id"], row["member_id"], row["topic"], row["partition"]) for row in planned.assignments.collect()
+        }
+        assert planned.rejected.collect() == []
+        assert planned.changes.count() > 0
+        planned.release()
+        actual = _owned(after)
+        assert predicted - actual == set()
+        assert actual - predicted == set()
+
+
+def test_the_snapshot_reads_share_groups(spark: SparkSession, rounds: list[Path]) -> None:
+    """Members of all three, several owners of a partition, a subscription to nothing, what can be assigned."""
+    fleet = read_fleet(spark, str(rounds[0]))
+    assert fleet.groups is not None
+    assert {(row["group_id"], row["group_type"], row["assignor"]) for row in fleet.groups.collect()} == {
+        (group, "share", "simple") for group in ("sh-alike", "sh-many", "sh-differing")
+    }
+    owners: dict[tuple[str, int], set[str]] = {}
+    for group, member, topic, partition in _owned(fleet):
+        if group == "sh-many":
+            owners.setdefault((topic, partition), set()).add(member)
+    assert {len(members) for members in owners.values()} == {2}
+    assert fleet.subscriptions.where("topic = 'sh.absent'").count() == 1
+    assert fleet.initialized is not None
+    initialized = {
+        (row["group_id"], row["topic"], row["count"])
+        for row in fleet.initialized.collect()
+        if row["topic"] != "sh.absent"
+    }
+    assert initialized == {
+        *(("sh-alike", topic, TOPICS[topic]) for topic in ("sh.a", "sh.b")),
+        ("sh-many", "sh.b", 3),
+        *(("sh-differing", topic, count) for topic, count in TOPICS.items()),
+    }
+
+
+def test_plan_names_what_plans_them(spark: SparkSession, rounds: list[Path]) -> None:
+    """`plan` rejects share groups with a code and the command."""
+    rejected = plan(read_fleet(spark, str(rounds[0])), "range").rejected.collect()
+    assert {(row["group_id"], row["code"]) for row in rejected} == {
+        (group, "share-group") for group in ("sh-alike", "sh-many", "sh-differing")
+    }
+    assert all("spark-assign share" in row["detail"] for row in rejected)
