@@ -96,7 +96,7 @@ def read_fleet(spark: SparkSession, path: Path) -> ConnectFleet:
 def seconds_of_kafka(workers: int, connectors: int, clusters: int, folder: Path) -> dict[str, float]:
     """What the Java program answers."""
     classes = folder / "classes"
-    jars = maven.kafka_classpath()
+    jars = maven.applications_classpath()
     subprocess.run(["javac", "-cp", jars, "-d", str(classes), str(PROGRAM)], check=True)
     sizes = [str(each) for each in (workers, connectors, TASKS, clusters)]
     program = "org.apache.kafka.connect.runtime.distributed.ConnectBenchmark"

@@ -1,4 +1,4 @@
-"""Kafka's sticky assignors in a JVM that stays warm and plans a group whenever it is asked to."""
+"""Kafka's assignors in a JVM that stays warm and plans a group whenever it is asked to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -31,10 +32,11 @@ def write_group(fleet: Fleet, path: Path) -> Path:
 
 
 class KafkaProcess:
-    """`StickyBenchmark.java`, running; a context manager."""
+    """`StickyBenchmark.java`, or another program that answers lines with JSON, running; a context manager."""
 
-    def __init__(self, heap: str) -> None:
-        command = ["java", f"-Xmx{heap}", "-cp", maven.kafka_classpath(), str(PROGRAM)]
+    def __init__(self, heap: str, program: Path = PROGRAM, *arguments: object) -> None:
+        command = ["java", f"-Xmx{heap}", "-cp", maven.kafka_classpath(), str(program), *map(str, arguments)]
+        self._name = program.name
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> KafkaProcess:
@@ -50,14 +52,19 @@ class KafkaProcess:
 
         The assignment is written to `output`: member, topic and partition, a tab between them.
         """
+        return float(self.ask("\t".join([assignor, str(group), str(output or "")]))["seconds"])
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """What the program answers to a line."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\t".join([assignor, str(group), str(output or "")]) + "\n")
+        self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"{PROGRAM.name} failed at {assignor} of {group.parent.name}; it says why on stderr")
-        return float(json.loads(answer)["seconds"])
+            raise RuntimeError(f"{self._name} failed at {line!r}; it says why on stderr")
+        told: dict[str, Any] = json.loads(answer)
+        return told
 
     def warm_up(self, assignor: str, group: Path, seconds: float) -> None:
         """Assign a group again and again for so long: the JVM compiles what it runs often."""

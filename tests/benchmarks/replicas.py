@@ -71,7 +71,7 @@ def _their_rate(bench: Bench, racks: int, partitions: int) -> float:
 def _admin_utils() -> Path:
     """The jar of the last release that has the class."""
     _, artifact, version = ADMIN_UTILS.split(":")
-    folder = maven.jars_folder().parent
+    folder = maven.cache()
     jar = folder / f"{artifact}-{version}.jar"
     if not jar.exists():
         found = shutil.which("mvn")

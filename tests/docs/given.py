@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -59,6 +60,38 @@ CONNECT: dict[str, list[dict[str, Any]]] = {
     "state": [{"assignment": _ITEMS, "revocation": [], "generation_id": 1, "members": list(_HELD), "can_revoke": True}],
 }
 """docs/connect.md: w1 and w2 run two connectors with six tasks, and w3 has come."""
+_ORDERS = {
+    "orders-1": {("0", 2): "active", ("1", 0): "active", ("1", 2): "active"},
+    "orders-2": {("0", 1): "active", ("0", 3): "active", ("1", 0): "standby", ("1", 1): "standby", ("1", 3): "standby"},
+    "orders-3": {("0", 0): "active", ("1", 1): "active", ("1", 3): "active", ("1", 2): "standby"},
+}
+STREAMS: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"topic": "orders", "partitions": 4}],
+    "groups": [{"group_type": "streams", "standby_replicas": 1}],
+    "members": [{"member_id": name, "process_id": f"host-{at}"} for at, name in enumerate(_ORDERS, 1)],
+    "subscriptions": [],
+    "subtopologies": [{"subtopology": name, "partitions": 4, "stateful": name == "1"} for name in ("0", "1")],
+    "tasks": [
+        {"member_id": member, "subtopology": name, "task": task, "role": role}
+        for member, tasks in _ORDERS.items()
+        for (name, task), role in tasks.items()
+    ],
+}
+"""docs/streams.md: an application of two subtopologies, each with four tasks, on three hosts."""
+
+_ENCODERS = ("encoder-0", "encoder-1", "encoder-2")
+SHARE: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"topic": "uploads", "partitions": 2, "topic_id": "kYcGx5mSTBWtVzUuEmKbxw"}],
+    "groups": [{"group_id": "encoders", "group_type": "share"}],
+    "members": [{"group_id": "encoders", "member_id": member} for member in _ENCODERS],
+    "subscriptions": [{"group_id": "encoders", "member_id": member, "topic": "uploads"} for member in _ENCODERS],
+    "owned": [
+        {"group_id": "encoders", "member_id": member, "topic": "uploads", "partition": partition}
+        for member in _ENCODERS[:2]
+        for partition in range(2 - _ENCODERS.index(member))
+    ],
+}
+"""docs/share.md: two members have partitions of a topic with two, one of them both, and a third one joins."""
 
 
 def fill(folder: Path) -> None:
@@ -81,6 +114,22 @@ def fill(folder: Path) -> None:
         lines = [json.dumps({"connect_cluster": "prod"} | row) + "\n" for row in rows]
         if lines:  # a table without rows would have no columns
             (folder / "connect-fleet" / f"{table}.json").write_text("".join(lines))
+    (folder / "streams-fleet").mkdir()
+    for table, rows in STREAMS.items():
+        with (folder / "streams-fleet" / f"{table}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, INPUT_TABLES[table].names)
+            writer.writeheader()
+            writer.writerows(_of_orders(table, row) for row in rows)
+    (folder / "share-fleet").mkdir()
+    for table, rows in SHARE.items():
+        lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
+        (folder / "share-fleet" / f"{table}.json").write_text("".join(lines))
+
+
+def _of_orders(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the streams fleet with what all of them have."""
+    keys = {"cluster": "prod", "group_id": "orders"}
+    return {name: value for name, value in keys.items() if name in INPUT_TABLES[table].names} | row
 
 
 def in_catalog(text: str) -> str:
@@ -112,7 +161,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md", "docs/whose-rules.md")
 WEIGHT = StructField("user_data", StringType())
 
 
@@ -154,9 +203,27 @@ def _display(html: str) -> None:
     assert html.lstrip().startswith("<"), html[:200]
 
 
+def _share(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in SHARE.items()}
+    tables = {name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()}
+    return {"fleet": Fleet(**tables)}
+
+
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     fleet, events = SCENARIOS["textbook-join"]().play(spark)
     return {"fleet": fleet, "events": events, "sample": sample_fleet(spark)}
+
+
+def _streams(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    tables = {
+        name: dataframe(
+            spark,
+            INPUT_TABLES[name],
+            [[_of_orders(name, row).get(field) for field in INPUT_TABLES[name].names] for row in rows],
+        )
+        for name, rows in STREAMS.items()
+    }
+    return {"fleet": Fleet(**tables)}
 
 
 def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
@@ -172,7 +239,9 @@ _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/databricks.md": _databricks,
     "docs/replicas.md": _replicas,
     "docs/report.md": _report,
+    "docs/share.md": _share,
     "docs/simulate.md": _simulate,
+    "docs/streams.md": _streams,
     "docs/what-if.md": _what_if,
 }
 

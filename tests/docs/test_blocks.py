@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from jobs import compare, report, snapshot
 from spark_assign import schemas
 from spark_assign.assignors.registry import ENTRY_POINTS
+from spark_assign.command import plan_settings
 from spark_assign.connect import schemas as connect_schemas
 from spark_assign.protocol import Settings
 from spark_assign.protocol import schemas as protocol_schemas
@@ -29,8 +30,12 @@ from tests.docs.pages import ROOT, block, pages, steps
 
 
 def sample(table: str) -> list[dict[str, str]]:
-    """Rows of the sample fleet."""
-    with (given.SAMPLE / f"{table}.csv").open() as file:
+    """Rows of the sample fleet, which has no group of Streams and no share group, and no tables of them."""
+    path = given.SAMPLE / f"{table}.csv"
+    if table in ("subtopologies", "tasks", "initialized"):
+        assert not path.exists()
+        return []
+    with path.open() as file:
         return list(csv.DictReader(file))
 
 
@@ -91,6 +96,14 @@ def test_a_settings_file(tmp_path: Path) -> None:
     flags = {flag for job in (compare, report, snapshot) for each in job.main.params for flag in each.opts}
     for row in table("docs/plan.md", "| flag | in every job"):
         assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
+
+
+def test_settings_that_say_who_leads(tmp_path: Path) -> None:
+    """docs/whose-rules.md: taken by the job plan."""
+    file = tmp_path / "plan.toml"
+    file.write_text("\n".join([*block("docs/whose-rules.md", "[[clients"), '[fleet]\nlocation = "./fleet"']))
+    (led,) = plan_settings.load(file).clients
+    assert (led.groups, led.library, led.version) == ("billing-*", "Java", "2.8")
 
 
 def test_the_entry_point_of_a_package() -> None:
@@ -168,11 +181,11 @@ def test_tables_of_a_fleet() -> None:
         for name, cell in each_of(names, cells):
             seen.add(name)
             if name == "owned_runs":
-                assert cell.strip() == "or first, step, count in place of partition"
+                assert cell.strip() == "or first, step, count in place of partition and position"
                 assert set(schemas.INPUT_TABLES[name].names) == {
                     *schemas.INPUT_TABLES["owned"].names,
                     *("first", "step", "count"),
-                } - {"partition"}
+                } - {"partition", "position"}
             else:
                 agree("docs/plan.md", name, cell, schemas.INPUT_TABLES[name])
     assert seen == set(schemas.INPUT_TABLES) - {"departed"}
@@ -216,6 +229,8 @@ def test_settings_of_a_simulation() -> None:
     assert [row[0] for row in rows] == [name for name in defaults if name not in ("groups", "members", "partitions")]
     assert defaults.pop("rebalance_timeout_ms") is None
     assert {row[0]: row[2] for row in rows}["rebalance_timeout_ms"] == "max_poll_interval_ms"
+    assert defaults.pop("group_consumer_assignment_interval_ms") is None
+    assert {row[0]: row[2] for row in rows}["broker_release"] == defaults.pop("broker_release")
     assert all(int(row[2].replace(",", "")) == defaults[row[0]] for row in rows if row[0] in defaults)
 
 

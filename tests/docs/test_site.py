@@ -12,7 +12,7 @@ import pytest
 
 import spark_assign
 from conf.site.pages import REPOSITORY, defined_at, with_links_of_the_site
-from spark_assign import connect, protocol, replicas
+from spark_assign import connect, protocol, replicas, share
 from tests.docs.pages import ROOT
 
 SITE = ROOT / "conf" / "site" / "mkdocs.yml"
@@ -59,7 +59,9 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 
 
 PUBLIC = [
-    f"{package.__name__}.{name}" for package in (spark_assign, connect, protocol, replicas) for name in package.__all__
+    f"{package.__name__}.{name}"
+    for package in (spark_assign, connect, protocol, replicas, share)
+    for name in package.__all__
 ]
 
 

@@ -19,7 +19,7 @@ from tests.spark import fleets
 PAGE = "docs/assignors.md"
 TOPIC = re.compile(r"(\w+): (\d+) partitions?(?: in racks ([\w, ]+))?")
 PARTITION = re.compile(r"(\w+)p(\d+)")
-ROUND = re.compile(r"(?P<assignor>[\w-]+)(?:, round (?P<round>\d+))?$")
+ROUND = re.compile(r"(?P<assignor>[\w@.-]+)(?:, round (?P<round>\d+))?$")
 OWNER = 1
 """The generation of members that own something."""
 
@@ -120,7 +120,7 @@ def _table(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> Any:
 def test_every_example_is_read() -> None:
     """Each has topics, members and an outcome that names all of them."""
     found = examples()
-    assert len(found) == 7
+    assert len(found) == 9
     for example in found:
         assert example.topics
         assert example.given

@@ -38,12 +38,18 @@ def counted(spark: SparkSession) -> Callable[[Callable[[], None]], Work]:
 
     def count(work: Callable[[], None]) -> Work:
         context, name = spark.sparkContext, str(uuid.uuid4())
+        # Their ids are counted: the list of executions is cut after so many, and then grows no more.
         store = spark._jsparkSession.sharedState().statusStore()
-        before = store.executionsCount()
+
+        def latest() -> int:
+            listed = store.executionsList()
+            return int(listed.last().executionId()) if listed.size() else -1
+
+        before = latest()
         context.setJobGroup(name, "counted")
         work()
         context.setLocalProperty("spark.jobGroup.id", None)
-        return Work(len(context.statusTracker().getJobIdsForGroup(name)), store.executionsCount() - before)
+        return Work(len(context.statusTracker().getJobIdsForGroup(name)), latest() - before)
 
     return count
 

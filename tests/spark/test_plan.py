@@ -98,7 +98,9 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
         "owned_topic_gone": 1,
         "owned_beyond_count": 1,
         "claim_conflicts": 1,
+        "unsure": 0,
         "rack_matched": None,
+        "led_by": None,
     }
     others = planned.metrics.where("group_id != 'g'")
     assert tuples(others, "group_id", "partitions", "moved", "revoked") == [("h", 6, 0, 0), ("i", 6, 0, 0)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_assign.command.outcome import Outcome
 from spark_assign.errors import SourceError
-from spark_assign.outcome import Outcome
 from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
 from spark_assign.sinks import on_this_machine
@@ -51,7 +51,7 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> Ready:
         assignments=table("assignments", f"{member}|id", partitions),
         moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
         revocations=table("revocations", f"{member}|0|null", 0),
-        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 9 + "|null"),
+        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null|null"),
         rejected=table(
             "rejected",
             "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))",
@@ -85,7 +85,7 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
     ended = written.content["outcome"]
     assert (ended["job"], ended["exit_code"], ended["rows"]) == ("plan", 0, written.rows)
     assert written.content["inputs"] == {"fleet": "here"}
-    assert written.content["versions"]["kafka_rules"] == "4.1"
+    assert written.content["versions"]["kafka_rules"] == "4.1 to 4.4"
     assert written.duration_s > 0
     for name, schema in PLAN_TABLES.items():
         table = stored.tables[name]

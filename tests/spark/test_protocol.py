@@ -61,7 +61,7 @@ def settings_of(spark: SparkSession) -> Settings:
         ("k", "apart", "c1", ["roundrobin"], None),
         ("k", "apart", "c2", ["range"], None),
     ]
-    slow = ("k", "textbook", None, 5_000, *[None] * 7)
+    slow = ("k", "textbook", None, 5_000, *[None] * 10)
     return Settings(
         poll_interval_ms=0,
         restore_ms=1_000,
@@ -122,7 +122,7 @@ def test_order_and_number_of_tasks_do_not_matter(spark: SparkSession) -> None:
 
 
 def test_protocols_side_by_side(spark: SparkSession) -> None:
-    """A row per group: the same rolling restart three times."""
+    """A row per group: the same rolling restart four times."""
     rows = tables()
     kept = ("textbook", "at-rest")
     for name in ("members", "subscriptions", "owned"):
@@ -136,7 +136,27 @@ def test_protocols_side_by_side(spark: SparkSession) -> None:
     mine = costs["textbook"]
     assert (mine["eager_rebalances"], mine["static_rebalances"]) == (4, 0)
     assert mine["static_partition_ms_not_consumed"] == 3 * 5_000  # each partition while its owner is away
-    assert mine["static_ratio"] == mine["static_partition_ms_not_consumed"] / mine["eager_partition_ms_not_consumed"]
+    for name in ("static", "consumer"):
+        cost = mine[f"{name}_partition_ms_not_consumed"]
+        assert mine[f"{name}_ratio"] == cost / mine["eager_partition_ms_not_consumed"]
+    assert mine["consumer_rebalances"] == 4  # two members leave and join
+
+
+def test_groups_that_are_kip_848s(spark: SparkSession) -> None:
+    """By themselves they are played so, with the broker's assignor and settings, and by the ids of their topics."""
+    rows = tables()
+    rows["groups"] = [("k", "textbook", "range", "consumer", None), ("k", "other", "range", "classic", None)]
+    rows["topics"] = [("k", "t", 3, "AAAAAAAAAAAAAAAAAAAAAQ"), ("k", "u", 1)]
+    fleet = fleet_of(spark, rows)
+    beats = [("k", "textbook", *[None] * 9, 40_000, 2_000, None)]
+    settings = Settings(poll_interval_ms=0, groups=dataframe(spark, schemas.SETTINGS_OF_GROUPS, beats))
+    joins = [{"group_id": group} | JOIN for group in ("textbook", "other")]
+    played = simulate(fleet, events_of(spark, joins), settings=settings)
+    found = {row["group_id"]: (row["assignor"], row["leader"]) for row in played.rounds.collect()}
+    assert found == {"textbook": ("server-range", None), "other": ("range", "c1")}
+    trace = listed(played.trace.where("group_id = 'textbook' and actor = 'c3'"), "seq")
+    assert {row["message"] for row in trace} == {"FindCoordinator", "ConsumerGroupHeartbeat", "assigned"}
+    played.release()
 
 
 def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:

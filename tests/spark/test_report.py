@@ -189,7 +189,7 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
     played = simulate_protocols(planned.fleet, events)
     shown = simulation_rows(played)
-    assert {row["protocol"] for row in shown.totals} == {"eager", "cooperative", "static"}
+    assert {row["protocol"] for row in shown.totals} == {"eager", "cooperative", "static", "consumer"}
     for row in shown.groups:
         drawn = [
             each["not_consumed"] * (each["to_ms"] - each["from_ms"])

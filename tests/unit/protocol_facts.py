@@ -10,7 +10,7 @@ from spark_assign.kernels.protocol.sheet import EVENT_NUMBERS, SETTINGS
 
 Row = dict[str, Any]
 
-_TEXT = ("event", "member_id", "topic", "group_instance_id", "rack_id", "new_member_id")
+_TEXT = ("event", "group_type", "member_id", "topic", "topic_id", "group_instance_id", "rack_id", "new_member_id")
 SCHEMA = pa.schema(
     [
         ("cluster", pa.string()),

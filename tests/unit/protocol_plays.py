@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.leader import assign
 from spark_assign.kernels.protocol.leader_asks import Topics, code
-from spark_assign.kernels.protocol.member import Member
-from spark_assign.kernels.protocol.play import Play, Stage
+from spark_assign.kernels.protocol.member import ClassicMember
+from spark_assign.kernels.protocol.play import Play
+from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.protocol.stage import Stage
 
 EAGER, COOPERATIVE, STICKY = ("range",), ("cooperative-sticky",), ("sticky",)
+BEATS = 5_000
+"""From one heartbeat of a KIP-848 member to its next."""
 
 
 def stage(
@@ -24,7 +28,9 @@ def stage(
 ) -> Stage:
     """A group whose members own partitions of the topic `t`, in generation 1."""
     members = [
-        Member(name, name if static else None, None, frozenset([0]), strategies, name, owned=[code(0, p) for p in mine])
+        ClassicMember(
+            name, name if static else None, None, frozenset([0]), strategies, name, owned=[code(0, p) for p in mine]
+        )
         for name, mine in owned.items()
     ]
     count = partitions if partitions is not None else sum(map(len, owned.values()))
@@ -32,16 +38,43 @@ def stage(
     return Stage(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, all_static=static)
 
 
+def modern(
+    owned: dict[str, list[int]],
+    *,
+    static: bool = False,
+    partitions: int | None = None,
+    timing: Timing | None = None,
+    asks: dict[str, list[int]] | None = None,
+    assignor: str | None = None,
+) -> Stage:
+    """The same that speaks KIP-848's protocol, in epoch 1. `asks`: topics of members that do not subscribe to `t`."""
+    likes = () if assignor is None else (assignor,)
+    members = []
+    for name, mine in owned.items():
+        topics = frozenset((asks or {}).get(name, [0]))
+        instance = name if static else None
+        members.append(AsyncMember(name, instance, None, topics, likes, name, owned=[code(0, p) for p in mine]))
+    count = partitions if partitions is not None else sum(map(len, owned.values()))
+    times = timing or Timing(revoke_ms=500, restore_ms=2_000)
+    return Stage(members, Topics.of(["t", "u"]), {0: count}, 1, times, likes, all_static=static, heartbeats=True)
+
+
 def play(beginning: Stage, *events: Event, until: int | None = None) -> Play:
     """Play it to the end."""
     played = Play(beginning, in_order(events), traced=True, owners=True)
+    run(played, until)
+    return played
+
+
+def run(played: Play, until: int | None = None) -> None:
+    """Let everything happen, and answer what is asked."""
     going = played.run(until)
     try:
         ask = next(going)
         while True:
-            ask = going.send(assign([ask])[0])
+            ask = going.send(answers([ask])[0])
     except StopIteration:
-        return played
+        return
 
 
 def messages(played: Play) -> list[str]:
@@ -56,7 +89,7 @@ def said(played: Play, message: str) -> list[tuple[int, str, str]]:
 
 def rounds(played: Play) -> list[tuple[int, str]]:
     """Generation and cause of every round."""
-    return [(each.generation_id, each.cause) for each in played.group.coordinator.rounds]
+    return [(each.generation_id, each.cause) for each in played.group.rounds]
 
 
 def pauses(played: Play) -> dict[int, int]:

@@ -6,11 +6,12 @@ import contextlib
 import socketserver
 import ssl
 import struct
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.unit.tls_stub import certificate
 
 _APIS = {3: (1, 1), 9: (1, 7), 16: (0, 0), 17: (0, 1), 18: (0, 0), 36: (0, 0)}
 """Metadata, OffsetFetch, ListGroups, SaslHandshake, ApiVersions, SaslAuthenticate: versions without tagged fields."""
@@ -24,26 +25,6 @@ class SaslStub:
     port: int
     mechanisms: list[str] = field(default_factory=list)
     messages: list[bytes] = field(default_factory=list)
-
-
-def certificate(folder: Path) -> tuple[str, str]:
-    """A certificate for 127.0.0.1 and its key, PEM files."""
-    key, cert = folder / "stub-key.pem", folder / "stub.pem"
-    make = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    make += ["-keyout", str(key), "-out", str(cert), "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(make, check=True, capture_output=True)
-    return str(cert), str(key)
 
 
 @contextlib.contextmanager

@@ -97,6 +97,8 @@ def test_counting() -> None:
         ("range", "uniform", "Java 3", SERVER),
         (None, "server-range", None, SERVER),
         ("stream", "uniform", "Java 3", NOT_THERE),
+        ("uniform", "rack-uniform", "Java 3", NOT_THERE),
+        ("range", "rack-server-range", "Java 3", NOT_THERE),
     ],
 )
 def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:

@@ -15,7 +15,10 @@ import pytest
 from jobs import config
 
 ROOT = Path(__file__).parents[2]
-OTHERS = ("check", "compare", "connect", "drift", "ingest", "report", "simulate", "snapshot")
+OTHERS = (
+    *("check", "compare", "connect", "drift", "ingest", "migrate", "report"),
+    *("share", "simulate", "snapshot", "streams"),
+)
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 
 

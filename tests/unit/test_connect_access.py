@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import ssl
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,7 +14,7 @@ from spark_assign.sources import connect_http, http_session
 from spark_assign.sources.connect_access import HttpSettings, configured
 from spark_assign.sources.connect_http import ConnectHttp
 from spark_assign.sources.secret import Secret
-from tests.unit import connect_stub, sasl_stub
+from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import ROOT, serving
 
 
@@ -124,31 +120,8 @@ def test_an_answer_that_does_not_come() -> None:
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[str]:
     """A worker that wants the certificate in `stub.pem`, its own."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(ROOT).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, *_: Any) -> None:
-            pass
-
-    cert, key = sasl_stub.certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    context.load_verify_locations(cert)
-    context.verify_mode = ssl.CERT_REQUIRED
-    server = Server(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True).start()
-    yield f"https://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with tls_stub.guarded(tmp_path, clients=True) as url:
+        yield url
 
 
 def test_client_certificates(tmp_path: Path, guarded: str) -> None:

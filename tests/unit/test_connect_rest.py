@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from spark_assign.errors import ConfigError, SourceError
 from spark_assign.sources import connect, connect_http, connect_rest
 from spark_assign.sources.connect_http import ConnectHttp, HttpSettings
 from spark_assign.sources.connect_targets import ConnectTarget, targets
-from tests.unit import connect_stub
+from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, Stub, serving
 
 FILES = connect_stub.connector(
@@ -192,48 +191,10 @@ def test_basic_auth_from_file_or_environment(tmp_path: Path, monkeypatch: pytest
 
 def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
     """TLS is verified; --connect-ca names whom to trust."""
-    import ssl
-    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-    from threading import Thread
-
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    make = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    make += ["-keyout", str(key), "-out", str(cert), "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(make, check=True, capture_output=True)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(ROOT).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True).start()
-    url = f"https://127.0.0.1:{server.server_port}"
-    try:
+    with tls_stub.guarded(tmp_path, clients=False) as url:
         with pytest.raises(SourceError, match=r"not trusted .*--connect-ca"):
             ConnectHttp([url], HttpSettings()).get("/")
-        assert ConnectHttp([url], HttpSettings(ca_file=str(cert))).get("/") == ROOT
-    finally:
-        server.shutdown()
-        server.server_close()
+        assert ConnectHttp([url], HttpSettings(ca_file=str(tmp_path / "stub.pem"))).get("/") == ROOT
     with pytest.raises(ConfigError, match="PEM"):
         ConnectHttp([url], HttpSettings(ca_file=str(tmp_path / "none.pem")))
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from jobs import _entry
-from spark_assign.command import Command, Job, Options, job
+from spark_assign.command.job import Command, Job, Options, job
+from spark_assign.command.options import fleet_or_sample, pairs, patterns, reads, shipped, top, writes
 from spark_assign.errors import ConfigError
-from spark_assign.options import fleet_or_sample, pairs, patterns, reads, shipped, top, writes
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))

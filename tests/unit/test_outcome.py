@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.command import Job, Options, job
+from spark_assign.command.job import Job, Options, job
+from spark_assign.command.outcome import VERSION, Outcome, asked_for, write
 from spark_assign.errors import ConfigError
-from spark_assign.outcome import VERSION, Outcome, asked_for, write
 from spark_assign.sinks.rows import write_rows
 
 

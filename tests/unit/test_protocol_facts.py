@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from spark_assign.kernels.protocol.async_member import AsyncMember
+from spark_assign.kernels.protocol.consumer_group_messages import RELEASES
 from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader_asks import code
-from spark_assign.kernels.protocol.play import Stage
+from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing, is_cooperative
 from spark_assign.kernels.protocol.sheet import BadGroup, scenes
+from spark_assign.kernels.protocol.stage import Stage
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 
@@ -70,18 +74,32 @@ def test_kafkas_defaults() -> None:
         poll_interval_ms=0,
         revoke_ms=0,
         restore_ms=0,
+        broker_release="4.4",
+        group_consumer_heartbeat_interval_ms=5_000,
+        group_consumer_session_timeout_ms=45_000,
+        group_consumer_assignment_interval_ms=None,
     )
+
+
+MAY_BE_NOTHING = (
+    "group_initial_rebalance_delay_ms",
+    "poll_interval_ms",
+    "revoke_ms",
+    "restore_ms",
+    "group_consumer_assignment_interval_ms",
+)
 
 
 @pytest.mark.parametrize("name", facts.SETTINGS)
 def test_times_that_cannot_be(name: str) -> None:
     """What may be nothing is 0 or more, everything else 1 or more."""
-    least = 0 if name in ("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms") else 1
+    least = 0 if name in MAY_BE_NOTHING else 1
     fault = f"{name} is {least - 1}, expected {least} or more milliseconds"
     assert Timing(**{name: least - 1}).fault() == fault
     assert _refused(facts.group(**{name: least - 1})) == ("bad-settings", f"settings: {fault}")
     others = {"heartbeat_interval_ms": 1, "session_timeout_ms": 2}
-    assert Timing(**others | {name: least + (name == "session_timeout_ms")}).fault() is None
+    others |= {f"group_consumer_{each}": value for each, value in others.items()}
+    assert Timing(**others | {name: least + name.endswith("session_timeout_ms")}).fault() is None
 
 
 @pytest.mark.parametrize(("heartbeat", "fine"), [(2_999, True), (3_000, False), (3_001, False)])
@@ -89,6 +107,8 @@ def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
     """Kafka's consumer refuses one that is as long or longer (`Heartbeat`)."""
     fault = Timing(heartbeat_interval_ms=heartbeat, session_timeout_ms=3_000).fault()
     assert (fault is None) is fine
+    times = {"group_consumer_heartbeat_interval_ms": heartbeat, "group_consumer_session_timeout_ms": 3_000}
+    assert (Timing(**times).fault() is None) is fine
     if fault is not None:
         expected = f"heartbeat_interval_ms is {heartbeat}, expected less than session_timeout_ms, 3000"
         assert fault == expected
@@ -322,3 +342,77 @@ def test_events_at_the_edge_of_what_can_be() -> None:
         Event(0, "subscription-changes", "m", topics=()),
     ]
     assert len(in_order(fine)) == 5
+
+
+# --- KIP-848's groups ---------------------------------------------------------------------------------------------
+
+
+def _of_broker(names: list[str] | None, kind: str | None = "consumer") -> facts.Row:
+    return facts.group(names) | {"group_type": kind}
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol", "heartbeats"),
+    [
+        ("consumer", "configured", True),
+        ("classic", "configured", False),
+        (None, "configured", False),
+        ("classic", "consumer", True),
+        ("consumer", "cooperative", False),
+    ],
+)
+def test_who_speaks_which_protocol(kind: str | None, protocol: str, heartbeats: bool) -> None:
+    """Groups as they are, or all as they are told to."""
+    stage, _ = _stage(_of_broker(None, kind), facts.member("a", ["t"]), protocol=protocol)
+    assert stage.heartbeats is heartbeats
+    assert isinstance(stage.members[0], AsyncMember if heartbeats else ClassicMember)
+
+
+@pytest.mark.parametrize(
+    ("own", "kind", "protocol", "expected"),
+    [
+        (None, "consumer", "configured", ()),
+        (["uniform"], "consumer", "configured", ("uniform",)),
+        (["range"], "consumer", "configured", ("range",)),
+        (["server-range"], "consumer", "consumer", ("range",)),
+        (["range"], "classic", "consumer", ()),  # that is the clients' range
+    ],
+)
+def test_the_assignor_of_the_broker(own: list[str] | None, kind: str, protocol: str, expected: tuple[str, ...]) -> None:
+    """By its name in the broker; none: the broker's first."""
+    stage, _ = _stage(_of_broker(own, kind), facts.member("a", ["t"]), protocol=protocol)
+    assert (stage.strategies, stage.members[0].strategies) == (expected, expected)
+
+
+def test_an_assignor_that_the_broker_has_not() -> None:
+    """Named, with those that there are; of a member or of an event as well."""
+    said = "no assignor of the broker is called 'sticky': uniform, range, server-range"
+    assert _refused(_of_broker(["sticky"])) == ("unknown-assignor", said)
+    assert _refused(_of_broker(None), facts.member("a", ["t"], more=["sticky"])) == ("unknown-assignor", said)
+    starts = facts.event(1, "member-starts", "a", more=["sticky"])
+    assert _refused(_of_broker(None), starts) == ("unknown-assignor", said)
+
+
+def test_ids_of_topics() -> None:
+    """All by id, those that are to come last; all by name where the id of one is not known."""
+    one, two = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAA"
+    rows = [_of_broker(None), facts.topic("t", 1, topic_id=one), facts.topic("u", 1, topic_id=two)]
+    comes = facts.event(1, "topic-created", topic="new", partitions=1)
+    ids = dict(zip(("new", "t", "u"), _stage(*rows, comes)[0].topic_ids, strict=True))
+    assert ids["u"][1] < ids["t"][1] < ids["new"][1]
+    assert (ids["t"][0], ids["u"][0]) == (1, 0)
+    assert _stage(*rows[:2], facts.topic("u", 1))[0].topic_ids == [(0, 0), (1, 1)]
+    bad = facts.topic("t", 1, topic_id="no id")
+    said = "topics: topic_id 'no id' of t is no id. Kafka prints one as 22 characters"
+    assert _refused(_of_broker(None), bad) == ("bad-topic-id", said)
+
+
+def test_what_the_broker_is_set_to() -> None:
+    """The release's interval, unless it is told; before 4.3 there is none."""
+    assert Timing().group_config().assignment_interval_ms == 1_000
+    assert Timing(broker_release="4.2").group_config().assignment_interval_ms == 0
+    assert Timing(broker_release="4.1", group_consumer_assignment_interval_ms=7).group_config() == replace(
+        RELEASES["4.1"], assignment_interval_ms=7
+    )
+    fault = Timing(broker_release="3.9").fault()
+    assert fault == "broker_release is '3.9', expected one of 4.1, 4.2, 4.3, 4.4"

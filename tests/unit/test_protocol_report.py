@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.report.protocol import comparison_text, groups_text, protocols_text, rows_text
+from spark_assign.report.protocol import comparison_text, groups_text, protocols_text, rows_text, saved_lines
 from spark_assign.report.sequence import draw_sequence, sequence_diagram, tell
 from spark_assign.report.timeline import draw_timeline
 
@@ -172,6 +172,27 @@ def test_a_comparison() -> None:
     line = comparison_text([row]).splitlines()[-1]
     assert line.split()[0] == "c/g"
     assert line.split()[-2:] == ["–", "0.25"]
+
+
+def test_a_comparison_with_kip_848() -> None:
+    """A column and a ratio more; comparisons of older releases have none."""
+    parts = ("partition_ms_not_consumed", "longest_pause_ms", "rebalances")
+    costs = {f"{name}_{part}": 1_000 for name in ("eager", "cooperative", "static", "consumer") for part in parts}
+    ratios = {"cooperative_ratio": 0.5, "static_ratio": 0.25, "consumer_ratio": 0.75}
+    head, line = comparison_text([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
+    assert head.split() == ["group", *("eager", "cooperative", "static", "consumer")] + [
+        f"{name}/eager" for name in ("cooperative", "static", "consumer")
+    ]
+    assert line.split()[-3:] == ["0.50", "0.25", "0.75"]
+
+
+def test_what_would_be_saved() -> None:
+    """Of what eager costs; nothing is said where that is nothing, or not known."""
+    costs = {"configured": 7, "consumer": 250, "cooperative": 500, "eager": 1_000}
+    assert saved_lines(costs) == ["Saved of what eager costs: cooperative 50%, consumer 75%."]
+    assert saved_lines({"eager": 100, "static": 150}) == ["Saved of what eager costs: static -50%."]
+    for nothing in ({"eager": 0, "static": 1}, {"cooperative": 5}, {"eager": 5}):
+        assert saved_lines(nothing) == []
 
 
 def test_rows_of_any_table() -> None:

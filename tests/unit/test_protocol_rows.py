@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_assign.kernels.protocol import play as one_play
-from spark_assign.kernels.protocol import plays
+from spark_assign.kernels.protocol import cast, plays
 from spark_assign.kernels.protocol.classic_group_state import IllegalState
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer
 from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
@@ -350,7 +349,7 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_group_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Giving up takes longer than the others wait: a round follows the other, until it is enough."""
-    monkeypatch.setattr(one_play, "MOST_ROUNDS", 20)
+    monkeypatch.setattr(cast, "MOST_ROUNDS", 20)
     slow = facts.group(rebalance_timeout_ms=10_000, revoke_ms=20_000)
     [row] = _rows(g=facts.pair(slow, JOIN))
     assert row["code"] == "endless"

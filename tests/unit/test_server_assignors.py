@@ -18,6 +18,7 @@ from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.kernels.server.orders import read_topic_ids, set_order, table_slots
+from spark_assign.kernels.server.walks import CoordinatorTable
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
@@ -130,6 +131,32 @@ def test_slots_of_the_coordinators_table() -> None:
     assert table_slots(hashes, np.zeros(3, np.int64)).tolist() == [each >> 62 for each in product]
     more = string_hashes([str(each) for each in range(6)])
     assert table_slots(more, np.zeros(6, np.int64)).max() > 3
+
+
+def test_the_table_of_one_group_is_walked_by_those_slots() -> None:
+    """Each member is put in twice, when it joins and when it is given something."""
+    ids = [f"member-{number}" for number in range(200)]
+    table = CoordinatorTable()
+    for number, each in enumerate(ids, 1):
+        hashes = string_hashes(ids[:number])
+        for _ in range(2):
+            table.put(each, int(hashes[-1]))
+        slots = dict(zip(ids, table_slots(hashes, np.zeros(number, np.int64)).tolist(), strict=False))
+        walked = [slots[one] for one in table.walk()]
+        assert walked == sorted(walked)
+    table.remove("member-7")
+    assert "member-7" not in table.walk()
+    assert len(table) == len(table.walk()) == 199
+
+
+def test_of_one_slot_the_last_one_is_walked_first() -> None:
+    """Two ids that share a slot of eight; seen of Kafka's own table."""
+    both = ["DGvs6a05AN31WENXxbm4TQ", "6RVrPV7Pmbo1G1MplLIXtA"]
+    for ids in (both, both[::-1]):
+        table = CoordinatorTable()
+        for each, code in zip(ids, string_hashes(ids).tolist(), strict=True):
+            table.put(each, code)
+        assert table.walk() == ids[::-1]
 
 
 # --- as assignors of groups ---------------------------------------------------------------------------------------

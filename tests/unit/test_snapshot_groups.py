@@ -128,3 +128,21 @@ def test_generation_in_user_data(
     """Given only where it differs; -1 is user data without a generation."""
     said = Subscription((), user_data, (), generation, None)
     assert kafka_groups.user_data_generation(said, assignor) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([(["a", "b"], None), (["b", "a"], None)], "homogeneous"),
+        ([(["a"], None), (["a", "b"], None)], "heterogeneous"),
+        ([([], "a.*"), ([], "a.*")], "homogeneous"),
+        ([([], "a.*"), ([], "a+")], "heterogeneous"),
+        ([(["a"], "a.*"), (["a"], "a.*")], "heterogeneous"),
+        ([(["a"], None), ([], "a.*")], "heterogeneous"),
+        ([], "homogeneous"),
+    ],
+)
+def test_how_the_broker_counts_subscriptions(members: list[tuple[list[str], str | None]], expected: str) -> None:
+    """Names as sets; one pattern of all, and no names besides."""
+    told = [SimpleNamespace(subscribed_topic_names=names, subscribed_topic_regex=regex) for names, regex in members]
+    assert kafka_groups._subscription_type(told) == expected

@@ -17,8 +17,9 @@ from spark_assign.kernels.group.rounds import converge
 from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.sticky import balance as sticky_balance
-from spark_assign.kernels.sticky.balance import Balance, _level, _unevenness
+from spark_assign.kernels.sticky.balance import Balance
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
+from spark_assign.kernels.sticky.levels import level_of, unevenness
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -203,7 +204,7 @@ def test_balance_scores_are_ints_of_java() -> None:
     draw = np.random.default_rng(5)
     sizes = [[0, 2**31 - 1], [1, 0, 2**30], [0, 0, 2**30, 2**30], [0, 0, 0, 2**30], [7], []]
     sizes += [draw.integers(0, 2**29, draw.integers(1, 12)).tolist() for _ in range(200)]
-    scores = [_unevenness(np.array(each, np.int64)) for each in sizes]
+    scores = [unevenness(np.array(each, np.int64)) for each in sizes]
     assert scores == [score_in_java(each) for each in sizes]
     assert scores[:3] == [2**31 - 1, -(2**31), 0]
     assert min(scores) < 0
@@ -218,7 +219,7 @@ def test_water_in_vessels() -> None:
         filled = sizes.copy()
         for _ in range(number):
             filled[np.argmin(filled)] += 1
-        assert _level(sizes, number) == max(each for each, was in zip(filled, sizes, strict=True) if each > was)
+        assert level_of(sizes, number) == max(each for each, was in zip(filled, sizes, strict=True) if each > was)
 
 
 def unlike(owned: int) -> Row:
@@ -234,20 +235,25 @@ def unlike(owned: int) -> Row:
     }
 
 
-def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a group is refused after 10,000 passes; Kafka's class would go on for ever."""
+@pytest.mark.parametrize(("changes", "most"), [(True, 10_000), (False, 17)])
+def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch, *, changes: bool, most: int) -> None:
+    """Refused once a state comes back, else after 10,000 passes; Kafka's class would go on for ever."""
     passes = Counter[int]()
 
     def again(self: Balance, block: np.ndarray, topic: int) -> tuple[bool, bool]:
         passes[topic] += 1
+        self.size[0] += changes
         return True, False
 
     with monkeypatch.context() as patched:
         patched.setattr(Balance, "_walk_topic", again)
         endless = sticky_kernel.planned([unlike(6)], "sticky")
     assert endless.refused == {"case": "It never ends: the balancing moves partitions round and round."}
-    assert (endless.sets, set(passes.values())) == ({}, {10_000})
-    # It ends with a pass in which nothing moves, and that one has to be within the bound.
+    assert (endless.sets, set(passes.values())) == ({}, {most})
+
+
+def test_the_last_pass_of_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing moves in it, and it has to be within the bound."""
     for most, refused in ((1, True), (2, False)):
         monkeypatch.setattr(sticky_balance, "_MOST_PASSES", most)
         answer = sticky_kernel.planned([unlike(6)], "sticky")
@@ -258,7 +264,7 @@ def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_moves_that_make_nothing_more_even_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The score of what takes part, wrapped as it may be, has to fall."""
     scores = iter([5, 5, 4, 5])
-    monkeypatch.setattr(sticky_balance, "_unevenness", lambda sizes: next(scores))
+    monkeypatch.setattr(sticky_balance, "unevenness", lambda sizes: next(scores))
     for stays in (6, 3):  # not below what it was: all of a's stays with it; below: half moves
         answer = sticky_kernel.planned([unlike(6)], "sticky")
         assert len(answer.sets["case"]["a"]) == stays

@@ -30,10 +30,13 @@ def test_a_story_is_told() -> None:
     story = play_story(scenario, scenario.protocols, Settings(**scenario.settings))
     text, group = summarize_story(story)
     assert group is not None
-    assert [line.split()[:5] for line in text.splitlines()[1:]] == [
+    *lines, saved = text.splitlines()
+    assert [line.split()[:5] for line in lines[1:]] == [
         ["eager", "1", "1", "0", "10.0"],
         ["cooperative", "1", "2", "0", "5.0"],
+        ["consumer", "1", "1", "0", "6.9"],
     ]
+    assert saved == "Saved of what eager costs: cooperative 50%, consumer 31%."
     assert (group["protocol"], group["partitions"], group["longest_pause_topic"]) == ("eager", 3, "t")
 
 

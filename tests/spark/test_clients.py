@@ -1,0 +1,52 @@
+"""A plan as configured follows the rules of the release that leads the group."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.errors import FleetError
+from tests.spark.fleets import fleet, group, tuples
+
+pytestmark = pytest.mark.spark
+
+
+def some(spark: SparkSession) -> Fleet:
+    """Two members of one group, each in the rack of the partition that the other would get."""
+    racks = {"a": "r2", "b": "r1"}
+    rows = group({"a": ["t"], "b": ["t"]}, group_id="g")
+    members = [(*row, None, None, None, racks[row[2]]) for row in rows["members"]]
+    return fleet(
+        spark,
+        topics=[("c", "t", 2)],
+        members=members,
+        subscriptions=rows["subscriptions"],
+        groups=[("c", "g", "range", "classic", None)],
+        replicas=[("c", "t", 0, [1]), ("c", "t", 1, [2])],
+        brokers=[("c", 1, "r1"), ("c", 2, "r2")],
+    )
+
+
+def test_the_leader_decides(spark: SparkSession) -> None:
+    """Range knows racks since 3.5: https://cwiki.apache.org/confluence/display/KAFKA/KIP-881."""
+    given = some(spark)
+    today = plan(given)
+    assert tuples(today.assignments, "member_id", "partition") == [("a", 1), ("b", 0)]
+    assert tuples(today.metrics, "assignor", "led_by") == [("range", None)]
+    old = plan(given.with_clients("Java", "3.4", group_id="g"))
+    assert tuples(old.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
+    assert tuples(old.metrics, "assignor", "led_by") == [("range@3.4", "Java 3.4 (given)")]
+    new = plan(given.with_clients("Java", "3.4").with_clients("Java", "3.9", group_id="g*"))
+    assert tuples(new.metrics, "assignor", "led_by") == [("range", "Java 3.9 (given)")]
+    elsewhere = plan(given.with_clients("Java", "3.4", group_id="h*"))
+    assert tuples(elsewhere.metrics, "assignor", "led_by") == [("range", None)]
+
+
+@pytest.mark.once
+def test_what_is_no_client(spark: SparkSession) -> None:
+    """Named with what there is."""
+    with pytest.raises(FleetError, match=r"'Jawa' is not known.*Java, librdkafka"):
+        some(spark).with_clients("Jawa")
+    with pytest.raises(FleetError, match=r"no release of Kafka's clients is known as '5'.*2\.4 \(2\.4\.0 to 2\.5\.0\)"):
+        some(spark).with_clients("Java", "5")

@@ -1,0 +1,148 @@
+"""The way over to the broker's protocol by Spark: no group is left out, tables agree, and the job writes and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import migrate as job
+from spark_assign import Fleet, compare, migrate
+from spark_assign.comparing.schemas import MIGRATION_TABLES
+from spark_assign.errors import ConfigError, UnknownAssignorError
+from spark_assign.protocol import Settings
+from tests.spark.fleets import fleet, tuples
+
+pytestmark = [pytest.mark.spark]
+
+KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}
+
+
+def mixed(spark: SparkSession) -> Fleet:
+    """Two groups of two members with racks, and one of every other kind."""
+    members: list[tuple[Any, ...]] = [
+        ("c", group, f"{group}-{n}", None, f"consumer-{group}-{n}", None, f"r{n}")
+        for group in ("near", "far")
+        for n in (0, 1)
+    ]
+    members += [
+        ("c", "served", "s-0"),
+        ("c", "twice", "m"),
+        ("c", "twice", "m"),
+        ("c", "alone", "kafkajs-1", None, "kafkajs"),
+    ]
+    asked = [(*row[:3], "t") for row in members if row[1] != "twice"]
+    owned = [("c", group, f"{group}-{p % 2}", "t", p) for group in ("near", "far") for p in range(8)]
+    assignors = {"near": "range", "far": "cooperative-sticky", "alone": "RoundRobinAssigner"}
+    groups = [("c", group, name, "classic") for group, name in assignors.items()]
+    groups += [("c", group, "range" if kind == "consumer" else None, kind) for group, kind in KINDS.items()]
+    return fleet(
+        spark,
+        topics=[("c", "t", 8)],
+        members=members,
+        subscriptions=asked,
+        owned=owned,
+        groups=groups,
+        replicas=[("c", "t", p, [p % 2]) for p in range(8)],
+        brokers=[("c", n, f"r{n}") for n in (0, 1)],
+    )
+
+
+def test_no_group_is_left_out(spark: SparkSession) -> None:
+    """Each is in migrations or, with the reason, in rejected; ranks are 1, 2, …; figures are those of compare."""
+    given = mixed(spark)
+    found = migrate(given)
+    assert {name: getattr(found, name).schema.names for name in MIGRATION_TABLES} == {
+        name: schema.names for name, schema in MIGRATION_TABLES.items()
+    }
+    rows = {row["group_id"]: row for row in found.migrations.collect()}
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "alone": "stay",
+        "empty": "go",
+        "far": "stay",
+        "near": "stay",
+        "served": "there",
+    }
+    assert rows["served"]["rank"] is None
+    assert sorted(row["rank"] for row in rows.values() if row["rank"]) == [1, 2, 3, 4]
+    assert rows["empty"]["rank"] == 1
+    assert rows["alone"]["codes"] == "client-lacks-protocol, own-assignor"
+    assert tuples(found.rejected, "group_id", "code") == [
+        *((name, "out-of-scope") for name in ("connected", "shared", "streamed")),
+        ("twice", "duplicate-member"),
+    ]
+    # Everybody reads in its rack until members restart; an assignor with racks would keep it so.
+    assert [rows["near"][f"cross_rack_{when}"] for when in ("before", "after", "what_if")][::2] == [0, 0]
+    assert rows["near"]["cross_rack_after"] > 0
+    assert (rows["near"]["what_if"], rows["near"]["clients"]) == ("rack-uniform", "Java 2")
+    compared = {row["group_id"]: row for row in compare(given, ["uniform"]).collect()}
+    for name in ("near", "far"):
+        assert rows[name]["moved"] == compared[name]["moved"]
+        assert rows[name]["partition_seconds_paused"] == pytest.approx(compared[name]["partition_seconds_paused"])
+    steps = {(row["group_id"], row["what"]): row for row in found.steps.collect()}
+    assert (
+        sum(steps["near", what]["moved"] for what in ("first-member", "last-member"))
+        == rows["near"]["moved_on_the_way"]
+    )
+    assert {group for group, _ in steps} == {"near", "far", "alone"}
+
+
+def test_what_cannot_be_asked(spark: SparkSession) -> None:
+    """Each with what there is."""
+    given = mixed(spark)
+    with pytest.raises(ConfigError, match="to sticky: the broker has uniform and server-range"):
+        migrate(given, "sticky")
+    with pytest.raises(ConfigError, match="policy both: expected one of bidirectional, upgrade"):
+        migrate(given, policy="both")
+    with pytest.raises(ConfigError, match="library Jawa: expected one of Java, librdkafka"):
+        migrate(given, library="Jawa")
+    with pytest.raises(ConfigError, match=r"max_size 0: group.consumer.max.size is 1 or more"):
+        migrate(given, max_size=0)
+    with pytest.raises(UnknownAssignorError, match="did you mean 'uniform'"):
+        migrate(given, "unifrom")
+    with pytest.raises(UnknownAssignorError):
+        migrate(given, what_if=["nearest"])
+    with pytest.raises(ValueError, match="takes times that hold for all groups"):
+        migrate(given, settings=Settings(groups=given.groups))
+
+
+@pytest.mark.once
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables are written; groups are ranked; steps in words; exit codes."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": name} for name in "ab"]
+        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
+        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
+        "groups": [key | {"assignor": "range", "group_type": "classic"}],
+    }
+    place = tmp_path / "fleet"
+    place.mkdir()
+    for name, rows in tables.items():
+        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["--fleet", str(place), "--library", "java"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
+    printed = capsys.readouterr().out
+    assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already" in printed
+    assert "c/twice: duplicate-member: " in printed
+    stored = [json.loads(line) for file in tmp_path.glob("out/steps/run_id=r/attempt=*/*.json") for line in file.open()]
+    assert {row["what"]: row.get("stopped") for row in stored} == {
+        "prepare": None,
+        "first-member": 8,
+        "last-member": 4,
+        "way-back": None,
+    }
+    assert job.main([*words, "--group", "g*", "--policy", "disabled"]) == 0
+    printed = capsys.readouterr().out
+    assert "c/g: go-with-warning, offline. group.consumer.migration.policy=disabled" in printed
+    assert "  2. stop-all" in printed
+    assert "session.timeout.ms: group.consumer.session.timeout.ms of the broker" in printed
+    assert job.main([*words, "--group", "nobody"]) == 0
+    assert "No group matches nobody" in capsys.readouterr().out
+    assert job.main([*words, "--server-assignor", "range"]) == 2

@@ -1,0 +1,153 @@
+"""plan_streams on a fleet: what if, rows in any order, what is refused where; and the job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs import streams
+from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
+from spark_assign.streams import plan_streams
+from tests.spark import fleets
+from tests.spark.fleets import tuples
+
+pytestmark = pytest.mark.spark
+
+NOTHING = (None,) * 7
+ROWS: dict[str, list[tuple[Any, ...]]] = {
+    "members": [("c", "app", name, *NOTHING, process) for name, process in (("a", "p"), ("b", "q"))],
+    "groups": [("c", "app", None, "streams", None, None, None, None, 1), ("c", "others", "range", "consumer")],
+    "subtopologies": [("c", "app", "0", 2, True), ("c", "app", "1", 1, False), ("c", "faulty", "0", -1, True)],
+    "tasks": [
+        ("c", "app", "a", "0", 0, "active", 7),
+        ("c", "app", "a", "0", 1, "active"),
+        ("c", "app", "b", "0", 1, "standby"),
+    ],
+}
+ROWS["members"] += [("c", "faulty", "m"), ("c", "others", "m")]
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession) -> Fleet:
+    """An application of two processes, a faulty one, and a consumer group."""
+    return fleets.fleet(spark, **ROWS)
+
+
+def test_a_plan(fleet: Fleet) -> None:
+    """Every streams group is planned or rejected; others are not there."""
+    planned = plan_streams(fleet)
+    assert tuples(planned.tasks, "group_id", "member_id", "subtopology", "task", "role") == [
+        ("app", "a", "0", 0, "active"),
+        ("app", "a", "0", 1, "active"),
+        ("app", "b", "0", 0, "standby"),
+        ("app", "b", "0", 1, "standby"),
+        ("app", "b", "1", 0, "active"),
+    ]
+    moved = tuples(planned.moves, "subtopology", "task", "role", "from_member_id", "to_member_id", "reason", "state")
+    assert moved == [("0", 0, "standby", None, "b", "new", "none"), ("1", 0, "active", None, "b", "new", None)]
+    assert tuples(planned.metrics, "group_id", "assignor", "members", "tasks") == [("app", "streams-sticky", 2, 3)]
+    assert tuples(planned.rejected, "group_id", "code") == [("faulty", "bad-subtopology")]
+    planned.release()
+
+
+def test_what_if(fleet: Fleet) -> None:
+    """A member leaves, one joins, more standbys are wanted; all of it is asked of the same fleet."""
+    left = plan_streams(fleet.with_members_left(group_id="app", member_id="a"))
+    names = ("subtopology", "task", "role", "from_member_id", "to_member_id", "reason", "state", "changelog_offset")
+    assert tuples(left.moves, *names) == [
+        ("0", 0, "active", "a", "b", "member-left", "none", None),
+        ("0", 1, "active", "a", "b", "member-left", "member", None),
+        ("0", 1, "standby", "b", None, "promoted", None, None),
+        ("1", 0, "active", None, "b", "new", None, None),
+    ]
+    joined = plan_streams(fleet.with_members_joined(group_id="app", number=1), standby_replicas=0)
+    figures = ("members", "processes", "standby_replicas", "max_active", "max_standby", "moved_active")
+    assert tuples(joined.metrics, *figures) == [(3, 3, 0, 1, 0, 1)]
+    assert plan_streams(fleet.only(fleet.groups.where("group_id = 'others'"))).metrics.count() == 0  # type: ignore[union-attr]
+
+
+def test_rows_in_any_order(spark: SparkSession, fleet: Fleet) -> None:
+    """And in any number of partitions."""
+    turned = Fleet(
+        **{name: getattr(fleet, name).orderBy(F.rand(3)).repartition(5) for name in ("topics", "subscriptions", *ROWS)}
+    )
+    one, other = plan_streams(fleet), plan_streams(turned)
+    assert tuples(one.decided) == tuples(other.decided)
+
+
+def test_plan_refuses_them_and_says_where_to_go(fleet: Fleet) -> None:
+    """By the type of the group, or by its subtopologies."""
+    rows = tuples(plan(fleet, "range").rejected)
+    assert [(group, code) for _, group, code, _ in rows] == [("app", "streams-group"), ("faulty", "streams-group")]
+    assert "spark-assign streams" in rows[0][3]
+
+
+def test_what_cannot_be_planned_at_all(spark: SparkSession, fleet: Fleet) -> None:
+    """Tables, names and numbers that are wrong."""
+    with pytest.raises(UnknownAssignorError, match=r"streams-sticky@4\.3"):
+        plan_streams(fleet, "sticky")
+    with pytest.raises(ValueError, match="-1"):
+        plan_streams(fleet, standby_replicas=-1)
+    alone = {name: ROWS[name] for name in ("members", "groups")}
+    with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing"):
+        plan_streams(fleets.fleet(spark, **alone))
+    with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing, and tasks is given"):
+        fleets.fleet(spark, **alone, tasks=ROWS["tasks"])
+    nameless = fleets.fleet(spark, **{**ROWS, "subtopologies": [("c", None, "0", 1, True)]})
+    with pytest.raises(FleetError, match=r"subtopologies\.group_id: null in a key"):
+        plan_streams(nameless)
+
+
+@pytest.fixture(scope="module")
+def folder(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same fleet as json lines."""
+    place = tmp_path_factory.mktemp("streams-fleet")
+    for name in ("topics", "subscriptions", *ROWS):
+        rows = [row.asDict() for row in getattr(fleet, name).collect()]
+        if name in ("topics", "subscriptions"):
+            (place / f"{name}.csv").write_text(",".join(getattr(fleet, name).columns) + "\n")
+        else:
+            (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+@pytest.mark.once
+def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A summary, the tables, and exit code 1 for the faulty group if asked for."""
+    arguments = ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json", "--fail-on", "rejected"]
+    arguments += ["--change", "leave-members:a", "--standby-replicas", "0"]
+    assert streams.main(["--fleet", str(folder), *arguments]) == 1
+    printed = capsys.readouterr().out
+    told = (
+        "1 streams groups planned, 1 rejected: 1 members, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
+    )
+    assert told in printed
+    assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
+    files = (tmp_path / "moves" / "run_id=first").glob("attempt=*/*.json")
+    rows = [json.loads(line) for file in files for line in file.open()]
+    assert sorted((row["task"], row["reason"]) for row in rows if row["role"] == "active") == [
+        (0, "member-left"),
+        (0, "new"),
+        (1, "member-left"),
+    ]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "there is no fleet: give --fleet PLACE"),
+        (["--fleet", "x", "--change", "partitions:t:2"], "the number of tasks is in subtopologies"),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said before a session is started."""
+    assert streams.main(arguments) == 2
+    assert message in caplog.text + capsys.readouterr().err

@@ -1,0 +1,150 @@
+"""The coordinator of a KIP-848 group: stories; recorded sequences of Kafka's class are in `tests/golden`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
+from spark_assign.kernels.protocol.consumer_group_member import MemberState
+from spark_assign.kernels.protocol.consumer_group_messages import RELEASES, GroupConfig, Heartbeat, Response
+from spark_assign.kernels.protocol.leader_asks import code
+from spark_assign.kernels.protocol.server_topics import Metadata, Topic
+from spark_assign.kernels.protocol.target_assignors import assign_targets
+from spark_assign.kernels.protocol.targets import TargetAsk
+
+PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
+T0 = Topic(0, "t0", 4, 0, 0)
+
+
+class Told:
+    """A group for t0, and its members' heartbeats."""
+
+    def __init__(self, config: GroupConfig | None = None, now: int = 1) -> None:
+        self.metadata = Metadata()
+        self.metadata.put([T0])
+        self.group = ConsumerGroup(self.metadata, config or GroupConfig())
+        self.now = now
+
+    def beat(self, member_id: str, epoch: int, **said: Any) -> Response:
+        answer = self.group.heartbeat(Heartbeat(member_id, epoch, **said), self.now)
+        return self.group.decided(*assign_targets([answer])) if isinstance(answer, TargetAsk) else answer
+
+    def join(self, member_id: str, **said: Any) -> Response:
+        told: dict[str, Any] = {"topics": ["t0"], "rebalance_timeout_ms": 5_000, "owned": []}
+        return self.beat(member_id, 0, **told | said)
+
+    def state(self, member_id: str) -> MemberState:
+        return self.group.members.by_id[member_id].state
+
+
+def in_words(partitions: Collection[int] | None) -> str:
+    return " ".join(f"t0p{each}" for each in sorted(partitions or []))
+
+
+def test_the_story_of_the_page() -> None:
+    """Every line of the table on docs/sticky.md is what the coordinator answers."""
+    lines = re.findall(r"^\| (C\d) \| (\d) \| (.*?)\| epoch (\d)(?:, )?(.*?) \| (\w+) \|$", PAGE.read_text(), re.M)
+    assert len(lines) == 4
+    told = Told()
+    told.join("C0")
+    told.now += 10_000
+    for member_id, epoch, reports, then, assigned, state in lines:
+        owned = [code(0, int(each)) for each in re.findall(r"t0p(\d)", reports)] or None
+        answer = told.join(member_id) if epoch == "0" else told.beat(member_id, int(epoch), owned=owned)
+        said = {"nothing": "", "": None}.get(assigned, assigned)
+        assert (answer.member_epoch, told.state(member_id).value) == (int(then), state)
+        assert (None if answer.assigned is None else in_words(answer.assigned)) == said
+    assert told.group.state is GroupState.STABLE
+
+
+def test_several_who_join_within_the_interval_get_one_target() -> None:
+    """From 4.3 on; before, everybody who comes makes a new one."""
+    for config, epochs in ((GroupConfig(), (4, 2, 4)), (RELEASES["4.2"], (3, 3, 3))):
+        told = Told(config)
+        for member_id in ("C0", "C1", "C2"):
+            told.join(member_id)
+        before = told.group.assignment_epoch
+        told.now += 1_000
+        told.beat("C2", told.group.members.by_id["C2"].member_epoch)
+        assert (told.group.group_epoch, before, told.group.assignment_epoch) == epochs
+
+
+def test_who_does_not_give_up_in_time_is_fenced() -> None:
+    """After the rebalance timeout; what it had is free then, and it has to join anew."""
+    told = Told()
+    told.join("C0")
+    told.now += 2_000
+    told.join("C1")
+    told.beat("C0", 2)
+    assert told.group.next_deadline() == told.now + 5_000
+    assert told.group.expire(told.now + 4_999) == []
+    told.now += 5_000
+    assert told.group.expire(told.now) == ["C0"]
+    assert told.beat("C0", 2).error == "UNKNOWN_MEMBER_ID"
+    assert in_words(told.beat("C1", 3).assigned) == "t0p0 t0p1 t0p2 t0p3"
+
+
+def test_who_is_silent_is_fenced_and_who_is_quiet_need_not_be_asked() -> None:
+    """A heartbeat that would change nothing only keeps the session."""
+    told = Told()
+    told.join("C0")
+    assert told.group.quiet("C0", told.now)
+    told.group.heard("C0", told.now + 40_000)
+    assert told.group.expire(told.now + 50_000) == []
+    assert told.group.expire(told.now + 85_000) == ["C0"]
+    assert told.group.state is GroupState.EMPTY
+    told.join("C0")
+    told.join("C1")
+    assert told.group.quiet("C0", told.now)
+    assert not told.group.quiet("C0", told.now + 1_000)
+
+
+def test_a_static_member_is_back_under_another_id() -> None:
+    """It has all that it had, and nobody gets a new target."""
+    told = Told()
+    told.join("C0", instance_id="one")
+    told.now += 2_000
+    assert told.join("C1", instance_id="one").error == "UNRELEASED_INSTANCE_ID"
+    assert told.beat("C0", -2, instance_id="one").member_epoch == -2
+    epoch = told.group.group_epoch
+    answer = told.join("C1", instance_id="one")
+    assert (answer.member_epoch, in_words(answer.assigned)) == (epoch, "t0p0 t0p1 t0p2 t0p3")
+    assert told.group.group_epoch == epoch
+    assert told.beat("C0", 2, instance_id="one").error == "FENCED_INSTANCE_ID"
+
+
+def test_an_answer_that_was_lost() -> None:
+    """The last epoch is accepted once more, of who reports nothing but what it has."""
+    told = Told()
+    told.join("C0")
+    told.now += 2_000
+    told.metadata.put([Topic(0, "t0", 6, 0, 0)])
+    told.group.topics_changed(["t0"])
+    assert told.beat("C0", 2).member_epoch == 3
+    assert told.beat("C0", 2, owned=[0, 1]).error is None
+    assert told.beat("C0", 2, owned=[9]).error == "FENCED_MEMBER_EPOCH"
+    assert told.beat("C0", 2).error == "FENCED_MEMBER_EPOCH"
+    assert told.beat("C0", 4).error == "FENCED_MEMBER_EPOCH"
+
+
+def test_targets_of_many_groups_at_once_are_those_of_each() -> None:
+    """No answer depends on the asks beside it."""
+    asks = []
+    for number in range(12):
+        metadata = Metadata()
+        topics = [Topic(at, f"t{at}", 3 + number + at, at * 7919, at) for at in range(3)]
+        metadata.put(topics)
+        group = ConsumerGroup(metadata, GroupConfig(assignment_interval_ms=0))
+        for member in range(number % 4 + 2):
+            names = [topic.name for topic in topics[: 1 + (member * number) % 3]]
+            assignor = "range" if number % 3 == 2 else None
+            ask = group.heartbeat(Heartbeat(f"m{member}", 0, topics=names, assignor=assignor, owned=[]), 1)
+            assert isinstance(ask, TargetAsk)
+            if member < number % 4 + 1:
+                group.decided(*assign_targets([ask]))
+        asks.append(ask)
+    assert len({(ask.assignor, ask.homogeneous) for ask in asks}) >= 3
+    assert assign_targets(asks) == [each for ask in asks for each in assign_targets([ask])]

@@ -1,0 +1,42 @@
+"""`java.util.PriorityQueue`: what its sift rules make of equal priorities."""
+
+from __future__ import annotations
+
+from random import Random
+
+from spark_assign.kernels.java_heap import Heap
+
+
+def polled(heap: Heap[str]) -> str:
+    """All items, in the order in which they come out."""
+    return "".join(heap.poll() for _ in range(len(heap)))
+
+
+def test_equal_ones_come_in_an_order_of_their_own() -> None:
+    """As Java 17 polls them: the last one goes to the place of the first, and stays there."""
+    assert polled(Heap((0, name) for name in "abcde")) == "aedcb"
+    assert polled(Heap((0, name) for name in "abcdefgh")) == "ahgfedcb"
+
+
+def test_one_is_put_back_among_its_equals() -> None:
+    """A new one goes to the end, and not past its equals."""
+    heap = Heap((0, name) for name in "abc")
+    first = heap.poll()
+    heap.add(0, first)
+    assert first + polled(heap) == "aca"[:2] + "ab"
+
+
+def test_the_least_comes_first() -> None:
+    """Whatever is put in and taken out meanwhile."""
+    random = Random(3)
+    heap: Heap[int] = Heap()
+    there: list[int] = []
+    for _ in range(2_000):
+        if there and random.random() < 0.45:
+            least = min(there)
+            assert heap.poll() == least
+            there.remove(least)
+        else:
+            there.append(random.randrange(50))
+            heap.add(there[-1], there[-1])
+    assert len(heap) == len(there)

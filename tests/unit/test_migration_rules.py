@@ -1,0 +1,282 @@
+"""Whether a group should go over to the broker's protocol: every verdict, and every reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.clients import LIBRARIES
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
+from spark_assign.kernels.migration import words
+from spark_assign.kernels.migration.migrate import Question, migrate
+from spark_assign.kernels.migration.rules import CLIENTS_OWN, Case, Policy, judge
+from spark_assign.kernels.migration.steps import steps_of
+
+FINE = Case(
+    now="sticky",
+    to="uniform",
+    clients="Java 3",
+    members=3,
+    static=0,
+    partitions=40,
+    moved=4,
+    uneven_before=1.0,
+    uneven_after=1.05,
+    across_before=None,
+    across_after=None,
+    alike=2,
+)
+
+
+def test_a_group_against_which_nothing_speaks() -> None:
+    """What is the same counts as nothing; what the clients need is said."""
+    said = judge(FINE)
+    assert (said.verdict, said.codes) == ("go", ())
+    assert said.reasons == "Nothing speaks against it. Needs Java 4.0 or later."
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"clients": "kafkajs 3"}, "client-lacks-protocol", "kafkajs cannot speak the protocol."),
+        ({"clients": "Java 2, Sarama 1?"}, "client-lacks-protocol", "Sarama cannot speak the protocol (a guess"),
+        ({"now": "stream"}, "kafka-streams", "the broker refuses to convert its groups"),
+        ({"now": "nearest-first"}, "own-assignor", "The broker has no nearest-first"),
+        (
+            {"across_before": 0, "across_after": 3},
+            "racks-lost",
+            "uniform knows no racks: 3 of 40 partitions are read across racks instead of 0.",
+        ),
+    ],
+)
+def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> None:
+    """Each alone."""
+    said = judge(replace(FINE, **changes))
+    assert (said.verdict, said.codes) == ("stay", (code,))
+    assert words in said.reasons
+    assert "Needs" not in said.reasons
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade: stop all members"),
+        ({"most": 2}, "offline", "3 members, and group.consumer.max.size is 2"),
+        ({"clients": "Java 2, unknown 1"}, "client-unknown", "Client ids do not tell"),
+        ({"clients": ""}, "client-unknown", "Client ids do not tell"),
+        ({"clients": "librdkafka 3?"}, "client-guessed", "run on librdkafka is a guess"),
+        ({"now": None}, "assignor-unknown", "What the group runs with now is not known."),
+        ({"now": "range"}, "co-partitioning", "the same partitions of 2 topics"),
+        ({"to": "server-range", "static": 2}, "random-order", "serves members by id"),
+        ({"across_before": 0, "across_after": 2}, "racks", "2 of 40 partitions are read across racks instead of 0."),
+        ({"uneven_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
+        ({"moved": 5}, "moves", "12 % of the partitions move because the assignor changes."),
+        ({"policy": Policy.UPGRADE}, "no-way-back", "policy=upgrade: no way back while the group runs."),
+    ],
+)
+def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str) -> None:
+    """Each alone; one step less and there is none."""
+    said = judge(replace(FINE, **changes))
+    assert (said.verdict, said.codes) == ("go-with-warning", (code,))
+    assert words in said.reasons
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"now": "range", "alike": 0},
+        {"now": "range", "to": "server-range", "static": 3},
+        {"to": "server-range", "members": 1},
+        {"most": 3},
+        {"across_before": 3, "across_after": 1},
+        {"uneven_before": None, "uneven_after": None},
+        {"partitions": 0, "moved": 0},
+    ],
+)
+def test_what_is_no_reason(changes: dict[str, object]) -> None:
+    """Co-partitioning that there is not, static members in their order, racks that get better."""
+    assert judge(replace(FINE, **changes)).verdict == "go"
+
+
+def test_policies_as_the_brokers_have_them() -> None:
+    """`ConsumerGroupMigrationPolicy`: name, upgrade, downgrade."""
+    assert [(str(each), each.up, each.down) for each in Policy] == [
+        ("bidirectional", True, True),
+        ("upgrade", True, False),
+        ("downgrade", False, True),
+        ("disabled", False, False),
+    ]
+    disabled = judge(replace(FINE, policy=Policy.DISABLED))
+    assert disabled.codes == ("offline", "no-way-back")
+
+
+def test_a_reason_to_stay_comes_before_warnings_which_are_said_all_the_same() -> None:
+    """Nothing is left out."""
+    said = judge(replace(FINE, clients="kafkajs 2, unknown 1", now="range", moved=30))
+    assert said.verdict == "stay"
+    assert said.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
+
+
+def test_what_the_broker_converts_while_a_group_runs() -> None:
+    """`validateOnlineUpgrade`, and user data in assignments (`fromClassicGroup`); an unknown assignor is believed."""
+    assert all(replace(FINE, now=now).online for now in (*CLIENTS_OWN, None))
+    for refused in ({"now": "stream"}, {"now": "mine"}, {"policy": Policy.DISABLED}, {"most": 2}):
+        assert not replace(FINE, **refused).online, refused
+
+
+def test_libraries_that_speak_the_protocol() -> None:
+    """And from which release on."""
+    assert {name: each.consumer_protocol for name, each in LIBRARIES.items() if each.consumer_protocol} == {
+        "Java": "4.0 or later",
+        "librdkafka": "2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
+        "franz-go": "with kgo.ServerSideBalancer (September 2026)",
+    }
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+FIGURES = {"moved": 5, "moved_back": 7, "owned": 40}
+COST = {"moved": 2, "revoked": 1, "stopped": 4}
+
+
+def whats(case: Case, number: int) -> list[tuple[str, int, int | None, int | None]]:
+    """Of each step what it is, restarts, how many were played, and what they move."""
+    found = list(steps_of(case, FIGURES, [COST] * number))
+    assert [step["step"] for step in found] == list(range(1, len(found) + 1))
+    return [(step["what"], step["restarts"], step["played"], step.get("moved")) for step in found]
+
+
+def test_steps_online() -> None:
+    """One, two, and more members; members whose restarts were not played."""
+    four = replace(FINE, members=4)
+    assert whats(four, 4) == [
+        ("prepare", 0, None, None),
+        ("first-member", 1, 1, 2),
+        ("other-members", 2, 2, 4),
+        ("last-member", 1, 1, 2),
+        ("way-back", 4, None, 7),
+    ]
+    assert [what for what, *_ in whats(replace(FINE, members=2), 2)][1:3] == ["first-member", "last-member"]
+    assert [what for what, *_ in whats(replace(FINE, members=1), 1)] == ["prepare", "first-member", "way-back"]
+    assert whats(four, 2)[2:4] == [("other-members", 2, 1, 2), ("last-member", 1, 0, None)]
+
+
+def test_static_members_have_a_step_more() -> None:
+    """What the broker's assignor changes at the next occasion."""
+    assert whats(replace(FINE, static=3), 3)[-2:] == [("settle", 0, None, 5), ("way-back", 3, None, 7)]
+
+
+def test_steps_of_a_group_that_stops_first() -> None:
+    """Everything is revoked once; and Kafka Streams has no steps to this protocol."""
+    offline = replace(FINE, policy=Policy.DISABLED)
+    assert whats(offline, 0) == [
+        ("prepare", 0, None, None),
+        ("stop-all", 3, None, None),
+        ("start-all", 0, None, 5),
+        ("way-back", 3, None, 7),
+    ]
+    assert next(step for step in steps_of(offline, FIGURES, []) if step["what"] == "stop-all")["revoked"] == 40
+    assert list(steps_of(replace(FINE, now="stream"), FIGURES, [])) == []
+
+
+def test_the_words_name_settings_and_assignors() -> None:
+    """What a person has to write into which file."""
+    ranged = words.prepare(replace(FINE, to="server-range"))
+    assert "group.protocol=consumer, group.remote.assignor=range; take out partition.assignment" in ranged
+    assert all(name in words.prepare(FINE) for name in words.SETTINGS)
+    assert "what it had goes to the others by sticky" in words.first(FINE)
+    assert "takes over what it had" in words.first(replace(FINE, static=1))
+    assert "give up all they have" in words.others(FINE)
+    assert "give up what moves" in words.others(replace(FINE, now="cooperative-sticky"))
+    assert "does not convert a running group back" in words.way_back(replace(FINE, policy=Policy.UPGRADE))
+    assert "and sticky shares out anew" in words.way_back(FINE)
+
+
+# --- all groups of some facts -------------------------------------------------------------------------------------
+
+
+def facts(*more: dict[str, object]) -> pa.Table:
+    """A classic group of two Java consumers, of which one owns all, and more."""
+    key = {"cluster": "c", "group_id": "g"}
+    rows: list[dict[str, object]] = [
+        *({"kind": MEMBER, "member_id": m, "client_id": "consumer-g-1"} for m in "ab"),
+        *({"kind": ASKS, "member_id": m, "topic": "t", "partitions": 4} for m in "ab"),
+        {"kind": OWNED, "member_id": "a", "topic": "t", "partitions": 4, "first": 0, "step": 1, "count": 4},
+        {"kind": GROUP, "assignor": "sticky", "group_type": "classic"},
+    ]
+    return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACTS))
+
+
+def told(table: pa.Table, asked: Question | None = None) -> dict[tuple[str, str], dict[str, object]]:
+    """Rows of groups and refusals, by kind and group."""
+    rows = pa.concat_tables(list(migrate(table, asked or Question()))).to_pylist()
+    return {(row["kind"], row["group_id"]): row for row in rows if row["kind"] != "step"}
+
+
+def test_figures_of_a_group() -> None:
+    """What moves because the assignor changes, on the way, and back; before and after."""
+    row = told(facts())["group", "g"]
+    names = (
+        "verdict",
+        "online",
+        "assignor",
+        "clients",
+        "moved",
+        "moved_on_the_way",
+        "stopped_on_the_way",
+        "moved_back",
+    )
+    assert tuple(row[name] for name in names) == ("go-with-warning", True, "sticky", "Java 2", 2, 10, 12, 0)
+    assert (row["max_over_mean_before"], row["max_over_mean_after"], row["codes"]) == (2.0, 1.0, "moves")
+    offline = told(facts(), Question(policy=Policy.DISABLED))["group", "g"]
+    assert (offline["online"], offline["moved_on_the_way"], offline["moved"]) == (False, None, 2)
+
+
+def test_no_group_is_left_out() -> None:
+    """Groups of other protocols by name; those without members; those that are there; those that cannot be planned."""
+    groups = {
+        "k": "connect",
+        "s": "share",
+        "st": "streams",
+        "x": "new",
+        "e": "classic",
+        "ec": "consumer",
+        "there": "consumer",
+    }
+    more = [
+        {"cluster": "c", "group_id": name, "kind": GROUP, "assignor": "range", "group_type": kind}
+        for name, kind in groups.items()
+    ]
+    member = {"cluster": "c", "kind": MEMBER, "member_id": "m"}
+    more += [member | {"group_id": name} for name in ("k", "there", "twice", "twice")]
+    more += [member | {"group_id": "no-id"}]
+    asks = {"kind": ASKS, "member_id": "m", "topic": "u", "partitions": 1, "topic_id": "no id"}
+    more += [{"cluster": "c", "group_id": "no-id"} | asks]
+    found = told(facts(*more))
+    refused = {group: row["code"] for (kind, group), row in found.items() if kind == "rejected"}
+    out = dict.fromkeys(("k", "s", "st", "x"), "out-of-scope")
+    assert refused == out | {"twice": "duplicate-member", "no-id": "bad-topic-id"}
+    assert "Connect cluster" in str(found["rejected", "k"]["detail"])
+    assert "KIP-932" in str(found["rejected", "s"]["detail"])
+    assert "KIP-1071" in str(found["rejected", "st"]["detail"])
+    assert "protocol new" in str(found["rejected", "x"]["detail"])
+    verdicts = {group: row["verdict"] for (kind, group), row in found.items() if kind == "group"}
+    assert verdicts == {"g": "go-with-warning", "e": "go", "ec": "there", "there": "there"}
+    assert found["group", "there"]["assignor"] == "server-range"
+
+
+def test_members_that_client_ids_do_not_tell_of() -> None:
+    """Unknown, unless somebody says what they run on; who is known stays known."""
+    more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
+    assert told(facts(more))["group", "g"]["clients"] == "Java 2, unknown 1"
+    assert told(facts(more), Question(clients="librdkafka"))["group", "g"]["clients"] == "Java 2, librdkafka 1"
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    """The same answer of the same facts."""
+    table = facts({"cluster": "c", "group_id": "e", "kind": GROUP, "group_type": "classic"})
+    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
+    assert told(shuffled) == told(table)

@@ -1,0 +1,325 @@
+"""KIP-848's protocol in time: when members send heartbeats, when they give up and take, and who is out.
+
+Of members that are there at the beginning c1 sends its heartbeats at 149 ms, 5,149 ms, …; c2 at 3,240 ms, …; c3 at
+1,330 ms, …: moments that hang on their ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.protocol.events import in_order
+from spark_assign.kernels.protocol.play import Play
+from spark_assign.kernels.protocol.plays import play_whole
+from spark_assign.kernels.protocol.settings import Timing
+from tests.unit import protocol_facts as facts
+from tests.unit.protocol_plays import at, modern, names, owners, pauses, play, rounds, run, said
+
+TWO = {"c1": [0, 1], "c2": [2]}
+JOINS = at(10_000, "member-starts", "c3")
+REQUEST, RESPONSE = "ConsumerGroupHeartbeat", "ConsumerGroupHeartbeat response"
+
+
+def _beats(played: Play, member: str) -> list[tuple[int, str]]:
+    """When the member sends a heartbeat, and what it says."""
+    return [(time, said_) for time, actor, said_ in said(played, REQUEST) if actor == member]
+
+
+def _answers(played: Play, member: str) -> list[tuple[int, str]]:
+    lines = played.group.trace or ()
+    return [(each.at_ms, each.detail) for each in lines if each.message == RESPONSE and each.to == member]
+
+
+def _told(played: Play) -> list[tuple[int, str, str, str]]:
+    """All calls of rebalance listeners: when, whose, which, with what."""
+    kinds = ("revoked", "assigned", "lost")
+    return [
+        (each.at_ms, each.actor, each.message, each.detail)
+        for each in played.group.trace or ()
+        if each.message in kinds
+    ]
+
+
+# --- joining ------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_joins() -> None:
+    """It says everything with epoch 0 and is told at once, c1 with its next heartbeat; t-1 is free once c1 says so."""
+    played = play(modern(TWO), JOINS)
+    assert _beats(played, "c3") == [
+        (10_000, "epoch 0; topics t; owned nothing"),
+        (10_000, "epoch 2; owned nothing"),  # it has come to its first assignment, which is empty
+        (15_000, "epoch 2"),  # an interval after its last one
+        (15_000, "epoch 2; owned t-1"),
+    ]
+    assert _answers(played, "c3") == [
+        (10_000, "epoch 2; nothing"),
+        (10_000, "epoch 2"),
+        (15_000, "epoch 2; t-1"),
+        (15_000, "epoch 2"),
+    ]
+    assert _beats(played, "c1") == [(10_149, "epoch 1"), (10_649, "epoch 1; owned t-0")]
+    assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (10_649, "epoch 2")]  # first give up, then the epoch
+    assert _told(played) == [(10_649, "c1", "revoked", "t-1"), (15_000, "c3", "assigned", "t-1")]
+    assert pauses(played) == {0: 0, 1: 15_000 - 10_149 + 2_000, 2: 0}
+    assert rounds(played) == [(2, "member c3 joined")]
+
+
+def test_one_that_keeps_what_it_has_is_told_the_epoch_only() -> None:
+    """And says nothing of its partitions."""
+    played = play(modern(TWO), JOINS)
+    assert (_beats(played, "c2"), _answers(played, "c2")) == ([(13_240, "epoch 1")], [(13_240, "epoch 2")])
+
+
+def test_all_start_at_once() -> None:
+    """The first one is assigned everything; within a second nobody else is assigned anything (4.3 and later)."""
+    played = play(modern({"c1": [], "c2": []}, partitions=4))
+    targets = [(time, text.split(";")[0]) for time, _, text in said(played, "target")]
+    assert targets == [(0, "uniform: epoch 2"), (5_000, "uniform: epoch 3")]
+    assert [each for each in _told(played) if each[0] == 0] == [(0, "c1", "assigned", names(range(4)))]
+    assert _answers(played, "c2")[0] == (0, "epoch 2; nothing")
+    assert sorted(owners(played).values()) == ["c1", "c1", "c2", "c2"]
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.2"])
+def test_all_start_at_once_at_an_older_broker(release: str) -> None:
+    """Every heartbeat finds a target, and epochs begin with 1."""
+    played = play(modern({"c1": [], "c2": []}, partitions=4, timing=Timing(broker_release=release)))
+    assert [(time, text.split(";")[0]) for time, _, text in said(played, "target")] == [
+        (0, "uniform: epoch 1"),
+        (0, "uniform: epoch 2"),
+    ]
+
+
+def test_the_assignment_interval() -> None:
+    """Two that join within it share a target: the second one waits for the first heartbeat after it."""
+    joins = (JOINS, at(10_500, "member-starts", "c4"))
+    shared = play(modern(TWO, partitions=8), *joins)
+    assert [time for time, _, _ in said(shared, "target")] == [10_000, 13_240]  # of c1's at 10,149 it is too early
+    times = Timing(group_consumer_assignment_interval_ms=0)
+    assert [time for time, _, _ in said(play(modern(TWO, partitions=8, timing=times), *joins), "target")] == [
+        10_000,
+        10_500,
+    ]
+
+
+def test_the_broker_sets_the_interval() -> None:
+    """Not `heartbeat.interval.ms` of the consumer."""
+    times = Timing(heartbeat_interval_ms=500, group_consumer_heartbeat_interval_ms=2_000)
+    played = play(modern(TWO, timing=times), JOINS)
+    assert [time for time, _ in _beats(played, "c3")] == [10_000, 10_000, 12_000, 12_000]
+    # 149 / 5,000 of 2,000 ms is where c1's are.
+    assert next(time for time, _ in _beats(played, "c1")) == 10_059
+
+
+def test_the_broker_assigns_by_what_members_prefer() -> None:
+    """`group.remote.assignor`; uniform leaves t-0 with c1, range orders by member id."""
+    ranged = play(modern({"c2": [0, 1], "c1": [2]}, assignor="range"), JOINS)
+    assert owners(ranged) == {0: "c1", 1: "c2", 2: "c3"}
+    assert [each.assignor for each in ranged.group.rounds] == ["server-range"]
+    assert owners(play(modern({"c2": [0, 1], "c1": [2]}), JOINS))[2] == "c1"
+
+
+# --- poll ---------------------------------------------------------------------------------------------------------
+
+
+def test_callbacks_are_called_in_poll() -> None:
+    """A member that is told of its assignment acts upon it when it polls, and says so then."""
+    played = play(modern(TWO), JOINS, at(10_100, "slow-member", "c1", delay_ms=3_000))
+    assert _answers(played, "c1")[0] == (10_149, "epoch 1; t-0")
+    assert _told(played)[0] == (13_100 + 500, "c1", "revoked", "t-1")
+    assert _beats(played, "c1")[1] == (13_600, "epoch 1; owned t-0")
+
+
+def test_a_target_that_changes_before_the_poll() -> None:
+    """c3 is gone again before c1 has polled: c1 gives up what it was told to, and c2 is assigned that."""
+    times = Timing(revoke_ms=500, group_consumer_assignment_interval_ms=0)
+    played = play(
+        modern(TWO, timing=times),
+        JOINS,
+        at(10_100, "slow-member", "c1", delay_ms=8_000),
+        at(11_000, "member-leaves", "c3"),
+    )
+    # The coordinator waits for what c1 gives up, and tells it nothing else before.
+    assert _told(played) == [(18_600, "c1", "revoked", "t-1"), (23_240, "c2", "assigned", "t-1")]
+    assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (18_600, "epoch 3")]
+
+
+def test_a_member_does_not_poll_for_too_long() -> None:
+    """It leaves by itself, and loses its partitions when it polls; then it joins again, under its id."""
+    times = Timing(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
+    played = play(modern(TWO, timing=times), at(10_000, "slow-member", "c1", delay_ms=30_000))
+    why = "member c1 did not poll for 20000 ms"
+    assert _beats(played, "c1")[:2] == [(30_000, f"epoch -1: {why}"), (40_000, "epoch 0; topics t; owned nothing")]
+    assert _told(played)[:2] == [(33_240, "c2", "assigned", "t-0 t-1"), (40_000, "c1", "lost", "t-0 t-1")]
+    assert rounds(played) == [(2, why), (3, "member c1 came back")]
+    assert played.group.rounds[0].lost == 2
+
+
+# --- leaving ------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_leaves() -> None:
+    """It gives up first and says so with epoch -1; the next heartbeat of anybody finds the target."""
+    played = play(modern(TWO), at(10_000, "member-leaves", "c1"))
+    assert _told(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (13_240, "c2", "assigned", "t-0 t-1")]
+    assert _beats(played, "c1") == [(11_000, "epoch -1: member c1 left")]
+    assert [time for time, _, _ in said(played, "target")] == [13_240]
+    assert pauses(played) == {0: 13_240 - 10_000 + 2_000, 1: 13_240 - 10_000 + 2_000, 2: 0}
+
+
+def test_a_restart() -> None:
+    """Two rebalances; the new process has a new id."""
+    played = play(modern(TWO), at(10_000, "member-restarts", "c1", down_ms=20_000))
+    assert rounds(played) == [(2, "member c1 left"), (3, "member c1~2 joined")]
+    assert set(owners(played).values()) == {"c1~2", "c2"}
+
+
+def test_a_static_member_restarts() -> None:
+    """It says -2 and is back under another id within its session: nobody else hears of it."""
+    played = play(modern(TWO, static=True), at(10_000, "member-restarts", "c1", down_ms=20_000))
+    assert rounds(played) == []
+    assert _beats(played, "c1") == [(11_000, "epoch -2: it is away")]
+    assert _answers(played, "c1~2")[0] == (31_000, "epoch 1; t-0 t-1")
+    assert _told(played) == [(11_000, "c1", "revoked", "t-0 t-1"), (31_000, "c1~2", "assigned", "t-0 t-1")]
+    assert pauses(played) == {0: 21_000, 1: 21_000, 2: 0}  # its own partitions it has no need to restore
+
+
+def test_a_static_member_is_away_for_too_long() -> None:
+    """One session timeout after it was heard of last its partitions go to others."""
+    played = play(modern(TWO, static=True), at(10_000, "member-restarts", "c1", down_ms=100_000))
+    assert said(played, "fenced") == [(10_149 + 45_000, "coordinator", "c1 was not heard of")]
+    assert _told(played)[1] == (58_240, "c2", "assigned", "t-0 t-1")
+
+
+def test_a_static_member_that_was_killed_is_refused() -> None:
+    """Its instance id belongs to the old process until that one's session is over; the consumer fails."""
+    killed = (at(10_000, "member-crashes", "c1"), at(20_000, "member-starts", "c1"))
+    played = play(modern(TWO, static=True), *killed)
+    assert _answers(played, "c1~2") == [(20_000, "UNRELEASED_INSTANCE_ID")]
+    assert set(owners(played).values()) == {"c2"}
+
+
+# --- being out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("crash", "heard"), [(5_148, 149), (5_149, 5_149), (10_148, 5_149)])
+def test_a_crash(crash: int, heard: int) -> None:
+    """`group.consumer.session.timeout.ms` after its last heartbeat, not `session.timeout.ms`."""
+    times = Timing(session_timeout_ms=10_000, group_consumer_session_timeout_ms=20_000)
+    played = play(modern(TWO, timing=times), at(crash, "member-crashes", "c1"))
+    assert said(played, "fenced") == [(heard + 20_000, "coordinator", "c1 was not heard of")]
+    assert rounds(played) == [(2, "c1 was not heard of")]
+    assert played.group.rounds[0].lost == 2
+
+
+def test_the_others_are_heard_of_all_the_time() -> None:
+    """Long quiet times fence nobody."""
+    played = play(modern({**TWO, "c3": [3]}), at(500_000, "member-crashes", "c1"), at(900_000, "member-crashes", "c2"))
+    assert [text for _, _, text in said(played, "fenced")] == ["c1 was not heard of", "c2 was not heard of"]
+    assert set(owners(played).values()) == {"c3"}
+
+
+def test_giving_up_takes_too_long() -> None:
+    """The rebalance timeout runs from when the member was told; it hears of it with its next heartbeat, and is back."""
+    times = Timing(revoke_ms=30_000, rebalance_timeout_ms=12_000)
+    played = play(modern(TWO, timing=times), JOINS, until=45_000)
+    [fenced] = said(played, "fenced")
+    assert fenced == (22_149, "coordinator", "c1 has not given up its partitions in time")
+    assert (25_149, "UNKNOWN_MEMBER_ID") in _answers(played, "c1")
+    lost = [each for each in _told(played) if each[2] == "lost"]
+    assert lost == [(40_149, "c1", "lost", "t-0 t-1")]  # it was giving up until then, and called no other callback
+    assert (40_149, "epoch 0; topics t; owned nothing") in _beats(played, "c1")
+    assert [cause for _, cause in rounds(played)][1:] == [fenced[2], "member c1 came back"]
+
+
+def test_others_wait_for_what_nobody_gives_up() -> None:
+    """c3 asks with every heartbeat; c1, which is to give up nothing, is not held up."""
+    played = play(modern({"c1": [0, 1], "c2": [2, 3]}), JOINS, at(10_100, "slow-member", "c2", delay_ms=14_000))
+    assert _answers(played, "c1") == [(10_149, "epoch 2")]
+    assert [time for time, _ in _beats(played, "c3")] == [10_000, 10_000, 15_000, 20_000, 25_000, 25_000]
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def test_partitions_are_added() -> None:
+    """The broker knows at once; the next heartbeat of anybody finds the target."""
+    played = play(modern(TWO), at(10_000, "partitions-added", topic="t", partitions=4))
+    assert rounds(played) == [(2, "topics have changed")]
+    assert [time for time, _, _ in said(played, "target")] == [10_149]
+    assert owners(played) == {0: "c1", 1: "c1", 2: "c2", 3: "c2"}
+    assert pauses(played)[3] == 3_240  # nobody had it before: no need to restore it
+
+
+def test_a_topic_is_deleted() -> None:
+    """Members are told to give up what is not there any more."""
+    played = play(modern(TWO), at(10_000, "topic-deleted", topic="t"))
+    assert _told(played) == [(11_149, "c1", "revoked", "t-0 t-1"), (13_740, "c2", "revoked", "t-2")]
+    assert owners(played) == {}
+
+
+def test_a_topic_that_nobody_asks_for() -> None:
+    """Nothing follows from it."""
+    played = play(modern(TWO), at(10_000, "topic-created", topic="u", partitions=4))
+    assert (rounds(played), said(played, "state")) == ([], [])
+
+
+def test_a_subscription_changes() -> None:
+    """The member says so with its next regular heartbeat, and consumes until then what it had."""
+    played = play(modern(TWO), at(10_000, "subscription-changes", "c2", topics=("u",)))
+    assert _beats(played, "c2")[0] == (13_240, "epoch 1; topics u")
+    assert _told(played) == [(13_740, "c2", "revoked", "t-2"), (15_149, "c1", "assigned", "t-2")]
+    assert rounds(played) == [(2, "c2 subscribes to other topics")]
+
+
+def test_metadata_of_members_does_not_matter() -> None:
+    """It is the broker that looks at topics."""
+    assert rounds(play(modern(TWO), at(10_000, "metadata-refresh"))) == []
+
+
+def test_what_a_reader_sees_changes_nothing() -> None:
+    """Where nobody reads the trace, heartbeats that only raise a member's epoch are passed over."""
+    owned = {f"c{number:02}": [2 * number, 2 * number + 1] for number in range(20)}
+    events = (
+        at(10_000, "rolling-restart", parallelism=3, down_ms=4_000, pause_ms=7_000),
+        at(50_000, "slow-member", "c07", delay_ms=9_000),
+        at(70_000, "member-crashes", "c19"),
+        at(90_000, "partitions-added", topic="t", partitions=50),
+    )
+    times = Timing(revoke_ms=100, restore_ms=2_000, poll_interval_ms=500)
+    seen, unseen = (
+        Play(modern(owned, timing=times), in_order(events), traced=traced, owners=True) for traced in (True, False)
+    )
+    for played in (seen, unseen):
+        run(played)
+    assert seen.group.ledger.intervals == unseen.group.ledger.intervals
+    assert seen.group.rounds == unseen.group.rounds
+    assert len(seen.group.rounds) > 10
+    assert seen.end_ms == unseen.end_ms
+
+
+def test_groups_of_both_protocols_side_by_side() -> None:
+    """Leaders and brokers are asked together; each group comes out as if it were alone."""
+    restart = facts.event(10_000, "rolling-restart", down_ms=4_000)
+    kinds = {"modern": "consumer", "classic": "classic", "again": "consumer"}
+    groups = {
+        name: [*facts.pair(restart), facts.group(None) | {"group_type": kind}, facts.topic("u", 2)]
+        for name, kind in kinds.items()
+    }
+
+    def played(**some: list[facts.Row]) -> dict[str, list[dict[str, Any]]]:
+        found = play_whole(
+            facts.table(**some), ("configured", "consumer"), Timing(restore_ms=1_000), ("played", "trace")
+        )
+        return {name: sorted(map(str, rows)) for name, rows in found.items()}
+
+    together = played(**groups)
+    alone = [played(**{name: rows}) for name, rows in groups.items()]
+    for write in together:
+        assert together[write] == sorted(row for each in alone for row in each[write])
+    messages = "".join(together["trace"])
+    assert "JoinGroup" in messages
+    assert "ConsumerGroupHeartbeat" in messages

@@ -1,0 +1,223 @@
+"""Profiles of older clients: names, the table of lines, and what they do that no recorded row singles out."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spark_assign.assignors.registry import find
+from spark_assign.errors import UnknownAssignorError
+from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes
+from spark_assign.kernels.releases import LINES, TODAY, client_side, is_profile, known_lines, read_profile, tells_order
+from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.kernels.sticky.keep import keep_told, told_by_hash
+from tests.golden import sticky_kernel
+from tests.golden.vectors import Row
+
+PAGE = Path(__file__).parents[2] / "docs" / "assignors.md"
+
+
+@pytest.mark.parametrize(
+    ("release", "line"),
+    [
+        *[("2.4", "2.4"), ("2.5.0", "2.4"), ("2.5", "2.5.1"), ("2.7", "2.5.1"), ("2.8.0", "2.5.1")],
+        *[("2.8.1", "2.8"), ("2.8", "2.8"), ("3.0", "3.2"), ("3.1.2", "3.2"), ("3.3", "3.2")],
+        *[("3.4.0", "3.4.0"), ("3.4", "3.4"), ("3.5.1", "3.5.1"), ("3.5", "3.5"), ("3.6", "3.5")],
+        *[("3.7.0", "3.5"), ("3.7", "3.9"), ("3.8", "3.9"), ("3.9.1", "3.9"), ("4.0", "3.9"), ("4.4", "3.9")],
+    ],
+)
+def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: str) -> None:
+    """Two numbers name the newest patch."""
+    profile = read_profile(f"sticky@{release}")
+    assert profile is not None
+    assert (profile[0], profile[1].line) == ("sticky", line)
+    assert find(f"cooperative-sticky@{release}") == f"cooperative-sticky@{release}"
+
+
+@pytest.mark.parametrize("release", ["", "3", "2.3", "2.9", "3.10", "4.5", "3.4.1.0", "v3.4", "03.4", "٣.4", "3.4 "])
+def test_releases_that_are_not_known(release: str) -> None:
+    """They are refused with the list of lines."""
+    assert not is_profile(f"range@{release}")
+    with pytest.raises(UnknownAssignorError, match=re.escape(known_lines())):
+        find(f"range@{release}")
+
+
+def test_only_the_assignors_of_clients_have_releases() -> None:
+    """The broker's do not, nor do those of a user."""
+    with pytest.raises(UnknownAssignorError, match=r"'uniform@4\.1': only range, roundrobin, sticky, coop"):
+        find("uniform@4.1")
+    with pytest.raises(UnknownAssignorError, match=r"no assignor is called 'mine@3\.4'"):
+        find("mine@3.4")
+    assert [client_side(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
+        *("sticky", "sticky", "mine@3.4", "uniform")
+    ]
+    assert [tells_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [True, False, False]
+    assert not tells_order("sticky")
+
+
+def test_the_page_has_every_line() -> None:
+    """docs/assignors.md: each line with its first and last release."""
+    rows = [
+        [cell.strip() for cell in text.strip("|").split("|")][:2]
+        for text in PAGE.read_text().splitlines()
+        if re.match(r"\| \d\.\d", text)
+    ]
+    spans = [[rules.line, first if first == last else f"{first} to {last}"] for first, (last, rules) in LINES.items()]
+    assert rows == spans
+    assert ", ".join(f"{line} ({span})" if line != span else line for line, span in spans) == known_lines()
+    assert list(LINES.values())[-1] == ("4.4", TODAY)
+
+
+def test_what_is_kept_as_told() -> None:
+    """Runs cut as their partitions one by one: by (topic, partition), or where a member tells otherwise, as it does."""
+    rng = random.Random(7)
+    for _ in range(200):
+        members = rng.randint(1, 4)
+        owned: dict[int, list[tuple[int, int]]] = {member: [] for member in range(members)}
+        runs: list[tuple[int, int, int, int, int]] = []
+        for member in owned:
+            for topic in rng.sample(range(4), rng.randint(0, 4)):
+                first, step, count = rng.randint(0, 3), rng.randint(1, 3), rng.randint(1, 5)
+                for begin in range(rng.randint(1, step)):
+                    runs.append((member, topic, first + begin, step, count))
+                    owned[member] += [(topic, first + begin + step * at) for at in range(count)]
+        told = {member: rng.sample(owned[member], len(owned[member])) for member in owned if rng.random() < 0.4}
+        number = np.array([len(owned[member]) for member in owned], np.int64)
+        keeps = np.array([rng.randint(0, each) for each in number.tolist()], np.int64)
+        order = _runs([(member, topic, at, 1, 1) for member, listed in told.items() for topic, at in listed])
+        kept, given_up = keep_told(_runs(runs), number, keeps, order)
+        for member in owned:
+            line = told.get(member) or sorted(owned[member])
+            assert _of(kept, member) == sorted(line[: keeps[member]])
+            assert _of(given_up, member) == sorted(line[keeps[member] :])
+
+
+def _runs(rows: list[tuple[int, int, int, int, int]]) -> Runs:
+    return Runs(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+
+def _of(runs: Runs, member: int) -> list[tuple[int, int]]:
+    rows = runs.where(runs.member == member).rows()
+    return sorted(zip(rows.topic.tolist(), rows.first.tolist(), strict=True))
+
+
+def test_topics_as_a_hash_map_has_them() -> None:
+    """As a table that is filled topic by topic, each put before those of its bucket, and grows a call too late."""
+    rng = random.Random(11)
+    for _ in range(100):
+        names = [f"topic-{rng.randrange(10**6)}" for _ in range(rng.randint(2, 40))]
+        counts = [rng.randint(1, 2) for _ in names]
+        names.sort()
+        runs = [(0, topic, 0, 1, count) for topic, count in enumerate(counts)]
+        told = told_by_hash(_runs(runs), NOTHING, string_hashes(names), 1)
+        calls = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
+        assert list(dict.fromkeys(names[topic] for topic in told.topic.tolist())) == _grouped_by_topic(calls)
+        assert len(told) == sum(counts)
+
+
+def _grouped_by_topic(calls: list[str]) -> list[str]:
+    """`computeIfAbsent` for each of these, and the walk of the map."""
+    buckets: dict[int, list[str]] = {}
+    capacity, size = 16, 0
+    for name in calls:
+        if size * 4 > capacity * 3:
+            capacity *= 2
+            before, buckets = buckets, {}
+            for _, chain in sorted(before.items()):
+                for each in chain:
+                    buckets.setdefault(_bucket(each, capacity), []).append(each)
+        chain = buckets.setdefault(_bucket(name, capacity), [])
+        if name not in chain:
+            chain.insert(0, name)
+            size += 1
+    return [name for _, chain in sorted(buckets.items()) for name in chain]
+
+
+def _bucket(name: str, capacity: int) -> int:
+    table: HashTable[str] = HashTable(capacity)
+    table.add(name, string_hash(name))
+    return table.bucket(name)
+
+
+def test_whom_3_5_names_when_racks_leave_too_little() -> None:
+    """Nobody counts who has one more while partitions go to near members; c2 is the first that then lacks some."""
+    row = _row({"t": 4}, {"c0": [1, 2, 3]}, ("c0", "c1", "c2"))
+    row["replica_racks"] = {"t": [["r0", "r3"], ["r0", "r3"], ["r2", "r1"], ["r0", "r1"]]}
+    for member, rack in zip(row["members"], ("r1", "r3", "r2"), strict=True):
+        member["rack"] = rack
+    assert sticky_kernel.planned([row], "sticky@3.5").refused == {
+        "one": "IllegalStateException: Consumer: [c2] doesn't reach minQuota partitions, "
+        "and no more partitions to be assigned"
+    }
+    assert sticky_kernel.planned([row], "sticky@3.9").refused == {}
+
+
+def test_the_example_of_2_8() -> None:
+    """As `constrained_2_8` has it: c steals the first partition of the member that comes first in the hash map."""
+    row = _row({"t": 7}, {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6]}, ("a", "b", "c"))
+    assert _partitions(row, "sticky@2.8") == {"a": [1, 2], "b": [3, 4, 5], "c": [0, 6]}
+    assert _partitions(row, "sticky") == {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6]}
+
+
+def test_a_gift_to_who_asks_for_nothing() -> None:
+    """From 2.5.1 on a member that asks for nothing and comes first gets what others asked for; before, it does not."""
+    row = _row({"t": 1}, {}, ("c0", "c1"))
+    row["members"][0]["topics"] = []
+    assert _partitions(row, "sticky@2.5.0") == {"c1": [0]}
+    for release in ("2.5.1", "2.8", "3.2", "3.9"):
+        assert _partitions(row, f"sticky@{release}") == {"c0": [0]}
+
+
+def test_who_claims_in_vain_counts_as_the_owner_up_to_3_5_1() -> None:
+    """b loses against a; c wins against b, and has the partition beside a."""
+    row = _row({"t": 4}, {"a": [0], "b": [0], "c": [0]}, ("a", "b", "c"))
+    for member, generation in zip(row["members"], (5, 3, 4), strict=True):
+        member["generation"] = generation
+    for release in ("3.4.1", "3.5.1"):
+        assert _partitions(row, f"cooperative-sticky@{release}") == {"a": [0, 2], "b": [1], "c": [0, 3]}
+    assert _partitions(row, "cooperative-sticky@3.5.2") == {"a": [0, 3], "b": [1], "c": [2]}
+
+
+def test_a_group_is_balanced_only_if_nobody_has_one_more_up_to_3_5_1() -> None:
+    """So 3.4.1 goes on, and gives t1-0 back to c2, which does not subscribe to it; recorded from its class."""
+    row = _row({"t0": 1, "t1": 2}, {}, ("c0", "c1", "c2"))
+    told = (
+        (["t1"], [["t0", 0], ["t1", 0], ["t1", 1]], 2),
+        (["t0", "t1"], [], 2),
+        (["t0"], [["t1", 0], ["t1", 1]], 1),
+    )
+    for member, (topics, owned, generation) in zip(row["members"], told, strict=True):
+        member |= {"topics": topics, "owned": owned, "generation": generation}
+    for release in ("3.4.1", "3.5.1"):
+        assert _partitions(row, f"sticky@{release}") == {"c0": [1], "c1": [0], "c2": [0]}
+    assert _partitions(row, "sticky@3.5.2") == {"c0": [0, 1], "c1": [0]}
+
+
+def _row(topics: Mapping[str, int], owned: Mapping[str, list[int]], members: tuple[str, ...]) -> Row:
+    return {
+        "case": "one",
+        "topics": dict(topics),
+        "replica_racks": None,
+        "members": [
+            {
+                "id": member,
+                "instance": None,
+                "rack": None,
+                "topics": sorted(topics),
+                "owned": [["t", partition] for partition in owned.get(member, [])],
+                "generation": 1 if member in owned else None,
+            }
+            for member in members
+        ],
+    }
+
+
+def _partitions(row: Row, profile: str) -> dict[str, list[int]]:
+    answer = sticky_kernel.planned([row], profile)
+    assert answer.refused == {}
+    return {member: sorted(number for _, number in got) for member, got in answer.sets["one"].items()}

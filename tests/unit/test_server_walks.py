@@ -1,0 +1,28 @@
+"""Walks of single tables, beside `java_hash`, which is held against Java's own."""
+
+from __future__ import annotations
+
+from random import Random
+
+from spark_assign.kernels.java_hash import java_key, string_hash, text_walk
+from spark_assign.kernels.server.walks import map_capacity, walk
+
+
+def crowd(random: Random) -> list[str]:
+    """Texts of a few hashes, and others, none twice."""
+    pairs = ["".join(random.choice(("Aa", "BB")) for _ in range(5)) for _ in range(random.randint(0, 30))]
+    others = [f"member-{random.randrange(1000)}" for _ in range(random.randint(0, 60))]
+    texts = list(dict.fromkeys(pairs + others))
+    random.shuffle(texts)
+    return texts
+
+
+def test_growing_maps_of_texts() -> None:
+    """Buckets that become trees, or double the table early, on the way from the smallest table."""
+    random, trees = Random(11), 0
+    for _ in range(400):
+        texts = crowd(random)
+        hashes = [string_hash(each) for each in texts]
+        trees += max([hashes.count(each) for each in hashes], default=0) > 8
+        assert walk(texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0)) == text_walk(texts)
+    assert trees > 100

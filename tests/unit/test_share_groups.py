@@ -1,0 +1,294 @@
+"""Share groups from facts: what is rejected and why, reasons, figures, and what must hold of any group."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, INITIALIZED, LEFT, MEMBER, OWNED
+from spark_assign.kernels.java_computed import ComputedTable, capacities_for, computed_order
+from spark_assign.kernels.java_hash import spread_hashes
+from spark_assign.kernels.share.decide import decide
+from spark_assign.kernels.share.sharing import quotas
+
+Fact = dict[str, Any]
+IDS = {"t": "kYcGx5mSTBWtVzUuEmKbxw", "u": "i_smQ0a4TmmkxNIq7rdHQg"}
+PARTITIONS = {"t": 4, "u": 2}
+
+
+def asks(member: str, *topics: str) -> list[Fact]:
+    """A member and its subscriptions."""
+    told = [{"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics]
+    return [{"kind": MEMBER, "member_id": member}, *({"kind": ASKS, "member_id": member} | each for each in told)]
+
+
+def owns(member: str, topic: str, *partitions: int, kind: int = OWNED) -> list[Fact]:
+    """What it has; nothing: the topic without partitions."""
+    known = {"kind": kind, "member_id": member, "topic": topic, "partitions": PARTITIONS.get(topic), "step": 1}
+    if not partitions:
+        return [known | {"first": 0, "count": 0}]
+    return [known | {"first": partition, "count": 1} for partition in partitions]
+
+
+def decided(*facts: list[Fact], group: str = "g") -> dict[str, list[Fact]]:
+    """The answer by kind, without nulls."""
+    lines = [{"cluster": "c", "group_id": group} | fact for each in facts for fact in each]
+    lines.append({"cluster": "c", "group_id": group, "kind": GROUP, "group_type": "share"})
+    return answered(lines)
+
+
+def answered(lines: list[Fact]) -> dict[str, list[Fact]]:
+    """The same of any facts."""
+    answer: dict[str, list[Fact]] = {"assigned": [], "change": [], "metrics": [], "rejected": []}
+    for table in decide(pa.Table.from_pylist(lines, schema=pa.schema(FACTS))):
+        for row in table.to_pylist():
+            answer[row.pop("kind")].append({name: value for name, value in row.items() if value is not None})
+    return answer
+
+
+def got(rows: list[Fact]) -> dict[tuple[str, str], list[int]]:
+    """By member and topic the partitions of runs."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        partitions = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
+        found.setdefault((row["member_id"], row["topic"]), []).extend(partitions)
+    return {key: sorted(partitions) for key, partitions in found.items()}
+
+
+def changes(rows: list[Fact]) -> set[tuple[str, str, int, str, str]]:
+    """Member, topic, partition, change, reason."""
+    return {
+        (row["member_id"], row["topic"], row["first"] + row["step"] * at, row["change"], row["reason"])
+        for row in rows
+        for at in range(row["count"])
+    }
+
+
+def test_reasons_of_changes() -> None:
+    """A topic that is gone, one that is not subscribed to, too much, a member that has left; and what is new."""
+    answer = decided(
+        asks("a", "t"),
+        asks("b", "t"),
+        owns("a", "t", 0, 1, 2),
+        owns("a", "gone", 7),
+        owns("b", "u", 1),
+        owns("z", "t", 3, kind=LEFT),
+    )
+    found = changes(answer["change"])
+    assert ("a", "gone", 7, "taken", "topic-gone") in found
+    assert ("b", "u", 1, "taken", "unsubscribed") in found
+    assert ("z", "t", 3, "taken", "member-left") in found
+    over = {each for each in found if each[4] == "over-quota"}
+    assert len(over) == 1
+    ((_, _, lost, _, _),) = over
+    assert {each for each in found if each[3] == "given"} == {
+        ("b", "t", 3, "given", "new"),
+        ("b", "t", lost, "given", "under-shared"),
+    }
+    figures = answer["metrics"][0]
+    assert (figures["given"], figures["taken"], figures["assignments"], figures["partitions"]) == (2, 3, 4, 4)
+    assert (figures["min_per_member"], figures["max_per_member"], figures["mean_per_member"]) == (2, 2, 2.0)
+    assert (figures["unassigned"], figures["under_shared"]) == (0, 0)
+
+
+def test_partitions_that_too_many_share() -> None:
+    """Two members would do for four partitions; nobody has too many, but one partition has both."""
+    answer = decided(asks("a", "t"), asks("b", "t"), owns("a", "t", 0, 1), owns("b", "t", 1, 2))
+    taken = {each for each in changes(answer["change"]) if each[3] == "taken"}
+    assert {(topic, partition, reason) for _, topic, partition, _, reason in taken} == {("t", 1, "over-shared")}
+    assert Counter(partition for each in got(answer["assigned"]).values() for partition in each) == {
+        0: 1,
+        1: 1,
+        2: 1,
+        3: 1,
+    }
+
+
+def test_what_is_not_initialised_is_not_given() -> None:
+    """But stays with who has it; a count of 0 says that there is nothing of a topic, a group without rows has all."""
+    initialized = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 2, "count": 2}]
+    answer = decided(asks("a", "t", "u"), initialized, owns("a", "t", 3))
+    (partitions,) = got(answer["assigned"]).values()
+    assert len(partitions) == 2
+    assert 3 in partitions
+    assert 1 not in partitions
+    assert answer["metrics"][0]["not_assignable"] == 1
+    none = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}]
+    answer = decided(asks("a", "t"), none)
+    assert answer["assigned"] == []
+    assert answer["metrics"][0]["partitions"] == 0
+    assert got(decided(asks("a", "t"))["assigned"]) == {("a", "t"): [0, 1, 2, 3]}
+
+
+def test_topics_without_partitions_stay() -> None:
+    """As Kafka keeps them: a count of 0, in and out, for as long as the topic is subscribed to."""
+    answer = decided(asks("a", "t", "u"), asks("b", "t", "u"), owns("a", "u"), owns("b", "t", 0, 1, 2, 3))
+    runs = {(row["member_id"], row["topic"]) for row in answer["assigned"] if row["count"] == 0}
+    assert runs <= {("a", "u")}
+    answer = decided(asks("a", "t"), owns("a", "u"))
+    assert {row["topic"] for row in answer["assigned"]} == {"t"}
+
+
+def test_subscriptions_to_nothing() -> None:
+    """Names that no topic has: nobody gets anything, and what was there is taken; it is no fault."""
+    answer = decided(asks("a", "absent"), owns("a", "t", 0))
+    assert answer["assigned"] == answer["rejected"] == []
+    assert changes(answer["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+    assert answer["metrics"][0]["unknown_topics"] == 1
+    answer = decided(asks("a", "absent"), asks("b", "absent", "other"), owns("a", "t", 0))
+    assert answer["assigned"] == answer["rejected"] == []
+    assert changes(answer["change"]) == {("a", "t", 0, "taken", "unsubscribed")}
+
+
+def test_a_topic_of_nobody_stays_where_subscriptions_differ() -> None:
+    """A fault of Kafka's: only topics that somebody subscribes to are looked at."""
+    answer = decided(asks("a", "t"), asks("b", "t", "absent"), owns("a", "u", 0, 1))
+    assert got(answer["assigned"])["a", "u"] == [0, 1]
+    assert answer["metrics"][0]["not_assignable"] == 2
+
+
+def initialized(topic: str | None, step: int = 1) -> list[Fact]:
+    """One partition for which there is share state."""
+    return [{"kind": INITIALIZED, "topic": topic, "first": 0, "step": step, "count": 1}]
+
+
+NO_ID = {"kind": ASKS, "member_id": "a", "topic": "t", "partitions": 1, "topic_id": "short"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "words"),
+    [
+        ([*asks("a", "t"), *asks("a")], "duplicate-member", "members: member_id=a"),
+        ([*asks("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_runs: member_id=x"),
+        ([*asks("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
+        ([*asks("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
+        ([*asks("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
+        ([*asks("a"), NO_ID], "bad-topic-id", "'short'"),
+    ],
+)
+def test_faults(facts: list[Fact], code: str, words: str) -> None:
+    """One group is rejected, and the other one is planned."""
+    keys = [{"cluster": "c", "group_id": name} for name in ("bad", "good")]
+    lines = [keys[0] | fact for fact in facts] + [keys[1] | fact for fact in asks("a", "t")]
+    lines += [key | {"kind": GROUP, "group_type": "share"} for key in keys]
+    answer = answered(lines)
+    ((refused),) = answer["rejected"]
+    assert (refused["group_id"], refused["code"]) == ("bad", code)
+    assert words in refused["detail"]
+    assert {row["group_id"] for row in answer["assigned"]} == {"good"}
+    assert {row["group_id"] for row in answer["metrics"]} == {"good"}
+
+
+def test_groups_without_members_are_not_forgotten() -> None:
+    """They have figures, all of them zero."""
+    answer = decided()
+    assert answer["metrics"] == [{"cluster": "c", "group_id": "g"} | dict.fromkeys(_figures(answer), 0)]
+
+
+def _figures(answer: dict[str, list[Fact]]) -> list[str]:
+    return [name for name in answer["metrics"][0] if name not in ("cluster", "group_id")]
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    """The same rows, shuffled: the same answer."""
+    draw = Random(7)
+    lines = [
+        {"cluster": "c", "group_id": f"g{group}"} | fact
+        for group in range(20)
+        for member in range(draw.randint(1, 9))
+        for fact in [
+            *asks(f"m{member}", *draw.sample(["t", "u"], draw.randint(1, 2))),
+            *owns(f"m{member}", "t", *draw.sample(range(4), draw.randint(0, 3))),
+        ]
+    ]
+    lines += [{"cluster": "c", "group_id": f"g{group}", "kind": GROUP, "group_type": "share"} for group in range(20)]
+    first = answered(lines)
+    for _ in range(3):
+        draw.shuffle(lines)
+        again = answered(lines)
+        for kind, rows in first.items():
+            assert sorted(map(str, rows)) == sorted(map(str, again[kind]))
+    assert first["assigned"]
+    assert {row["group_id"] for row in first["metrics"]} | {row["group_id"] for row in first["rejected"]} == {
+        f"g{group}" for group in range(20)
+    }
+
+
+def test_promises_of_a_group_that_begins() -> None:
+    """From nothing: everybody has its quota, every partition its members, nobody has a partition twice."""
+    for members in (1, 2, 3, 5, 8, 13):
+        answer = decided(*(asks(f"m{member}", "t", "u") for member in range(members)))
+        if answer["rejected"]:
+            continue
+        figures = answer["metrics"][0]
+        assert figures["max_per_member"] - figures["min_per_member"] <= 1
+        assert figures["assignments"] == sum(map(len, got(answer["assigned"]).values()))
+        assert all(len(set(each)) == len(each) for each in got(answer["assigned"]).values())
+
+
+def test_what_is_planned_once_stays() -> None:
+    """Beginning with what was planned, nothing changes any more."""
+    first = decided(*(asks(f"m{member}", "t", "u") for member in range(4)))
+    had = [owns(member, topic, *at) for (member, topic), at in got(first["assigned"]).items()]
+    again = decided(*(asks(f"m{member}", "t", "u") for member in range(4)), *had)
+    assert again["change"] == []
+    assert got(again["assigned"]) == got(first["assigned"])
+
+
+def test_quotas() -> None:
+    """Three members and four partitions: 2, 1, 1. Five and two: three members a partition, as six assignments."""
+    sharing, quota = quotas(np.array([3, 5, 2]), np.array([4, 2, 0]))
+    assert sharing.tolist() == [1, 3, 0]
+    assert quota.tolist() == [2, 1, 1, 2, 1, 1, 1, 1, 0, 0]
+
+
+def test_keys_that_share_a_hash_cannot_be_foretold() -> None:
+    """Thirty topics whose partitions have one hash code each: Java orders them by where they are in memory."""
+    ids = [base64.urlsafe_b64encode(n.to_bytes(8) + (n ^ 5).to_bytes(8)).decode()[:22] for n in range(30)]
+    topics = [
+        {"kind": ASKS, "member_id": "a", "topic": f"t{n:02}", "partitions": 3, "topic_id": each}
+        for n, each in enumerate(ids)
+    ]
+    lines = [{"group_id": "bad"} | fact for fact in [*asks("a"), *topics]]
+    lines += [{"group_id": f"good-{n}"} | fact for n in range(4) for fact in asks("a", "t")]
+    answer = answered([{"cluster": "c"} | line for line in lines])
+    assert [(row["group_id"], row["code"]) for row in answer["rejected"]] == [("bad", "identity-order")]
+    assert {row["group_id"] for row in answer["metrics"]} == {f"good-{n}" for n in range(4)}
+    assert len(answer["assigned"]) == 4
+
+
+def test_maps_filled_by_computing() -> None:
+    """A new key stands first in its bucket; the table doubles at the call after the one that filled it."""
+    keys = np.arange(13)
+    hashes = keys * 16
+    assert computed_order(keys[:3], np.zeros(3, np.int64), hashes, keys, np.array([16])).tolist() == [2, 1, 0]
+    spread = spread_hashes(keys)
+    assert computed_order(keys, np.zeros(13, np.int64), spread, keys, np.array([16])).tolist() == keys.tolist()
+    hashes = np.append(np.arange(12), 16)
+    walk = computed_order(keys, np.zeros(13, np.int64), hashes, keys, np.array([16]))
+    assert walk.tolist() == [12, *range(12)]
+    twice = np.append(keys, 0)
+    walk = computed_order(twice, np.zeros(14, np.int64), hashes, keys, np.array([16]))
+    assert walk.tolist() == keys.tolist()
+    table = ComputedTable(16, None)
+    for key in keys.tolist():
+        table.put(key, key)
+    assert table.capacity == 16
+    table.put(0, 0)
+    assert table.capacity == 32
+    assert computed_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist() == table_of(twice)
+    assert capacities_for(np.array([0, 1, 10, 11, 200])).tolist() == [2, 4, 16, 32, 512]
+
+
+def table_of(calls: np.ndarray) -> list[int]:
+    """The walk of a table that was asked for these keys, key by key."""
+    table = ComputedTable(16, int)
+    for key in calls.tolist():
+        table.put(key, key * 16)
+    return table.walk()

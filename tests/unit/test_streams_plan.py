@@ -1,0 +1,225 @@
+"""Whole streams groups without Spark: moves with their reasons and state, figures, and what is refused."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.streams.decide import ASSIGNORS, Question, decide
+from spark_assign.kernels.streams.faults import REMEDIES
+from spark_assign.kernels.streams.group import Group, Target, TaskAssignor, TaskAssignorError
+from spark_assign.kernels.streams.told import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
+from tests.golden import streams_rows
+from tests.kafka import random_streams
+
+Row = dict[str, Any]
+STICKY = Question("streams-sticky", ASSIGNORS["streams-sticky"])
+
+
+def member(member_id: str | None, process: str | None = None) -> Row:
+    """A member, by default a process of its own."""
+    return {"kind": MEMBER, "member_id": member_id, "name": process}
+
+
+def subtopology(name: str | None, tasks: int | None, stateful: bool | None = True) -> Row:
+    """A subtopology."""
+    return {"kind": SUBTOPOLOGY, "name": name, "number": tasks, "stateful": stateful}
+
+
+def task(
+    member_id: str | None, number: int | None, role: str | None, offset: int | None = None, of: str | None = "0"
+) -> Row:
+    """What a member has."""
+    return {"kind": TASK, "member_id": member_id, "name": of, "number": number, "text": role, "offset": offset}
+
+
+def group(standby_replicas: int | None = 0, kind: str | None = "streams") -> Row:
+    """What the group is configured with."""
+    return {"kind": GROUP, "text": kind, "number": standby_replicas}
+
+
+def answer(rows: list[Row], question: Question = STICKY) -> list[Row]:
+    """What is decided of one group, without what is null."""
+    facts = pa.Table.from_pylist([{"cluster": "c", "group_id": "g"} | row for row in rows], FACTS)
+    told = pa.concat_tables(decide(facts, question)).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in told]
+
+
+def moves(rows: list[Row]) -> list[tuple[Any, ...]]:
+    """role, task, from, to, reason, state, offset."""
+    names = ("role", "task", "member_id", "next_member_id", "reason", "state", "changelog_offset")
+    return [tuple(row.get(name) for name in names) for row in answer(rows) if row["kind"] == "move"]
+
+
+def figures(rows: list[Row]) -> Row:
+    """The metrics of one group."""
+    (row,) = [row for row in answer(rows) if row["kind"] == "metrics"]
+    return row
+
+
+def test_active_tasks_move_for_a_reason() -> None:
+    """Two claim 0; a has one too many; 3 is gone; 2 is new."""
+    rows = [group(), subtopology("0", 3), member("a"), member("b")]
+    rows += [task("a", 0, "active"), task("b", 0, "active", 7), task("a", 1, "active"), task("a", 3, "active")]
+    found = moves(rows)
+    assert ("active", 0, "a", "b", "claim-conflict", "member", 7) in found
+    assert ("active", 3, "a", None, "task-gone", None, None) in found
+    assert [move for move in found if move[1] == 2] == [("active", 2, None, "b", "new", "none", None)]
+    assert len(found) == 3
+    assert figures(rows)["moved_active"] == 0
+
+
+def test_a_task_moves_to_where_its_state_is() -> None:
+    """To a member that has state itself, one whose process has, one that has none; without state, none."""
+    rows = [group(), subtopology("0", 2), member("a"), member("b", "p"), member("c", "p")]
+    rows += [task("a", 0, "active"), task("a", 1, "active"), task("b", 1, None, 5), task("c", 0, None, 9)]
+    assert moves(rows) == [("active", 1, "a", "b", "over-quota", "member", 5)]
+    rows[-2] = task("c", 1, "warmup", 4)
+    assert ("active", 1, "a", "c", "over-quota", "member", 4) in moves(rows)
+    without = [row for row in rows if row.get("text") != "warmup"]
+    ((*_, state, offset),) = moves([*without[:2], member("a"), member("b", "p"), member("c", "p"), *without[5:7]])
+    assert (state, offset) == ("none", None)
+    rows[1] = subtopology("0", 2, stateful=False)
+    assert {move[5] for move in moves(rows)} == {None}
+
+
+def test_the_process_of_the_next_owner_has_state() -> None:
+    """Its other member had it as a standby, and is full."""
+    rows = [group(), subtopology("0", 3), member("a"), member("b", "p"), member("c", "p")]
+    rows += [task("a", 0, "active"), task("a", 1, "active"), task("b", 2, "active"), task("b", 1, "standby", 8)]
+    found = moves(rows)
+    assert ("active", 1, "a", "c", "over-quota", "process", 8) in found
+    assert figures(rows)["moved_active"] == 1
+    assert figures(rows)["moved_without_state"] == 0
+
+
+def test_standbys_move_for_a_reason() -> None:
+    """What was promoted, what its process has, what is not wanted any more, and who has left."""
+    rows = [group(1), subtopology("0", 1), member("a"), member("b"), member("c")]
+    found = moves([*rows, task("a", 0, "standby")])
+    assert ("standby", 0, "a", next(move[3] for move in found if move[0] == "standby"), "promoted") == found[1][:5]
+    rows = [group(1), subtopology("0", 1), member("a", "p"), member("b", "p"), member("c")]
+    found = moves([*rows, task("a", 0, "active"), task("b", 0, "standby")])
+    assert found == [("standby", 0, "b", "c", "process-has-it", "none", None)]
+    none = [group(0), *rows[1:], task("a", 0, "active"), task("c", 0, "standby"), task("c", 0, "warmup", of="9")]
+    assert moves(none) == [
+        ("standby", 0, "c", None, "no-standbys", None, None),
+        ("warmup", 0, "c", None, "task-gone", None, None),
+    ]
+    left = {**task("gone", 0, "standby"), "kind": LEFT}
+    assert moves([*rows, task("a", 0, "active"), left]) == [("standby", 0, "gone", "c", "member-left", "none", None)]
+
+
+def test_fewer_standbys_are_wanted() -> None:
+    """Two have one, and one keeps it."""
+    rows = [group(1), subtopology("0", 1), *(member(name) for name in "abc")]
+    rows += [task("a", 0, "active"), task("b", 0, "standby"), task("c", 0, "standby")]
+    ((role, _, _, taker, reason, *_),) = moves(rows)
+    assert (role, taker, reason) == ("standby", None, "fewer-standbys")
+
+
+def test_a_group_that_everybody_has_left() -> None:
+    """Its tasks are nobody's."""
+    rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "kind": LEFT}]
+    assert moves(rows) == [("active", 0, "gone", None, "member-left", None, None)]
+    told = figures(rows)
+    assert (told["members"], told["unassigned_active"], told["unassigned_standby"], told["max_active"]) == (0, 2, 2, 0)
+
+
+def test_the_number_of_standbys_is_that_of_the_group_or_of_the_question() -> None:
+    """Null is none."""
+    rows = [subtopology("0", 2), subtopology("1", 2, stateful=False), *(member(name) for name in "abc")]
+    for configured, asked, expected in ((None, None, 0), (1, None, 1), (1, 0, 0), (None, 2, 2)):
+        question = Question("streams-sticky", ASSIGNORS["streams-sticky"], asked)
+        told = answer([group(configured), *rows], question)
+        assert sum(row.get("role") == "standby" for row in told if row["kind"] == "task") == 2 * expected
+        assert told[-1]["standby_replicas"] == expected
+
+
+def test_groups_of_other_protocols_are_passed_over() -> None:
+    """Nothing is said of them; a topology makes a group one of Streams."""
+    assert answer([group(kind="consumer"), member("a")]) == []
+    assert answer([group(kind=None), member("a"), subtopology("0", 1)])[-1]["tasks"] == 1
+    assert answer([member("a"), task("a", 0, "active")])[0]["code"] == "no-topology"
+
+
+FAULTY = {
+    "null-key": [
+        [subtopology(None, 1), member("a")],
+        [subtopology("0", 1), member(None)],
+        [subtopology("0", 1), member("a"), task("a", None, "active")],
+        [subtopology("0", 1), member("a"), task("a", 0, "active", of=None)],
+        [subtopology("0", 1), member("a"), task(None, 0, "active")],
+    ],
+    "duplicate-member": [[subtopology("0", 1), member("a"), member("a", "p")]],
+    "duplicate-group": [[group(), group(1), subtopology("0", 1), member("a")]],
+    "duplicate-subtopology": [[subtopology("0", 1), subtopology("0", 2), member("a")]],
+    "bad-standby-replicas": [[group(-1), subtopology("0", 1), member("a")]],
+    "bad-subtopology": [
+        [subtopology("0", -1), member("a")],
+        [subtopology("0", None), member("a")],
+        [subtopology("0", 1, stateful=None), member("a")],
+    ],
+    "no-topology": [[group(), member("a")]],
+    "unknown-member": [[subtopology("0", 1), member("a"), task("b", 0, "active")]],
+    "bad-task": [
+        [subtopology("0", 1), member("a"), task("a", -1, "active")],
+        [subtopology("0", 1), member("a"), task("a", 0, "leader")],
+        [subtopology("0", 1), member("a"), task("a", 0, None)],
+    ],
+    "duplicate-task": [[subtopology("0", 1), member("a"), task("a", 0, "active"), task("a", 0, "standby")]],
+}
+
+
+@pytest.mark.parametrize("code", REMEDIES)
+def test_faults(code: str) -> None:
+    """Each rejects its group, and says what to do."""
+    for rows in FAULTY[code]:
+        (row,) = answer(rows)
+        assert (row["kind"], row["code"]) == ("rejected", code)
+        assert row["detail"].endswith(REMEDIES[code])
+
+
+def test_several_faults() -> None:
+    """The gravest first; of each one row, and how many more."""
+    rows = [subtopology("0", 1), *([member("a")] * 3), task("b", 0, "active"), task("b", -1, "active")]
+    (row,) = answer(rows)
+    assert row["code"] == "duplicate-member"
+    assert row["detail"] == (
+        f"members: member_id=a and 1 more. {REMEDIES['duplicate-member']}; "
+        f"tasks: member_id=b and 1 more. {REMEDIES['unknown-member']}; "
+        f"tasks: member_id=b, subtopology=0, task=-1, role=active, changelog_offset=null. {REMEDIES['bad-task']}"
+    )
+
+
+def test_an_assignor_of_ones_own_fails() -> None:
+    """Whatever it does, the other groups are planned; its words are told."""
+
+    def only_a(asked: Group) -> Target:
+        if asked.members[0].member_id == "a":
+            return Target(dict.fromkeys(asked.tasks(), 0))
+        raise TaskAssignorError("No process available")
+
+    own: TaskAssignor = only_a
+    rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
+    told = pa.concat_tables(decide(pa.Table.from_pylist(rows, FACTS), Question("mine", own))).to_pylist()
+    assert [(row["group_id"], row["kind"]) for row in told] == [
+        ("a", "task"),
+        ("a", "move"),
+        ("a", "metrics"),
+        ("b", "rejected"),
+    ]
+    assert (told[-1]["code"], told[-1]["detail"]) == ("assignor-failed", "TaskAssignorError: No process available")
+
+
+def test_the_order_of_rows_says_nothing() -> None:
+    """Random groups, their facts shuffled."""
+    rows = list(random_streams.groups(5, 40))
+    facts = streams_rows.facts_of(rows)
+    told = pa.concat_tables(decide(facts, STICKY))
+    shuffled = Random(1).sample(range(len(facts)), len(facts))
+    assert pa.concat_tables(decide(facts.take(shuffled), STICKY)).equals(told)
+    assert len(told) > 1_000
