@@ -16,6 +16,7 @@ from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
+from spark_assign.kernels.server.previous import unassigned
 from spark_assign.kernels.server.sure import Shares, Ties, hanging
 from spark_assign.kernels.server.sure_differing import FEW, Differing
 from tests.golden import sticky_kernel
@@ -111,7 +112,7 @@ class Group:
         shares = Shares(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.least)[previous.member]
         known = Ties(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
-        found = hanging(shares, topic_group, sizes, previous, previous.where(loses), known)
+        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.where(loses), known)
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 
 

@@ -125,7 +125,7 @@ def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Walk, ids: Ids, p
     before = both.where(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
     runs = _named(targets.runs, members.at, walk.at)
-    open_ = hanging(shares, of_topic, partitions, before, losing, Ties(walk.tie, (by_topic, by_partition)))
+    open_ = hanging(shares, of_topic, targets.free, losing, Ties(walk.tie, (by_topic, by_partition)))
     # What a member keeps that loses nothing is sure.
     some = runs.where(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
     return Targets(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
@@ -180,7 +180,8 @@ def _previous(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
     some = _numbers(topics, len(sheet.topics))[claims.topic] >= 0
     claims = claims.where(some)
     asked = claims.member * size + claims.topic
-    claims = claims.where(np.isin(asked, sheet.subscriptions))
+    at = np.searchsorted(sheet.subscriptions, asked)
+    claims = claims.where(np.append(sheet.subscriptions, -1)[at] == asked)
     fitting = -(-(sheet.topics.partitions[claims.topic] - claims.first) // claims.step)
     claims = Runs(*claims.columns[:4], np.clip(fitting, 0, claims.count))
     claims = claims.where(claims.count > 0)

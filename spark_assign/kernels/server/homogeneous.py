@@ -60,7 +60,7 @@ def assign_homogeneous(group: Ints, topic_group: Ints, partitions: Ints, previou
     some = dealt.where(one)
     singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
     runs = kept.joined(dealt.where(~one)).joined(singles)
-    return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept))
+    return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
 
 
 def quotas(group: Ints, topic_group: Ints, partitions: Ints, had: Ints) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
+from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs, compress_sorted
 from spark_assign.kernels.sticky.constrained import unowned
 
 
@@ -19,11 +19,13 @@ class Targets:
         runs: who gets what.
         reason: of each run why it was taken from the member that could have kept it (`kernels.sticky.groups`).
         first_dealt: the number of the first run that was dealt; those before it their members had.
+        free: what nobody had, as `unassigned` lists it.
     """
 
     runs: Runs
     reason: Ints
     first_dealt: int = 0
+    free: Runs = NOTHING
 
     @property
     def dealt(self) -> Flags:

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.segments import exclusive_sum, first_of_each, ranks
-from spark_assign.kernels.server.previous import unassigned
 
 
 @dataclass(frozen=True)
@@ -38,28 +37,28 @@ class Ties:
     lost: tuple[Ints, Ints]
 
 
-def hanging(members: Shares, topic_group: Ints, partitions: Ints, previous: Runs, losing: Runs, ties: Ties) -> Runs:
+def hanging(members: Shares, topic_group: Ints, unowned: Runs, losing: Runs, ties: Ties) -> Runs:
     """The partitions that may have another owner in another order, one by one; `member` says nothing.
 
     Args:
         members: what they had, and shall have.
-        topic_group, partitions, previous: as `assign_homogeneous` takes them.
+        topic_group: of each topic, ascending.
+        unowned: what nobody had, topics in their order, partitions ascending.
         losing: what those members had that may lose something, a run for each partition, in the same order.
         ties: of the other orders.
     """
     group, had, target = members.group, members.had, members.target
     number = len(np.bincount(group))
-    free = partitions - np.bincount(previous.topic, previous.count, len(partitions)).astype(np.int64)
+    free = np.bincount(unowned.topic, unowned.count, len(topic_group)).astype(np.int64)
     dealt = np.bincount(group, np.maximum(target - had, 0), number).astype(np.int64)
     some = (dealt > 0) & _tied(members, topic_group, free, losing, ties, number)
     if not some.any():
-        return previous.where(np.empty(0, np.int64))
+        return NOTHING
     groups_free = np.bincount(topic_group, free, number).astype(np.int64)
     begin = np.cumsum(dealt) - dealt
     slots = members.slots(begin)
     # What nobody had.
-    mine = some[topic_group]
-    rows = unassigned(previous.where(mine[previous.topic]), np.where(mine, partitions, 0)).rows()
+    rows = unowned.where(some[topic_group[unowned.topic]]).rows()
     topic, partition = rows.topic, rows.first
     low, high = _places(free, ties.topic, np.searchsorted(topic_group, topic_group))
     at = begin[topic_group[topic]] + ranks(topic)

@@ -109,14 +109,16 @@ def crossing_topics(claims: Runs) -> Ints:
     ends = (sorted_claims.topic << KEY_BITS) | sorted_claims.last
     reached = np.maximum.accumulate(ends)
     meets = np.flatnonzero(reached[:-1] >= begins[1:]) + 1
-    topics = np.unique(sorted_claims.topic[meets])
+    topics = sorted_claims.topic[meets]
+    topics = topics[first_of_each(topics)]
     if not len(topics):
         return topics
     some = sorted_claims.where(np.isin(sorted_claims.topic, topics))
     new = first_of_each(some.topic)
     begin = np.flatnonzero(new)
     one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)
-    residues = np.unique((some.topic << KEY_BITS) | (some.first % some.step)) >> KEY_BITS
+    residues = np.sort((some.topic << KEY_BITS) | (some.first % some.step))
+    residues = residues[first_of_each(residues)] >> KEY_BITS
     distinct = np.searchsorted(residues, topics, "right") - np.searchsorted(residues, topics, "left")
     apart: Flags = one_step & (distinct == np.diff(np.append(begin, len(some))))
     return topics[~apart]
