@@ -16,7 +16,7 @@ from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.rejected import faulty_groups
 from spark_assign.runs import compress
-from spark_assign.schemas import GROUP_KEY, OWNED_RUNS, REQUIRED_TABLES
+from spark_assign.schemas import GROUP_KEY, REQUIRED_TABLES, RUNS
 
 if TYPE_CHECKING:
     from spark_assign.planning import Plan
@@ -141,7 +141,7 @@ class Fleet:
         """What living members own, as runs (columns as in `owned_runs`); null where nobody knows."""
         if self.owned is not None:
             return compress(self.owned)
-        return None if self.owned_runs is None else self.owned_runs.select(*OWNED_RUNS.names)
+        return None if self.owned_runs is None else self.owned_runs.select(*RUNS.names)
 
     def release(self) -> None:
         """Forget what was counted, so that tables that have changed since are looked over again."""

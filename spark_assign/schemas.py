@@ -62,10 +62,10 @@ OWNED = StructType([*_MEMBER, *required(topic=_STRING, partition=_INT), _POSITIO
 member tells in its user data, by default by topic and partition; `uniform` goes over what a member had in the order of
 the coordinator's maps, by default that in which a target read back has it."""
 
-OWNED_RUNS = StructType([*_MEMBER, *_RUN])
+OWNED_RUNS = StructType([*_MEMBER, *_RUN, _POSITION])
 """Partitions first, first + step, … (count of them) of one topic, owned by one member. In share groups several members
-may own a partition, and a count of 0 says that a member has the topic with no partition of it. A column `position` more
-is read as that of `owned`, of the run's first partition."""
+may own a partition, and a count of 0 says that a member has the topic with no partition of it. `position` is that of
+the run's first partition."""
 
 REPLICAS = StructType(
     required(cluster=_STRING, topic=_STRING, partition=_INT, replicas=ArrayType(_INT, containsNull=True))

@@ -20,6 +20,7 @@ class Member:
         topics: what it subscribes to, by name.
         owned: its partitions.
         tasks: columns of its rows of `tasks`, in a streams group.
+        in_order: the order of what is owned matters.
         seen: of a classic group's member how its bytes are written.
     """
 
@@ -27,6 +28,7 @@ class Member:
     topics: tuple[str, ...]
     owned: TopicPartitions
     tasks: tuple[dict[str, Any], ...] = ()
+    in_order: bool = False
     seen: fingerprints.Seen | None = None
 
 

@@ -18,6 +18,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
 from spark_assign.kernels import fingerprints
+from spark_assign.kernels.java_hash import text_walk
 from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
 from spark_assign.sources.described import Group, Member, fault
@@ -25,6 +26,7 @@ from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.share_group_describe import ShareGroupDescribeRequest
 from spark_assign.wire.streams_group_describe import StreamsGroupDescribeRequest
@@ -249,7 +251,7 @@ def _add(
         member_id = member.columns["member_id"]
         for topic in dict.fromkeys(member.topics):
             rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
-        rows.add_owned(group_id, member_id, member.owned)
+        rows.add_owned(group_id, member_id, member.owned, in_order=member.in_order)
         for task in member.tasks:
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
 
@@ -270,8 +272,8 @@ def _classic(group: Any) -> Group | Exception:
 def _classic_member(member: Any, assignor: str) -> Member:
     try:
         said = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
-        given = bytes(member.member_assignment or b"")
-        assigned = consumer_protocol.assignment(given) if given else None
+        bytes_given = bytes(member.member_assignment or b"")
+        given = consumer_protocol.assignment(bytes_given) if bytes_given else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
     return Member(
@@ -285,14 +287,25 @@ def _classic_member(member: Any, assignor: str) -> Member:
             "user_data_generation_id": user_data_generation(said, assignor),
         },
         said.topics,
-        assigned.partitions if assigned else (),
+        _as_told(given.partitions, assignor) if given else (),
+        in_order=assignor == "sticky",
         seen=fingerprints.Seen(
             member.member_id,
             member.client_id,
             fingerprints.Subscribed(said.version, said.user_data, said.cut_short),
-            fingerprints.Assigned(assigned.version, assigned.user_data) if assigned else None,
+            fingerprints.Assigned(given.version, given.user_data) if given else None,
         ),
     )
+
+
+def _as_told(given: TopicPartitions, assignor: str) -> TopicPartitions:
+    """What a member was given, in the order in which it will tell so: with sticky, its topics come from a `HashMap`."""
+    if assignor != "sticky":
+        return given
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in given:
+        by_topic.setdefault(topic, []).append(partition)
+    return tuple((topic, partition) for topic in text_walk(list(by_topic)) for partition in by_topic[topic])
 
 
 def user_data_generation(said: consumer_protocol.Subscription, assignor: str) -> int | None:

@@ -26,13 +26,21 @@ class SnapshotRows:
         """One row; `cluster` is filled in, columns not given are null."""
         self.rows[table].append({"cluster": self.cluster, **values})
 
-    def add_owned(self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]]) -> None:
-        """What a member owns, as `owned_runs`."""
+    def add_owned(
+        self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False
+    ) -> None:
+        """What a member owns, as `owned_runs`.
+
+        With `in_order` their `position` says in which order they come, unless that is by topic and partition.
+        """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
             by_topic[topic].append(partition)
-        for topic in sorted(by_topic):
-            for first, step, count in runs(by_topic[topic]):
+        topics = sorted(by_topic)
+        in_order &= topics != list(by_topic) or any(some != sorted(some) for some in by_topic.values())
+        position = 0
+        for topic in by_topic if in_order else topics:
+            for first, step, count in runs_in_order(by_topic[topic]) if in_order else runs(by_topic[topic]):
                 self.add(
                     "owned_runs",
                     group_id=group_id,
@@ -41,7 +49,9 @@ class SnapshotRows:
                     first=first,
                     step=step,
                     count=count,
+                    position=position if in_order else None,
                 )
+                position += count
 
     def tables(self) -> dict[str, pa.Table]:
         """Every table, with the schema that `schemas.py` gives it."""
@@ -56,3 +66,16 @@ def runs(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
     ascending = np.unique(np.fromiter(partitions, dtype=np.int64))
     _, first, step, count = compress_sorted(np.zeros_like(ascending), ascending)
     return list(zip(first.tolist(), step.tolist(), count.tolist(), strict=True))
+
+
+def runs_in_order(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
+    """The same of partitions whose order matters: a run ends where they go down, or where the step changes."""
+    found: list[tuple[int, int, int]] = []
+    for each in partitions:
+        first, step, count = found[-1] if found else (0, 0, 0)
+        to_next = each - (first + step * (count - 1))
+        if count == 0 or to_next <= 0 or (count > 1 and to_next != step):
+            found.append((each, 1, 1))
+        else:
+            found[-1] = (first, to_next, count + 1)
+    return found

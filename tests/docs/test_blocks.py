@@ -181,11 +181,11 @@ def test_tables_of_a_fleet() -> None:
         for name, cell in each_of(names, cells):
             seen.add(name)
             if name == "owned_runs":
-                assert cell.strip() == "or first, step, count in place of partition and position"
+                assert cell.strip() == "or first, step, count in place of partition"
                 assert set(schemas.INPUT_TABLES[name].names) == {
                     *schemas.INPUT_TABLES["owned"].names,
                     *("first", "step", "count"),
-                } - {"partition", "position"}
+                } - {"partition"}
             else:
                 agree("docs/plan.md", name, cell, schemas.INPUT_TABLES[name])
     assert seen == set(schemas.INPUT_TABLES) - {"departed"}
