@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "sticky": sticky.sticky,
     "sticky-runs": sticky.runs,
     "sticky-rounds": sticky.rounds,
+    "profiles": sticky.profiles,
     "sticky-giant": sticky_against_kafka.giant,
     "sticky-differing": sticky_against_kafka.differing,
     "sticky-memory": memory.sticky_memory,
