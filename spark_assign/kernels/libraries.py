@@ -6,6 +6,7 @@ Which kernel plans by each stands in `kernels.group.by_library`.
 from __future__ import annotations
 
 ASSIGNORS: dict[str, tuple[str, ...]] = {
+    "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
 }
 """By the name of a library, its assignors."""

@@ -24,6 +24,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from spark_assign.kernels.libraries import read_library
+
 CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The assignors that come with Kafka's clients, and so in as many lines as clients do."""
 
@@ -167,8 +169,8 @@ def known_lines() -> str:
 
 
 def is_profile(name: str) -> bool:
-    """Whether the name is that of an assignor as of a release."""
-    return "@" in name and read_profile(name) is not None
+    """Whether the name is that of an assignor as of a release, or as another library has it."""
+    return "@" in name and (read_profile(name) is not None or read_library(name) is not None)
 
 
 def tells_order(name: str) -> bool:
@@ -179,5 +181,5 @@ def tells_order(name: str) -> bool:
 
 def client_side(name: str) -> str:
     """The assignor that a profile is of; any other name is itself."""
-    found = read_profile(name)
+    found = read_profile(name) or read_library(name)
     return name if found is None else found[0]
