@@ -11,6 +11,9 @@ ASSIGNORS: dict[str, tuple[str, ...]] = {
 }
 """By the name of a library, its assignors."""
 
+AS_KAFKA = {("range", "franz-go"): "range@3.4", ("roundrobin", "franz-go"): "roundrobin"}
+"""By assignor and library the profile of Kafka's own clients that answers alike. franz-go's range knows no racks."""
+
 
 def read_library(name: str) -> tuple[str, str] | None:
     """Assignor and library of a name with a library behind the `@`; null for every other name.

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags
-from spark_assign.kernels.group.by_library import AS_KAFKA, KERNELS
+from spark_assign.kernels.group.by_library import KERNELS
 from spark_assign.kernels.group.custom import GroupAssignor, ask_group
 from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import assign_by_server
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
-from spark_assign.kernels.libraries import read_library
+from spark_assign.kernels.libraries import AS_KAFKA, read_library
 from spark_assign.kernels.releases import Rules, read_profile
 from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.server import SERVER_SIDE
