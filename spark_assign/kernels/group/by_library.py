@@ -1,0 +1,11 @@
+"""Groups planned as client libraries other than Kafka's own plan them (`kernels.libraries`)."""
+
+from __future__ import annotations
+
+from spark_assign.kernels.group.franz_go import assign_by_franz_go
+
+KERNELS = {
+    ("sticky", "franz-go"): assign_by_franz_go,
+    ("cooperative-sticky", "franz-go"): assign_by_franz_go,
+}
+"""By assignor and library, where no rules of Kafka's own clients are the same."""
