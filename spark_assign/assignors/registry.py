@@ -2,7 +2,8 @@
 
 Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.assignors`
 (its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
-Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `kernels.releases`).
+Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `kernels.releases`), or as another library has
+them (`sticky@franz-go`, `kernels.libraries`).
 """
 
 from __future__ import annotations

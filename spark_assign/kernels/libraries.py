@@ -6,9 +6,13 @@ Which kernel plans by each stands in `kernels.group.by_library`.
 from __future__ import annotations
 
 ASSIGNORS: dict[str, tuple[str, ...]] = {
+    "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
 }
 """By the name of a library, its assignors."""
+
+AS_KAFKA = {("range", "franz-go"): "range@3.4", ("roundrobin", "franz-go"): "roundrobin"}
+"""By assignor and library the profile of Kafka's own clients that answers alike. franz-go's range knows no racks."""
 
 
 def read_library(name: str) -> tuple[str, str] | None:

@@ -24,6 +24,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from spark_assign.kernels.libraries import AS_KAFKA, read_library
+
 CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The assignors that come with Kafka's clients, and so in as many lines as clients do."""
 
@@ -124,18 +126,23 @@ def read_profile(name: str) -> tuple[str, Rules] | None:
 
 
 def led_by(assignor: str | None, library: str | None, releases: str | None) -> str | None:
-    """What a group is assigned by, where its leader is a Java client: the assignor as of the newest of these releases.
+    """What a group is assigned by, where its leader is known: the assignor as of the newest of these releases of Java.
 
     Args:
         assignor: that the group runs with.
-        library: of its leader; null: not known. Others than Java's clients have no releases here.
+        library: of its leader; null: not known. Others than Java's clients have no releases here, and some have rules.
         releases: of the leader: one (`2.8`), from one to another (`2.8-3.3`), `<=2.7`, `<2.4`, or `3.4+`. What is not
             known as a release is as of today.
 
     Examples:
         >>> led_by("sticky", "Java", "2.8-3.3"), led_by("sticky", "Java", "3.4+")
         ('sticky@3.3', 'sticky')
+        >>> led_by("sticky", "franz-go", None)
+        'sticky@franz-go'
     """
+    own = read_library(f"{assignor}@{library}")
+    if own is not None:
+        return assignor if AS_KAFKA.get(own) == assignor else f"{assignor}@{library}"
     if assignor not in ("range", "sticky", "cooperative-sticky") or library != "Java" or releases is None:
         return assignor
     newest = releases.rpartition("-")[2].lstrip("<=")
@@ -167,8 +174,8 @@ def known_lines() -> str:
 
 
 def is_profile(name: str) -> bool:
-    """Whether the name is that of an assignor as of a release."""
-    return "@" in name and read_profile(name) is not None
+    """Whether the name is that of an assignor as of a release, or as another library has it."""
+    return "@" in name and (read_profile(name) is not None or read_library(name) is not None)
 
 
 def tells_order(name: str) -> bool:
@@ -179,5 +186,5 @@ def tells_order(name: str) -> bool:
 
 def client_side(name: str) -> str:
     """The assignor that a profile is of; any other name is itself."""
-    found = read_profile(name)
+    found = read_profile(name) or read_library(name)
     return name if found is None else found[0]

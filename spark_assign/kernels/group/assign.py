@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.group.by_library import KERNELS
 from spark_assign.kernels.group.custom import GroupAssignor, ask_group
 from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import assign_by_server
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
+from spark_assign.kernels.libraries import AS_KAFKA, read_library
 from spark_assign.kernels.releases import Rules, read_profile
 from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.server import SERVER_SIDE
@@ -34,7 +36,10 @@ def assign(sheet: Sheet, assignor: str, chosen: Flags, custom: Mapping[str, Grou
         return _custom(sheet, chosen, custom[assignor])
     if assignor in SERVER_SIDE:
         return assign_by_server(sheet, assignor, chosen)
-    profile = read_profile(assignor)
+    library = read_library(assignor)
+    if library is not None and library in KERNELS:
+        return KERNELS[library](sheet, library[0], chosen)
+    profile = read_profile(assignor if library is None else AS_KAFKA[library])
     assert profile is not None, assignor
     assignor, rules = profile
     if assignor in STICKY:

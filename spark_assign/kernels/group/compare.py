@@ -25,7 +25,7 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.rounds import COOPERATIVE, cooperative_rules, follow
+from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
@@ -214,13 +214,12 @@ def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[st
     """Of each group the rounds, and what the rounds after the first do."""
     later = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
-    rules = cooperative_rules(assignor)
-    if rules is not None and assignor not in asked.custom:
-        for each in follow(sheet, fine, MAX_ROUNDS, rules):
-            later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
-            if each.number > 1:
-                later["moved"][each.group] += each.moved
-                later["revoked"][each.group] += each.revoked
+    rounds = None if assignor in asked.custom else rounds_of(assignor, sheet, fine, MAX_ROUNDS)
+    for each in rounds or ():
+        later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
+        if each.number > 1:
+            later["moved"][each.group] += each.moved
+            later["revoked"][each.group] += each.revoked
     return later
 
 

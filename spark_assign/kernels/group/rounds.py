@@ -19,11 +19,12 @@ from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.releases import TODAY, Rules, read_profile
+from spark_assign.kernels.releases import TODAY, Rules, client_side, read_profile
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import take_groups
-from spark_assign.kernels.sticky.rounds import Round, rounds
+from spark_assign.kernels.sticky.rounds import Round
+from spark_assign.kernels.sticky.rounds import rounds as rounds_by_kafka
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -56,14 +57,43 @@ def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Ite
         batch, claimed = take_groups(batch, chosen), claimed[chosen]
     numbers = np.flatnonzero(chosen)
     if len(numbers):
-        for each in rounds(batch, claimed, departed, limit):
+        for each in rounds_by_kafka(batch, claimed, departed, limit):
             yield replace(each, group=numbers[each.group])
 
 
-def cooperative_rules(name: str) -> Rules | None:
-    """The rules of cooperative-sticky as of the release that is named; null for every other assignor."""
+def _follow_library(assignor: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
+    """The same by the cooperative assignor of another library; members tell the next generation after each round."""
+    claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
+    for number in range(1, limit + 1):
+        planned = plan_groups(sheet, [assignor if each else None for each in chosen.tolist()], Question((), ()))
+        compared = held(sheet, planned.given, planned.runs.where(planned.withheld), chosen)
+        counts = count_changes(compared)
+        given = compared.by_group(planned.given.topic, planned.given.count)
+        figures = {
+            "assigned": given,
+            "revoked": claimed - counts.kept,
+            "moved": counts.there - counts.kept - counts.back,
+            "unowned": subscribed_partitions(sheet) - given,
+            "stable": claimed == counts.kept,
+        }
+        yield Round(number, np.flatnonzero(chosen), **{name: each[chosen] for name, each in figures.items()})
+        chosen = chosen & (claimed > counts.kept)
+        if not chosen.any():
+            return
+        claimed = given
+        one = np.ones(len(sheet.members), np.int64)
+        members = replace(sheet.members, generation=one, told=np.zeros(len(one), bool))
+        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.where(np.empty(0, np.int64)))
+
+
+def rounds_of(name: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round] | None:
+    """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
+    if client_side(name) != COOPERATIVE:
+        return None
     profile = read_profile(name)
-    return profile[1] if profile is not None and profile[0] == COOPERATIVE else None
+    if profile is None:
+        return _follow_library(name, sheet, chosen, limit)
+    return follow(sheet, chosen, limit, profile[1])
 
 
 def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Table]:
@@ -72,19 +102,22 @@ def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Tab
     sheet = read_sheet(told, set(find_faults(told)))
     assignor, _ = choose(sheet, question)
     names = np.array([name or "" for name in assignor], object)
-    own = set(question.custom)
-    cooperative = {name: rules for name in set(names) - own if (rules := cooperative_rules(name)) is not None}
-    for name, rules in sorted(cooperative.items()):
-        for each in follow(sheet, names == name, limit, rules):
-            figures = {
-                figure: pa.array(getattr(each, figure))
-                for figure in ("assigned", "revoked", "moved", "unowned", "stable")
-            }
-            yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, figures)
+    own, cooperative = set(question.custom), set()
+    for name in sorted(set(names) - own):
+        rounds = rounds_of(name, sheet, names == name, limit)
+        if rounds is None:
+            continue
+        cooperative.add(name)
+        for each in rounds:
+            yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, _figures(each))
     served = set(SERVER_SIDE) - own
     yield from _target(sheet, [name if name in served else None for name in assignor], question)
     assignor = [None if name in served or name in cooperative else name for name in assignor]
     yield _one_round(sheet, plan_groups(sheet, assignor, question), assignor)
+
+
+def _figures(each: Round) -> dict[str, pa.Array]:
+    return {figure: pa.array(getattr(each, figure)) for figure in ("assigned", "revoked", "moved", "unowned", "stable")}
 
 
 def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:

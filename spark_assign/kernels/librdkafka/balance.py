@@ -45,9 +45,7 @@ class Balance:
         self._partitions = partitions
         self._twice: set[TopicPartition] = set()
 
-    def hand_out(
-        self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None
-    ) -> bool:
+    def hand_out(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
         """Give a partition to whoever has least of those who may have it; false where nobody may."""
         takers = self._takers[partition[0]]
         for _, who in self._line:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from spark_assign.kernels.librdkafka.group import Given, Group, Member, needs_racks, served
 
@@ -52,7 +53,7 @@ def assign_ranges(group: Group) -> Given:
         if len(alike) > 1:
             _deal_together(group, alike)
         elif needs_racks(group, [alike[0].name], alike[0].members):
-            _deal(alike[0], lambda member, at, topic=alike[0].name: _near(group, member, topic, at))
+            _deal(alike[0], partial(_near, group, alike[0].name))
     given: Given = {member.member_id: [] for member in group.members}
     for topic in topics:
         _deal(topic, None)
@@ -68,7 +69,7 @@ def _read(group: Group, topic: str) -> _Topic:
     return _Topic(topic, members, quota, extra, list(range(count)), {member.member_id: [] for member in members})
 
 
-def _near(group: Group, member: Member, topic: str, partition: int) -> bool:
+def _near(group: Group, topic: str, member: Member, partition: int) -> bool:
     return not member.rack or member.rack in group.racks_of((topic, partition))
 
 

@@ -62,8 +62,7 @@ def assign_sticky(group: Group) -> Given:
     }
     takers = {topic: members for topic, members in takers.items() if members}
     ordered = _in_order(group, claims, takers)
-    asking = [member for member in group.members if not member.topics.isdisjoint(takers)]
-    racks = {member.member_id: member.rack for member in asking} if needs_racks(group, list(takers), asking) else None
+    racks = racks_that_matter(group)
     kept: set[TopicPartition] = set()
     given_up = False
     topics = {member.member_id: member.topics for member in group.members}
@@ -92,9 +91,17 @@ def assign_sticky(group: Group) -> Given:
     return balance.run(ordered, left, fresh=not kept, given_up=given_up)
 
 
+def racks_that_matter(group: Group) -> dict[str, str] | None:
+    """Of each member its rack; null where racks decide nothing."""
+    members = list(group.members)
+    if not needs_racks(group, list(group.partitions), members):
+        return None
+    return {member.member_id: member.rack for member in members}
+
+
 def near(group: Group, racks: dict[str, str] | None, member_id: str, partition: TopicPartition) -> bool:
     """Whether racks do not forbid the member this partition."""
-    return racks is None or member_id not in racks or racks[member_id] in group.racks_of(partition)
+    return racks is None or racks[member_id] in group.racks_of(partition)
 
 
 def _exists(group: Group, takers: dict[str, list[str]], partition: TopicPartition) -> bool:

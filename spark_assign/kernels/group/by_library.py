@@ -1,0 +1,18 @@
+"""Groups planned as client libraries other than Kafka's own plan them (`kernels.libraries`)."""
+
+from __future__ import annotations
+
+from spark_assign.kernels.group.franz_go import assign_by_franz_go
+from spark_assign.kernels.group.librdkafka import assign_by_librdkafka
+
+KERNELS = {
+    ("sticky", "franz-go"): assign_by_franz_go,
+    ("cooperative-sticky", "franz-go"): assign_by_franz_go,
+    ("range", "librdkafka"): assign_by_librdkafka,
+    ("roundrobin", "librdkafka"): assign_by_librdkafka,
+    ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
+}
+"""By assignor and library, where no rules of Kafka's own clients are the same."""
+
+AS_KAFKA = {("range", "franz-go"): "range@3.4", ("roundrobin", "franz-go"): "roundrobin"}
+"""By assignor and library the profile of Kafka's own clients that answers alike. franz-go's range knows no racks."""

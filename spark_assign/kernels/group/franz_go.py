@@ -1,0 +1,151 @@
+"""Groups planned as franz-go's sticky balancers plan them, asked with a `Sheet`.
+
+Sticky reads what members claim in their user data, cooperative-sticky in the subscription if that tells a generation.
+If it does not, cooperative-sticky looks into the user data, where Java's clients before 3.4 tell the generation only:
+so it does not see what they own, though it withholds it. In a group of which no generation is known, it is as if all
+told the same.
+
+They know no racks unless they are told to use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
+from spark_assign.kernels.franz_go.sure import plan_group
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.segments import expand_runs
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, STAYS
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is known of one group, in numbers of its own.
+
+    Attributes:
+        members, topics: of each its number in the sheet; members as the leader sorts them, topics by name.
+        group: what the balancer sees.
+        claimer, claimed: claims, a partition each, by member.
+        in_vain: whether some, but not all subscribe to a topic of no partitions.
+    """
+
+    members: Ints
+    topics: Ints
+    group: Group
+    claimer: Ints
+    claimed: Ints
+    in_vain: bool
+
+
+def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
+    cooperative = assignor == "cooperative-sticky"
+    members = sheet.members
+    generation = np.where(members.told, members.in_user_data, members.generation)
+    readable = np.ones(len(members), bool)
+    if cooperative:
+        generation = members.generation
+        says = np.bincount(members.group, (generation >= 0) | members.told, sheet.number) > 0
+        readable = (generation >= 0) | ~says[members.group]
+    parts = [_plan(told, generation, cooperative) for told in _groups(sheet, generation, readable, chosen)]
+    none = np.empty(0, np.int64)
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
+    member, topic, partition, reason, withheld, unsure = columns
+    runs, reason, late = as_runs(member, topic, partition, reason, withheld.astype(bool))
+    hangs = unsure.astype(bool)
+    zero = np.zeros(int(hangs.sum()), np.int64)
+    open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
+    return Planned(runs, reason, late, {}, open_)
+
+
+def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> Iterator[_Told]:
+    """The chosen groups, one by one."""
+    members, topics = sheet.members, sheet.topics
+    served = np.lexsort((members.served, members.group))
+    asking, asked = np.divmod(sheet.subscriptions, max(len(topics), 1))
+    claims = _claims(sheet)
+    groups = np.arange(sheet.number + 1)
+    ends = [np.searchsorted(members.group[of], groups) for of in (served, asking, claims.member)]
+    of_topics = np.searchsorted(topics.group, groups)
+    number = np.empty(len(members), np.int64)
+    for group in np.flatnonzero(chosen).tolist():
+        mine, asks, claim = (slice(each[group], each[group + 1]) for each in ends)
+        at = np.arange(of_topics[group], of_topics[group + 1])
+        at = at[topics.asked[at]]
+        number[served[mine]] = np.arange(mine.stop - mine.start)
+        asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
+        own = claims.where(np.arange(claim.start, claim.stop))
+        own = Runs(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
+        partitions = np.maximum(topics.partitions[at], 0)
+        told = served[mine]
+        yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
+
+
+def _claims(sheet: Sheet) -> Runs:
+    """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
+    claims = sheet.claims
+    rows = claims.where(np.isin(claims.topic, sheet.topics.known)).rows()
+    rows = rows.where(rows.first < sheet.topics.partitions[rows.topic])
+    return rows.where(np.argsort(rows.member, kind="stable"))
+
+
+def _told(
+    members: Ints,
+    topics: Ints,
+    partitions: Ints,
+    asks: tuple[Ints, Ints],
+    claims: Runs,
+    generation: Ints,
+    readable: Flags,
+) -> _Told:
+    """One group; members and topics of subscriptions and claims are in its own numbers."""
+    asking, asked = asks
+    order = np.lexsort((asking, asked))
+    ends = np.searchsorted(asked[order], np.arange(1, len(topics)))
+    subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
+    begin = np.cumsum(partitions) - partitions
+    claims = claims.where(np.argsort(claims.member, kind="stable"))
+    claimer, claimed = claims.member, begin[claims.topic] + claims.first
+    some = readable[claimer]
+    owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
+    # What its claimer does not subscribe to counts only against others that claim it.
+    of_topic = np.repeat(np.arange(len(topics)), partitions)
+    owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NOBODY
+    group = Group(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
+    in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
+    return _Told(members, topics, group, claimer, claimed, any(in_vain))
+
+
+def _plan(told: _Told, generation: Ints, cooperative: bool) -> tuple[Ints, ...]:
+    """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and unsure."""
+    group = told.group
+    answer = plan_group(group, asked_in_vain=told.in_vain)
+    owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
+    partitions = np.array(group.partitions, np.int64)
+    topic, partition = expand_runs(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
+    taken = (before != NOBODY) & (before != owner)
+    reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
+    withheld = np.zeros(len(owner), bool)
+    if cooperative:
+        withheld = _withheld(owner, told.claimer, told.claimed, generation[told.members])
+    return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.unsure, bool)
+
+
+def _withheld(owner: Ints, claimer: Ints, claimed: Ints, generation: Ints) -> Flags:
+    """What somebody else claims as well, unless its new owner has it: claims it, and nobody in a newer generation."""
+    newest = np.full(len(owner), -1, np.int64)
+    np.maximum.at(newest, claimed, generation[claimer])
+    own = owner[claimed] == claimer
+    others, has = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
+    others[claimed[~own]] = True
+    has[claimed[own & (generation[claimer] >= newest[claimed])]] = True
+    withheld: Flags = others & ~has
+    return withheld
