@@ -122,8 +122,9 @@ class Plan:
     def unsure(self) -> DataFrame:
         """Those runs of `target` that Kafka may give to somebody else: they hang on an order that the fleet lacks.
 
-        Only `uniform` is asked for that. What is not in here is sure: it has this owner in each of the orders that
-        there may be (of members, topics, and what a member has; `kernels.server.sure`).
+        Only `uniform` and franz-go's sticky balancers are asked for that. What is not in here is sure: it has this
+        owner in each of the orders that there may be (of members, topics, and what a member has;
+        `kernels.server.sure`, `kernels.franz_go.sure`).
         """
         return self._runs(UNSURE)
 

@@ -31,7 +31,7 @@ _LARGE = 20_000
 
 @dataclass(frozen=True)
 class Answer:
-    """Of each partition its owner in one order, and whether it may have another; and whether subscriptions are equal."""
+    """Of each partition its owner in one order, and whether it may have another; and whether loads alone decide."""
 
     owner: list[int]
     unsure: list[bool]

@@ -13,6 +13,3 @@ KERNELS = {
     ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
 }
 """By assignor and library, where no rules of Kafka's own clients are the same."""
-
-AS_KAFKA = {("range", "franz-go"): "range@3.4", ("roundrobin", "franz-go"): "roundrobin"}
-"""By assignor and library the profile of Kafka's own clients that answers alike. franz-go's range knows no racks."""

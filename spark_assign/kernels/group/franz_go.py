@@ -69,7 +69,7 @@ def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
 def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> Iterator[_Told]:
     """The chosen groups, one by one."""
     members, topics = sheet.members, sheet.topics
-    served = np.lexsort((members.served, members.group))
+    served = _served(sheet)
     asking, asked = np.divmod(sheet.subscriptions, max(len(topics), 1))
     claims = _claims(sheet)
     groups = np.arange(sheet.number + 1)
@@ -87,6 +87,15 @@ def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> I
         partitions = np.maximum(topics.partitions[at], 0)
         told = served[mine]
         yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
+
+
+def _served(sheet: Sheet) -> Ints:
+    """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
+    ids = sheet.member_id.to_pylist()
+    static = sheet.told.column("group_instance_id", sheet.members.row).to_pylist()
+    names = zip(sheet.members.group.tolist(), static, ids, strict=True)
+    keys = [(group, instance is None, member if instance is None else instance) for group, instance, member in names]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
 def _claims(sheet: Sheet) -> Runs:

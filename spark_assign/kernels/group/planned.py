@@ -20,7 +20,7 @@ class Planned:
         withheld: whether each run has to be given up by another member first.
         refused: group to code and detail; such a group has no runs.
         unsure: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does not say.
-            (Only uniform is asked for that.)
+            (Only uniform and franz-go's sticky balancers are asked for that.)
     """
 
     runs: Runs

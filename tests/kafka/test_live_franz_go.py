@@ -1,0 +1,76 @@
+"""Random groups, fresh at every run, planned by franz-go's own balancers in several processes: sure is sure."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.golden import franz_go_rows
+from tests.golden.franz_go_rows import Answer, Owners
+from tests.golden.vectors import Row
+from tests.kafka import random_groups
+
+pytestmark = [pytest.mark.kafka, pytest.mark.once]
+
+SOURCE = Path(__file__).parent / "go"
+PROCESSES = 8
+GROUPS = 250
+
+
+@pytest.fixture(scope="module")
+def balance(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that asks franz-go; skips where there is no Go, or no franz-go to be had."""
+    if shutil.which("go") is None:
+        pytest.skip("needs Go")
+    got = subprocess.run(
+        ["go", "mod", "download"], cwd=SOURCE, capture_output=True, text=True, timeout=120, check=False
+    )
+    if got.returncode:
+        pytest.skip(f"needs franz-go from a Go module proxy: {got.stderr.strip().splitlines()[-1]}")
+    program = tmp_path_factory.mktemp("go") / "balance"
+    subprocess.run(["go", "build", "-o", str(program), "."], cwd=SOURCE, timeout=600, check=True)
+    return program
+
+
+def answered(program: Path, rows: list[Row]) -> list[Owners]:
+    """What one process of franz-go answers to each row."""
+    told = "".join(json.dumps(row) + "\n" for row in rows)
+    out = subprocess.run([program], input=told, capture_output=True, text=True, timeout=60, check=True).stdout
+    return [franz_go_rows.owners(json.loads(line)) for line in out.splitlines()]
+
+
+def asked(strategy: str, seed: int) -> list[Row]:
+    """Random groups; where no member tells a generation, all tell the same, which is what is then taken for granted."""
+    rows = [row | {"replica_racks": None} for row in random_groups.groups(strategy, seed, small=GROUPS, mid_size=1)]
+    for row in rows:
+        if all(each["generation"] is None and "user_generation" not in each for each in row["members"]):
+            for each in row["members"]:
+                each["generation"] = 1
+    return [row for row in rows if row["members"]]
+
+
+@pytest.mark.parametrize("strategy", random_groups.STICKY)
+def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: Path) -> None:
+    """Nothing that the plan calls sure ever differs; every answer is whole, and ours one of those that may come."""
+    seed = random_groups.seed()
+    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
+    rows = asked(strategy, seed)
+    planned = franz_go_rows.planned(rows, f"{strategy}@franz-go")
+    told_sure, came = 0, 0
+    for process in range(PROCESSES):
+        for row, theirs in zip(rows, answered(balance, rows), strict=True):
+            answer: Answer = planned[row["case"]]
+            wrong = franz_go_rows.wrong(answer, theirs)
+            assert not wrong, f"{row['case']}, process {process}: {sorted(wrong)[:5]}, {repeat}"
+            if strategy == "sticky":
+                assert franz_go_rows.broken(row, theirs) == [], f"{row['case']}, {repeat}"
+            told_sure += not answer.unsure
+            came += answer.assigned == theirs
+    for row in rows:
+        answer = planned[row["case"]]
+        assert franz_go_rows.broken(row, answer.assigned, answer.withheld) == [], f"{row['case']}, {repeat}"
+    assert 0.3 * PROCESSES * len(rows) < told_sure <= came < PROCESSES * len(rows), repeat
