@@ -46,8 +46,8 @@ def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
                 for topic, number in partitions:
                     reason = reasons.get((topic, number), STAYS)
                     rows.append((members[who], topics[topic], number, reason, waits))
-    member, topic, partition, reason, withheld = np.array(rows, np.int64).reshape(-1, 5).T
-    return Planned(*as_runs(member, topic, partition, reason, withheld.astype(bool)), refused)
+    whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T
+    return Planned(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
 
 
 def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int]:

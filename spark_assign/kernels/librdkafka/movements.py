@@ -51,7 +51,7 @@ class Movements:
         self._by_topic: dict[str, dict[tuple[str, str], _Alike]] = {}
 
     def instead(self, partition: TopicPartition, owner: str, taker: str) -> TopicPartition | None:
-        """What moves in place of a partition: one of its topic, perhaps itself, that came from the taker to the owner."""
+        """What moves in place of a partition: one of its topic, or itself, that came from the taker to the owner."""
         if partition[0] not in self._by_topic:
             return None
         moved = self._of.get(partition)
