@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from spark_assign.kernels.group.franz_go import assign_by_franz_go
+from spark_assign.kernels.group.librdkafka import assign_by_librdkafka
 
 KERNELS = {
     ("sticky", "franz-go"): assign_by_franz_go,
     ("cooperative-sticky", "franz-go"): assign_by_franz_go,
+    ("range", "librdkafka"): assign_by_librdkafka,
+    ("roundrobin", "librdkafka"): assign_by_librdkafka,
+    ("cooperative-sticky", "librdkafka"): assign_by_librdkafka,
 }
 """By assignor and library, where no rules of Kafka's own clients are the same."""

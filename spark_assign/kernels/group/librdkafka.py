@@ -1,0 +1,118 @@
+"""Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `Sheet`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.librdkafka.answered import answered
+from spark_assign.kernels.librdkafka.cooperative import withhold
+from spark_assign.kernels.librdkafka.group import Given, Group, Member, TopicPartition
+from spark_assign.kernels.librdkafka.movements import Undefined
+from spark_assign.kernels.librdkafka.ranges import assign_ranges
+from spark_assign.kernels.librdkafka.roundrobin import deal_in_turn
+from spark_assign.kernels.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS
+
+_LAST = np.iinfo(np.int32).max
+"""The position of a member that has none."""
+
+
+def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
+    reader = _Reader(sheet)
+    rows: list[tuple[int, int, int, int, bool]] = []
+    refused: dict[int, tuple[str, str]] = {}
+    for at in np.flatnonzero(chosen).tolist():
+        group = reader.group(at)
+        later: Given = {}
+        try:
+            if assignor == "cooperative-sticky":
+                now, later = withhold(group, assign_sticky(group))
+            else:
+                now = assign_ranges(group) if assignor == "range" else deal_in_turn(group)
+        except Undefined as why:
+            refused[at] = "kafka-fails", f"librdkafka's {assignor} fails here: {why}"
+            continue
+        reasons = _reasons(group, now, later) if later else {}
+        members, topics = reader.numbers(at)
+        for given, waits in ((now, False), (later, True)):
+            for who, partitions in given.items():
+                for topic, number in partitions:
+                    reason = reasons.get((topic, number), STAYS)
+                    rows.append((members[who], topics[topic], number, reason, waits))
+    whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T
+    return Planned(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
+
+
+def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int]:
+    """Of what was taken from a member that could have kept it, why."""
+    owner = {partition: who for who, owned in read_claims(group).owned.items() for partition in owned}
+    topics, racks = {member.member_id: member.topics for member in group.members}, racks_that_matter(group)
+    reasons = {}
+    for given in (now, later):
+        for who, partitions in given.items():
+            for partition in partitions:
+                had = owner.get(partition, who)
+                if had != who and partition[0] in topics[had]:
+                    reasons[partition] = BALANCING if near(group, racks, had, partition) else RACK_MISMATCH
+    return reasons
+
+
+class _Reader:
+    """Groups of a sheet, by names."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        members, topics = sheet.members, sheet.topics
+        facts = sheet.told
+        self._sheet = sheet
+        self._ids, self._names = sheet.member_id.to_pylist(), sheet.topic.to_pylist()
+        self._instances = facts.column("group_instance_id", members.row).to_pylist()
+        self._position = facts.numbers("position", _LAST)[members.row]
+        groups = np.arange(sheet.number + 1)
+        self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
+        self._asks: dict[int, list[str]] = defaultdict(list)
+        for key in sheet.subscriptions.tolist():
+            member, topic = divmod(key, max(len(topics), 1))
+            self._asks[member].append(self._names[topic])
+        self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
+        claims = sheet.claims.rows()
+        for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
+            self._owned[member].append((self._names[topic], partition))
+
+    def numbers(self, group: int) -> tuple[dict[str, int], dict[str, int]]:
+        """By name the numbers of the members and topics of a group."""
+        members, topics = (range(each[group], each[group + 1]) for each in (self._members, self._topics))
+        return {self._ids[at]: at for at in members}, {self._names[at]: at for at in topics}
+
+    def group(self, group: int) -> Group:
+        """One group as librdkafka's leader has it before it."""
+        sheet = self._sheet
+        mine = sorted(range(*self._members[group : group + 2]), key=lambda at: (self._position[at], self._ids[at]))
+        members = tuple(self._member(at) for at in mine if at in self._asks)
+        numbers = self.numbers(group)[1]
+        partitions, racks = {}, {}
+        for topic in answered(members):
+            at = numbers[topic]
+            partitions[topic] = max(int(sheet.topics.partitions[at]), 0)
+            if at in sheet.rack_set and any(member.rack for member in members):
+                sets = [sheet.rack_sets[number] for number in sheet.rack_set[at].tolist()]
+                racks[topic] = [frozenset(sheet.racks[rack] for rack in each) for each in sets]
+        return Group(members, partitions, racks)
+
+    def _member(self, at: int) -> Member:
+        members = self._sheet.members
+        rack = int(members.rack[at])
+        return Member(
+            member_id=self._ids[at],
+            instance=self._instances[at],
+            rack=self._sheet.racks[rack] if rack >= 0 else "",
+            generation=int(members.generation[at]),
+            topics=frozenset(self._asks[at]),
+            owned=tuple(self._owned.get(at, ())),
+        )

@@ -1,0 +1,47 @@
+"""In which order a broker answers for the topics that a librdkafka leader asks it for.
+
+The leader asks for the topics of its members, members as they are listed, each with its topics by name. A broker (3.0
+and later; before, it was not looked at) makes Scala's immutable `Set` of them, which keeps up to four in their order.
+More are in a trie: by five bits of the hash a level, at each node first the topics that are alone there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.librdkafka.group import Member
+
+_KEPT = 4
+_BITS, _WORD = 5, 32
+_MASK = 0xFFFFFFFF
+
+
+def answered(members: Iterable[Member]) -> list[str]:
+    """The topics of these members, in the order of the broker's answer.
+
+    Examples:
+        >>> answered([Member("m", None, "", -1, frozenset("cab"), ())])
+        ['a', 'b', 'c']
+    """
+    topics = list(dict.fromkeys(topic for member in members for topic in sorted(member.topics)))
+    return topics if len(topics) <= _KEPT else _walk([(_improved(string_hash(topic)), topic) for topic in topics], 0)
+
+
+def _walk(topics: list[tuple[int, str]], shift: int) -> list[str]:
+    if shift >= _WORD:
+        return [topic for _, topic in topics]
+    nodes: dict[int, list[tuple[int, str]]] = {}
+    for each in topics:
+        nodes.setdefault(each[0] >> shift & (1 << _BITS) - 1, []).append(each)
+    ordered = [nodes[at] for at in sorted(nodes)]
+    alone = [node[0][1] for node in ordered if len(node) == 1]
+    return alone + [topic for node in ordered if len(node) > 1 for topic in _walk(node, shift + _BITS)]
+
+
+def _improved(code: int) -> int:
+    """`scala.collection.Hashing.improve`."""
+    code = code + (~(code << 9) & _MASK) & _MASK
+    code ^= code >> 14
+    code = code + (code << 4) & _MASK
+    return code ^ code >> 10
