@@ -1,4 +1,4 @@
-"""Say what a rolling upgrade of Kafka's Java clients moves in classic groups, who leads meanwhile, and by whose rules."""
+"""Say what a rolling upgrade of Kafka's Java clients moves in classic groups: by step, who leads, whose rules hold."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from spark_assign.schemas import GROUP_KEY
 
 _TITLES = {WARN: "Go with a warning", GO: "Go", STAY: "Stay", NOT_KNOWN: "Not known"}
 _FIGURES = ("restarts", "leader_changes", "moved", "moved_by_rules", "stopped")
+
+_UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 Row = Mapping[str, Any]
 
@@ -87,8 +90,9 @@ def _restarts(steps: Sequence[Row]) -> list[str]:
     """A table, and each thing that is done in words, once."""
     table = [["step", "what", "member", "then leads", "of", "assignor", "rules", "moved", "by rules", "stopped"]]
     for step in steps:
-        leads = f"{step['leader']}{' (new)' if step['leader_changed'] else ''}"
-        cells = [f"{step['step']:,}", step["what"], step["member_id"] or "–", leads, step["leader_release"]]
+        leads = f"{_short(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
+        member = _short(step["member_id"]) if step["member_id"] else "–"
+        cells = [f"{step['step']:,}", step["what"], member, leads, step["leader_release"]]
         figures = [_number(step[name]) for name in ("moved", "moved_by_rules", "stopped")]
         table.append([*cells, step["assignor"], step["rules"], *figures])
     said: dict[str, list[int]] = {}
@@ -96,6 +100,11 @@ def _restarts(steps: Sequence[Row]) -> list[str]:
         said.setdefault(step["action"], []).append(step["step"])
     spans = [f"  {_span(numbers)}: {action}" for action, numbers in said.items()]
     return [*aligned(table, words=(1, 2, 3, 5)), *spans]
+
+
+def _short(member_id: str) -> str:
+    """A member's id without most of its UUID."""
+    return _UUID.sub(r"-\1…", member_id)
 
 
 def _span(numbers: Sequence[int]) -> str:

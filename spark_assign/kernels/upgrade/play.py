@@ -66,10 +66,12 @@ class Course:
     Attributes:
         before: how its members run now.
         bounces: how they come back; each bounce restarts all members once.
+        leader: who leads now, by its id; null: not known.
     """
 
     before: Setup
     bounces: tuple[Setup, ...]
+    leader: str | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,11 @@ class _Groups:
             (group, name): at for at, (group, name) in enumerate(zip(members.group.tolist(), self.ids, strict=True))
         }
         self.seats = {
-            group: Seats(((self.ids[at], self.instance[at]) for at in self._members(group)), course.before.assignors)
+            group: Seats(
+                ((self.ids[at], self.instance[at]) for at in self._members(group)),
+                course.before.assignors,
+                course.leader,
+            )
             for group, course in enumerate(courses)
             if course is not None
         }

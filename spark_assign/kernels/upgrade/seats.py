@@ -36,12 +36,14 @@ def next_id(member_id: str) -> str:
 class Seats:
     """One group."""
 
-    def __init__(self, members: Iterable[tuple[str, str | None]], assignors: Assignors) -> None:
-        """These members (id, instance id) are there, all with this list."""
+    def __init__(
+        self, members: Iterable[tuple[str, str | None]], assignors: Assignors, leader: str | None = None
+    ) -> None:
+        """These members (id, instance id) are there, all with this list; `leader`: its id, null where nobody knows."""
         self.group = ClassicGroup("")
         for member_id, instance in members:
             self.join(member_id, instance, assignors)
-        self.group.leader_id = self.group.all_members()[0].member_id
+        self.group.leader_id = leader or self.group.all_members()[0].member_id
         self.group.protocol_name = assignors[0]
 
     def leave(self, member_id: str) -> None:
