@@ -16,13 +16,13 @@ from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import fail_on, fleet_or_sample, named_values, patterns, reads, together, top, writes
 from spark_assign.command.storing import store_run
 from spark_assign.comparing.schemas import UPGRADE_TABLES
-from spark_assign.kernels.releases import CLIENT_SIDE
 from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
 from spark_assign.schemas import GROUP_KEY
 from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
 
@@ -33,7 +33,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
     click.option("--to", metavar="RELEASE", required=True, help="the release of Kafka's clients to go to, such as 3.9"),
     click.option(
         "--assignor",
-        type=click.Choice(CLIENT_SIDE),
+        type=click.Choice(ASSIGNORS),
         help="switch to this assignor on the way (default: each group keeps its own)",
     ),
 )

@@ -17,7 +17,9 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.kernels.upgrade import play as kernel
-from spark_assign.kernels.upgrade.play import Course, Setup, play
+from spark_assign.kernels.upgrade.course import Course, Setup
+from spark_assign.kernels.upgrade.play import play
+from spark_assign.kernels.upgrade.seats import Seats
 from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import group_members, maven
@@ -177,7 +179,7 @@ def test_of_two_releases_the_first_member_leads(story: dict[str, Tables]) -> Non
     row = row_of(story["before"], "up-mixed")
     away = row | {"members": [each for each in row["members"] if each["id"] != ids(story["before"], "up-mixed")["c1"]]}
     sheet = sheet_of([away])
-    leader = kernel.Seats(((each, None) for each in sheet.member_id.to_pylist()), ("sticky",)).group.leader_id
+    leader = Seats(((each, None) for each in sheet.member_id.to_pylist()), ("sticky",)).group.leader_id
     name = next(name for name, each in ids(story["before"], "up-mixed").items() if each == leader)
     library, releases = leader_of(story["2 back"], "up-mixed")
     assert WRITTEN_BY[str(releases)] == (OLD if name in ("c2", "c3") else NEW)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from spark_assign.kernels.java_hash import text_walk
-from spark_assign.kernels.upgrade.play import Course, Played, Setup, Step, play, start_anew
+from spark_assign.kernels.upgrade.anew import start_anew
+from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.play import play
 from spark_assign.kernels.upgrade.seats import Seats, next_id
 from spark_assign.kernels.upgrade.tells import generation_told, is_eager, order_after, tells_owned
 from tests.golden.vectors import Row

@@ -22,104 +22,33 @@ the next rebalance (`settle`) A decides by them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.group.changes import Held, count_changes
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.figures import held
 from spark_assign.kernels.group.in_order import told_in_order
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.part import Part, part_of
 from spark_assign.kernels.migration.restarts import played as restarts_played
-from spark_assign.kernels.runs import NOTHING, Runs, marked
-from spark_assign.kernels.upgrade.seats import Assignors, Seats, next_id
+from spark_assign.kernels.runs import NOTHING, Runs, in_both, marked
+from spark_assign.kernels.upgrade.course import RESTART, SETTLE, Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.seats import Seats, next_id
 from spark_assign.kernels.upgrade.tells import (
     generation_told,
     is_eager,
     order_after,
+    profile_rules,
     rules_of,
     tells_owned,
 )
 
 MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
-
-SETTLE = "settle"
-RESTART = "restart"
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How a member runs: the release of its library, and its list of assignors."""
-
-    release: str
-    assignors: Assignors
-
-
-@dataclass(frozen=True)
-class Course:
-    """What becomes of one group.
-
-    Attributes:
-        before: how its members run now.
-        bounces: how they come back; each bounce restarts all members once.
-        leader: who leads now, by its id; null: not known.
-    """
-
-    before: Setup
-    bounces: tuple[Setup, ...]
-    leader: str | None = None
-
-
-@dataclass(frozen=True)
-class Step:
-    """One member of one group has restarted, or (`settle`) everybody has joined once more.
-
-    Attributes:
-        group: the group.
-        what: `restart` or `settle`.
-        bounce: which one, from 1.
-        member: who restarted, by its number in the sheet; -1 for nobody.
-        came_back_as: its id now.
-        leader, leader_release: who leads then, by the id it has, and its release.
-        changed: whether somebody else led before.
-        elected: the assignor.
-        moved, revoked, stopped, by_rules: partitions, once for each time.
-    """
-
-    group: int
-    what: str
-    bounce: int
-    member: int
-    came_back_as: str | None
-    leader: str
-    leader_release: str
-    changed: bool
-    elected: str
-    moved: int
-    revoked: int
-    stopped: int
-    by_rules: int
-
-
-@dataclass(frozen=True)
-class Played:
-    """What was played.
-
-    Attributes:
-        steps: of each group its steps, in order.
-        whole: of each group whether all of it was played.
-        refused: groups for which Kafka's class throws on the way: code and detail.
-        after: who has what in the end, in all groups.
-    """
-
-    steps: list[list[Step]]
-    whole: Flags
-    refused: dict[int, tuple[str, str]]
-    after: Runs
 
 
 def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
@@ -144,37 +73,6 @@ def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
     groups.settle(np.flatnonzero(whole & static))
     whole[list(groups.refused)] = False
     return Played(groups.steps, whole, groups.refused, groups.claims)
-
-
-def start_anew(sheet: Sheet, setups: Sequence[Setup | None]) -> tuple[Ints, Ints, dict[int, tuple[str, str]]]:
-    """All members of groups stop, then all start with nothing, under other ids.
-
-    Args:
-        sheet: all groups.
-        setups: of each group how its members start; null: they do not stop.
-
-    Returns:
-        of each group the partitions that stop, and those that another member has then; and groups for which Kafka's
-        class throws: code and detail.
-    """
-    chosen = np.array([each is not None for each in setups], bool)
-    members = np.flatnonzero(chosen[sheet.members.group])
-    stopped, moved = np.zeros(sheet.number, np.int64), np.zeros(sheet.number, np.int64)
-    refused: dict[int, tuple[str, str]] = {}
-    if not len(members):
-        return stopped, moved, refused
-    part = part_of(sheet, members, [next_id(each) for each in sheet.member_id.to_pylist()], sheet.claims, NOTHING)
-    nobody = np.full(len(members), -1, np.int64)
-    fresh = replace(part.sheet.members, generation=nobody, in_user_data=nobody, told=np.zeros(len(members), bool))
-    asked = [setups[group] for group in part.groups.tolist()]
-    names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in asked], object)
-    for name in sorted(set(names.tolist())):
-        planned = assign_anew(replace(part.sheet, members=fresh, claims=NOTHING), name, names == name)
-        counts = count_changes(_held(part.sheet, planned.runs, NOTHING, names == name))
-        stopped[part.groups] += counts.claimed
-        moved[part.groups] += counts.there - counts.kept
-        refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
-    return stopped, moved, refused
 
 
 class _Groups:
@@ -331,10 +229,10 @@ class _Groups:
         for turn in range(MOST_ROUNDS):
             told = self._told(part, state, names)
             given, withheld = self._assign(told, part, names, todo)
-            held = _held(state, given, withheld, todo)
-            counts = count_changes(held)
+            round_ = held(state, given, withheld, todo)
+            counts = count_changes(round_)
             revoked = counts.claimed - counts.kept
-            again = count_changes(replace(held, claims=held.claims.where(eager[held.claims.member]))).kept
+            again = count_changes(replace(round_, claims=round_.claims.where(eager[round_.claims.member]))).kept
             self.figures[1, part.groups] += revoked
             self.figures[2, part.groups] += revoked + again
             rest = state.claims.where(~todo[state.members.group[state.claims.member]])
@@ -349,8 +247,8 @@ class _Groups:
             if not todo.any():
                 break
         everyone = np.ones(part.sheet.number, bool)
-        total = count_changes(_held(replace(state, claims=before), state.claims, NOTHING, everyone))
-        still = count_changes(_held(replace(state, claims=old_keeps, left=NOTHING), state.claims, NOTHING, everyone))
+        total = count_changes(held(replace(state, claims=before), state.claims, NOTHING, everyone))
+        still = count_changes(held(replace(state, claims=old_keeps, left=NOTHING), state.claims, NOTHING, everyone))
         self.figures[0, part.groups] += total.there - total.kept
         self.figures[3, part.groups] += still.claimed - still.kept
         self._own(part, state.claims)
@@ -418,10 +316,12 @@ class _Groups:
     def _kept_by_old(self, told: Sheet, names: Sequence[str], olds: Sequence[str], before: Runs) -> Runs:
         """Of what members had, what the old release's rules would leave with them, where others were asked."""
         kept, kinds = NOTHING, np.array(olds, object)
-        differs = np.array([_rules(name) != _rules(old) for name, old in zip(names, olds, strict=True)], bool)
+        differs = np.array(
+            [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
+        )
         for name in sorted(set(kinds[differs].tolist())):
             kept = kept.joined(assign_anew(told, name, differs & (kinds == name)).runs)
-        return _in_both(before, kept)
+        return in_both(before, kept)
 
     def _own(self, part: Part, runs: Runs) -> None:
         """These groups have this now."""
@@ -442,33 +342,3 @@ class _Groups:
         course = self.courses[group]
         assert course is not None
         return any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
-
-
-def _rules(name: str) -> tuple[str, object]:
-    """What tells two profiles apart: range knows racks or not, round robin is as ever."""
-    elected, _, release = name.partition("@")
-    rules = rules_of(release)
-    return elected, {"roundrobin": None, "range": rules.racks}.get(elected, rules)
-
-
-def _held(sheet: Sheet, given: Runs, withheld: Runs, chosen: Flags) -> Held:
-    members = chosen[sheet.members.group]
-    return Held(
-        groups=sheet.number,
-        topic_group=sheet.topics.group,
-        partitions=sheet.topics.partitions,
-        claims=sheet.claims.where(members[sheet.claims.member]),
-        left=sheet.left.where(chosen[sheet.topics.group[sheet.left.topic]]),
-        given=given,
-        withheld=withheld,
-    )
-
-
-def _in_both(one: Runs, other: Runs) -> Runs:
-    """Single partitions that a member has in both."""
-    rows, others = one.rows(), other.rows()
-    size = int(max(rows.member.max(initial=0), others.member.max(initial=0))) + 1
-    keys, of = np.unique(np.concatenate([rows.keys, others.keys]), return_inverse=True)
-    del keys
-    mine, theirs = of[: len(rows)] * size + rows.member, of[len(rows) :] * size + others.member
-    return rows.where(np.isin(mine, theirs))

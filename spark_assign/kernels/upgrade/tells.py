@@ -33,6 +33,13 @@ def rules_of(release: str) -> Rules:
     return TODAY if found is None else found[1]
 
 
+def profile_rules(name: str) -> tuple[str, object]:
+    """What tells two profiles apart: range knows racks or not, round robin is as ever."""
+    elected, _, release = name.partition("@")
+    rules = rules_of(release)
+    return elected, {"roundrobin": None, "range": rules.racks}.get(elected, rules)
+
+
 def is_eager(assignors: Assignors) -> bool:
     """Whether a member gives up everything before it joins: it has an assignor that knows nothing else."""
     return any(name != COOPERATIVE for name in assignors)

@@ -26,7 +26,9 @@ from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.migration.asked import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.upgrade import words
-from spark_assign.kernels.upgrade.play import Course, Played, Setup, Step, play, start_anew
+from spark_assign.kernels.upgrade.anew import start_anew
+from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.play import play
 from spark_assign.kernels.upgrade.rules import GO, NOT_KNOWN, THERE, Case, is_there, judge, known
 from spark_assign.kernels.upgrade.tells import rules_of
 

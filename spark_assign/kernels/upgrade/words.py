@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.upgrade.play import SETTLE, Step
+from spark_assign.kernels.upgrade.course import SETTLE, Step
 from spark_assign.kernels.upgrade.rules import Case
 
 
