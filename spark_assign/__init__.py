@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
     from spark_assign.comparing.migrate import Migration, migrate
+    from spark_assign.comparing.upgrade import Upgrade, upgrade
     from spark_assign.comparing.what_if import Change
     from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
     from spark_assign.explaining import explain
@@ -32,6 +33,7 @@ __all__ = [
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
+    "Upgrade",
     "__version__",
     "compare",
     "converge",
@@ -41,6 +43,7 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "upgrade",
 ]
 
 _HOMES = {
@@ -48,6 +51,7 @@ _HOMES = {
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),
     "comparing.migrate": ("Migration", "migrate"),
+    "comparing.upgrade": ("Upgrade", "upgrade"),
     "comparing.what_if": ("Change",),
     "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "explaining": ("explain",),

@@ -1,4 +1,5 @@
-"""Every table of a migration to the broker's protocol, declared once; the rules of `spark_assign.schemas` hold."""
+"""Every table of a migration to the broker's protocol, and of an upgrade of clients, declared once; the rules of
+`spark_assign.schemas` hold."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from pyspark.sql.types import (
 
 from spark_assign.fields import nullable, required
 from spark_assign.kernels.migration import migrate
+from spark_assign.kernels.upgrade import upgrade
 from spark_assign.schemas import REJECTED
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
@@ -79,5 +81,74 @@ MIGRATED = from_arrow_schema(migrate.MIGRATED)
 MIGRATION_TABLES: dict[str, StructType] = {
     "migrations": MIGRATIONS,
     "steps": MIGRATION_STEPS,
+    "rejected": REJECTED,
+}
+
+UPGRADES = StructType(
+    [
+        *_GROUP,
+        *required(verdict=_STRING),
+        *nullable(
+            assignor=_STRING,
+            to_assignor=_STRING,
+            from_release=_STRING,
+            to_release=_STRING,
+            from_rules=_STRING,
+            to_rules=_STRING,
+            clients=_STRING,
+            members=_LONG,
+            static_members=_LONG,
+            partitions=_LONG,
+            restarts=_LONG,
+            played=_LONG,
+            leader_changes=_LONG,
+            moved=_LONG,
+            moved_by_rules=_LONG,
+            moved_by_old_rules=_LONG,
+            moved_by_new_rules=_LONG,
+            revoked=_LONG,
+            stopped=_LONG,
+        ),
+        *required(note=_STRING),
+    ]
+)
+"""A row per group of consumers. `verdict`: `go`, `go-with-warning`, `stay`, `there`, or `unknown`
+(`kernels.upgrade.rules` says which is which, `note` why). `…_rules`: the line of releases that decide alike
+(`kernels.releases`). Counts are of partitions, once for each time, added up over all restarts, and null where not all
+were played: `moved` gets another owner; `moved_by_rules` of these would not, had the rules stayed;
+`moved_by_old_rules` and `moved_by_new_rules`: what one rolling restart moves if all members are on the one release, or
+all on the other. `restarts` and `played` count members that restart, and those that were played; `leader_changes`: how
+often another one leads."""
+
+UPGRADE_STEPS = StructType(
+    [
+        *_GROUP,
+        *required(step=_INT, what=_STRING, action=_STRING),
+        *nullable(
+            bounce=_INT,
+            member_id=_STRING,
+            came_back_as=_STRING,
+            leader=_STRING,
+            leader_release=_STRING,
+            leader_changed=BooleanType(),
+            assignor=_STRING,
+            rules=_STRING,
+            moved=_LONG,
+            revoked=_LONG,
+            stopped=_LONG,
+            moved_by_rules=_LONG,
+        ),
+    ]
+)
+"""A row per step of a group, in order. `what`: `restart` (of `member_id`, in the first or second `bounce`), `settle`
+(the next rebalance of a group with static members), or `stop-all` and `start-all`. `leader`, `assignor` and `rules`:
+who leads when the step is over, what the members have elected, and the line of releases by which it decides."""
+
+UPGRADED = from_arrow_schema(upgrade.UPGRADED)
+"""All of it, a row per group, step or refusal; `kind` says which columns a row uses (`kernels.upgrade.upgrade`)."""
+
+UPGRADE_TABLES: dict[str, StructType] = {
+    "upgrades": UPGRADES,
+    "steps": UPGRADE_STEPS,
     "rejected": REJECTED,
 }

@@ -82,6 +82,16 @@ def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
     return first[fine], second[fine] - len(one)
 
 
+def in_both(one: Runs, other: Runs) -> Runs:
+    """Single partitions that a member has in both."""
+    rows, others = one.rows(), other.rows()
+    size = int(max(rows.member.max(initial=0), others.member.max(initial=0))) + 1
+    keys, of = np.unique(np.concatenate([rows.keys, others.keys]), return_inverse=True)
+    del keys
+    mine, theirs = of[: len(rows)] * size + rows.member, of[len(rows) :] * size + others.member
+    return rows.where(np.isin(mine, theirs))
+
+
 def compress_owners(owner: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The owner of each partition to evenly spaced runs, losslessly.
 

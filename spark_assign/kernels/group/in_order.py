@@ -13,6 +13,8 @@ from spark_assign.kernels.runs import NOTHING, Runs
 
 def told_in_order(sheet: Sheet) -> Runs:
     """Single partitions as members tell that they own them, where facts say in which order."""
+    if sheet.in_order is not None:
+        return sheet.in_order
     told, members, topics = sheet.told, sheet.members, sheet.topics
     number = np.full(told.number, -1, np.int64)
     number[sheet.of_told] = np.arange(sheet.number)

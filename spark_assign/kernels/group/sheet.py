@@ -99,6 +99,7 @@ class Sheet:
         racks: the names of racks.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
+        in_order: single partitions in the order in which members tell that they own them; null: as the facts say.
     """
 
     told: Told
@@ -113,6 +114,7 @@ class Sheet:
     racks: list[str]
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, Ints]
+    in_order: Runs | None = None
 
     @property
     def number(self) -> int:

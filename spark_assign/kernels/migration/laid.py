@@ -14,6 +14,7 @@ from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.releases import TODAY, read_profile
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.server.range import lay_out_ranges
@@ -21,12 +22,16 @@ from spark_assign.kernels.sticky.groups import STAYS
 
 
 def assign_anew(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
-    """Plan some groups by one of Kafka's assignors, with nothing laid out before."""
-    if assignor not in LAID_OUT:
+    """Plan some groups by one of Kafka's assignors, as of a release or not, with nothing laid out before."""
+    name, rules = read_profile(assignor) or (assignor, TODAY)
+    if name not in LAID_OUT:
         return assign(sheet, assignor, chosen, {})
-    laid = _ranges(sheet) if assignor == "range" else _in_turn(sheet)
-    laid = laid.where(chosen[sheet.members.group[laid.member]])
-    runs = lay_by_rack(sheet, chosen, laid) if assignor == "range" else deal_mixed_groups(sheet, chosen, laid)
+    laid = _ranges(sheet) if name == "range" else _in_turn(sheet)
+    runs = laid.where(chosen[sheet.members.group[laid.member]])
+    if name == "roundrobin":
+        runs = deal_mixed_groups(sheet, chosen, runs)
+    elif rules.racks:
+        runs = lay_by_rack(sheet, chosen, runs)
     return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.clients import STREAMS, Client, count_clients, recognize
+from spark_assign.kernels.clients import STREAMS
 from spark_assign.kernels.group.answers import tagged
-from spark_assign.kernels.group.decide import configured_of, named_groups
-from spark_assign.kernels.group.facts import GROUP, column
+from spark_assign.kernels.group.decide import named_groups
+from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.migration.asked import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.migration.figures import Figures, measure_migration
 from spark_assign.kernels.migration.rules import GO, THERE, Case, Policy, can_online, judge
 from spark_assign.kernels.migration.steps import steps_of
@@ -51,12 +52,6 @@ MIGRATED = pa.schema(
 )
 """Everything that is said of a migration, a row per group, step or refusal (`comparing.schemas`)."""
 
-OTHER_KINDS = {
-    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
-    "share": "A share group (KIP-932): it has the broker's protocol from the start",
-    "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
-}
-
 
 @dataclass(frozen=True)
 class Question:
@@ -84,11 +79,11 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `MIGRATED`."""
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
-    others = _other_kinds(told)
+    others = other_kinds(told, "migrate")
     yield _rejected(refusals(told, faults | {group: why for group, why in others.items() if group not in faults}))
     sheet = read_sheet(told, {*faults, *others})
-    there = np.array([kind == "consumer" for kind in _kinds(sheet)], bool)
-    now = _assignors(sheet)
+    there = np.array([kind == "consumer" for kind in kinds_of(sheet)], bool)
+    now = assignors_of(sheet)
     members = np.bincount(sheet.members.group, minlength=sheet.number).tolist()
     online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
     asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
@@ -137,46 +132,6 @@ def _refused(sheet: Sheet, found: Figures) -> pa.Table:
 # --- what is known of the groups ----------------------------------------------------------------------------------
 
 
-def _other_kinds(told: Told) -> dict[int, tuple[str, str]]:
-    """Groups that are no groups of consumers, with what they are."""
-    rows = told.rows[GROUP]
-    kinds = told.column("group_type", rows).to_pylist()
-    return {
-        group: ("out-of-scope", f"{OTHER_KINDS.get(kind, f'A group of the protocol {kind}')}. Nothing to migrate")
-        for group, kind in zip(told.group[rows].tolist(), kinds, strict=True)
-        if kind not in (None, "classic", "consumer")
-    }
-
-
-def _kinds(sheet: Sheet) -> list[str | None]:
-    """Of each group what the fleet says that it is."""
-    rows = sheet.told.rows[GROUP]
-    kinds: list[str | None] = [None] * sheet.told.number
-    for group, kind in zip(
-        sheet.told.group[rows].tolist(), sheet.told.column("group_type", rows).to_pylist(), strict=True
-    ):
-        kinds[group] = kind
-    return [kinds[group] for group in sheet.of_told.tolist()]
-
-
-def _assignors(sheet: Sheet) -> list[str | None]:
-    """Of each group what it runs with."""
-    configured = configured_of(sheet.told)
-    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
-    return [configured.get(name) for name in names]
-
-
-def _clients(sheet: Sheet, now: Sequence[str | None], assumed: str | None) -> list[str]:
-    """Of each group the libraries of its members, as `kernels.clients` counts them."""
-    found: list[list[Client]] = [[] for _ in range(sheet.number)]
-    group_id, rows = sheet.group_id.to_pylist(), sheet.members.row
-    ids = zip(sheet.told.column("client_id", rows).to_pylist(), sheet.member_id.to_pylist(), strict=True)
-    for group, (client_id, member_id) in zip(sheet.members.group.tolist(), ids, strict=True):
-        client = recognize(group_id[group], client_id, member_id, now[group])
-        found[group].append(Client(assumed, True) if client.library is None and assumed else client)
-    return [count_clients(each) for each in found]
-
-
 def _alike(sheet: Sheet) -> list[int]:
     """Of each group the topics that have as many partitions and the same subscribers as another one of it."""
     topics, known = sheet.topics, sheet.topics.known
@@ -188,8 +143,8 @@ def _alike(sheet: Sheet) -> list[int]:
 
 
 def _cases(sheet: Sheet, found: Figures, asked: Question) -> list[Case]:
-    now = _assignors(sheet)
-    clients, alike = _clients(sheet, now, asked.clients), _alike(sheet)
+    now = assignors_of(sheet)
+    clients, alike = clients_of(sheet, now, [asked.clients] * sheet.number), _alike(sheet)
     instances = sheet.told.column("group_instance_id", sheet.members.row)
     static = np.bincount(sheet.members.group[instances.is_valid()], minlength=sheet.number).tolist()
     cases = []

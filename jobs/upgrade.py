@@ -1,0 +1,98 @@
+"""Say what a rolling upgrade of Kafka's Java clients moves in classic groups: by step, who leads, whose rules hold."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Mapping
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, SparkAssignError, Upgrade, upgrade
+from spark_assign.caching import cached
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import fail_on, fleet_or_sample, named_values, patterns, reads, together, top, writes
+from spark_assign.command.storing import store_run
+from spark_assign.comparing.schemas import UPGRADE_TABLES
+from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
+from spark_assign.schemas import GROUP_KEY
+from spark_assign.sinks.plan_store import check_output, read_plan
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import read_fleet
+
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+
+@job(__doc__, EXIT_CODES, name="upgrade", wrong=(SparkAssignError, ValueError))
+@reads()
+@together(
+    click.option("--to", metavar="RELEASE", required=True, help="the release of Kafka's clients to go to, such as 3.9"),
+    click.option(
+        "--assignor",
+        type=click.Choice(ASSIGNORS),
+        help="switch to this assignor on the way (default: each group keeps its own)",
+    ),
+)
+@named_values("--clients", "GLOB=LIB[@V]", "who leads groups by pattern, such as Java@2.8; first match wins")
+@patterns("--group", "the steps of these groups in words, in place of the summary")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("groups of each verdict in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    place = fleet_or_sample(options, __file__)
+    spark = spark_session("upgrade", options)
+    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": options.table}
+        return _run(options, place, read_fleet(spark, place, **given))
+
+
+def _run(options: Options, place: str | None, fleet: Fleet) -> int:
+    for glob, told in reversed((options.clients or {}).items()):  # the first one wins
+        library, _, version = told.partition("@")
+        fleet = fleet.with_clients(library, version or None, group_id=glob)
+    found = upgrade(fleet, options.to, assignor=options.assignor)
+    if options.output:
+        tables = _write(options, place, found)
+    else:
+        found = found.with_decided(cached(found.decided()))
+        tables = {name: getattr(found, name) for name in UPGRADE_TABLES}
+    print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
+    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    return summarize_upgrade(tables["upgrades"], tables["rejected"], options.top)
+
+
+def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    """The steps of the groups that match, as many groups as --top says."""
+    wanted = F.lit(False)
+    for pattern in options.group:
+        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
+    chosen = tables["upgrades"].where(wanted).orderBy(*GROUP_KEY).limit(options.top)
+    groups = [row.asDict() for row in chosen.collect()]
+    if not groups:
+        return f"No group matches {', '.join(options.group)}; what was rejected is in the summary"
+    named = chosen.select(*GROUP_KEY)
+    steps = tables["steps"].where(wanted).join(named, GROUP_KEY, "left_semi").orderBy(*GROUP_KEY, "step").collect()
+    return restarts_in_words(groups, [row.asDict() for row in steps])
+
+
+def _write(options: Options, place: str | None, found: Upgrade) -> Mapping[str, DataFrame]:
+    """The tables written and read back."""
+    asked = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
+    written = {name: getattr(found, name) for name in UPGRADE_TABLES}
+    store_run(options, written, schemas=UPGRADE_TABLES, inputs={"fleet": place, **asked}, found=options.fail_on)
+    spark = found.told.sparkSession
+    return read_plan(spark, options.output, options.run_id, schemas=UPGRADE_TABLES).tables
+
+
+if __name__ == "__main__":
+    sys.exit(main())

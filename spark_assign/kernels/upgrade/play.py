@@ -1,0 +1,344 @@
+"""A rolling upgrade played: the members of classic groups restart one after the other, by Kafka's coordinator.
+
+At each restart
+    - A dynamic member leaves, and the others share out what it had; then it joins again, under another id and owning
+      nothing, and they share out anew. Whoever leads decides, by the rules of its own release; if the leader has gone,
+      the coordinator picks another one, which may be of either release (`seats`).
+    - A static member comes back before its session is over: it has what it had, leads if it led, and nobody else
+      notices, unless the vote over the members' assignors has another winner now.
+Cooperative members give up first what they lose and join once more, until nobody has to give up anything.
+
+What is counted
+    moved       partitions that another member has after the rebalance than before it, added up over the rebalances
+    revoked     what living members lose; and
+    stopped     what nobody reads for a moment: that, what the restarting member has, and all that eager members have,
+                who give up everything before they join
+    by rules    of what moves, what the rules of the old release would have left where it is
+
+Example: sticky of 2.8, static members A and B, to 3.9. Nothing moves, A leads, and both know the new rules at last: at
+the next rebalance (`settle`) A decides by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.figures import held
+from spark_assign.kernels.group.in_order import told_in_order
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.migration.laid import assign_anew
+from spark_assign.kernels.migration.part import Part, part_of
+from spark_assign.kernels.migration.restarts import played as restarts_played
+from spark_assign.kernels.runs import NOTHING, Runs, in_both, marked
+from spark_assign.kernels.upgrade.course import RESTART, SETTLE, Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.seats import Seats, next_id
+from spark_assign.kernels.upgrade.tells import (
+    generation_told,
+    is_eager,
+    order_after,
+    profile_rules,
+    rules_of,
+    tells_owned,
+)
+
+MOST_ROUNDS = 16
+"""Cooperative members are followed for so many rounds of one rebalance."""
+
+
+def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
+    """Restart the members of groups in the order of their ids, and once more for each further bounce.
+
+    Args:
+        sheet: all groups.
+        courses: of each group what becomes of it; null: nothing.
+    """
+    groups = _Groups(sheet, courses)
+    members = np.bincount(sheet.members.group, minlength=sheet.number)
+    fits = restarts_played(sheet)
+    bounces = np.array([0 if each is None else len(each.bounces) for each in courses], np.int64)
+    # Of a group that is too large the first restarts of the first bounce are played.
+    going = np.where(fits < members, np.minimum(bounces, 1) * fits, bounces * members)
+    for number in range(int(going.max(initial=0))):
+        groups.restart(np.flatnonzero(going > number), number)
+        going[list(groups.refused)] = 0
+    whole = (bounces > 0) & (going == bounces * members)
+    static = np.zeros(sheet.number, bool)
+    static[sheet.members.group[groups.static]] = True
+    groups.settle(np.flatnonzero(whole & static))
+    whole[list(groups.refused)] = False
+    return Played(groups.steps, whole, groups.refused, groups.claims)
+
+
+class _Groups:
+    """The groups as they are: who has what, under which id, on which release; who leads; and the steps so far."""
+
+    def __init__(self, sheet: Sheet, courses: Sequence[Course | None]) -> None:
+        members = sheet.members
+        self.sheet, self.courses = sheet, courses
+        self.claims, self.order = sheet.claims, told_in_order(sheet)
+        self.ids: list[str] = sheet.member_id.to_pylist()
+        self.instance: list[str | None] = sheet.told.column("group_instance_id", members.row).to_pylist()
+        self.static = np.array([each is not None for each in self.instance], bool)
+        self.begins = np.searchsorted(members.group, np.arange(sheet.number + 1))
+        of_member = [courses[group] for group in members.group.tolist()]
+        self.setup: list[Setup | None] = [None if each is None else each.before for each in of_member]
+        self.remembered = ["" if each is None else each.before.assignors[0] for each in of_member]
+        self.generation, self.in_user_data = members.generation.copy(), members.in_user_data.copy()
+        self.told = members.told.copy()
+        self.numbers = {
+            (group, name): at for at, (group, name) in enumerate(zip(members.group.tolist(), self.ids, strict=True))
+        }
+        self.seats = {
+            group: Seats(
+                ((self.ids[at], self.instance[at]) for at in self._members(group)),
+                course.before.assignors,
+                course.leader,
+            )
+            for group, course in enumerate(courses)
+            if course is not None
+        }
+        self.hashes = (
+            string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name] if len(sheet.topics) else NOTHING.topic
+        )
+        self.figures = np.zeros((4, sheet.number), np.int64)
+        self.steps: list[list[Step]] = [[] for _ in courses]
+        self.refused: dict[int, tuple[str, str]] = {}
+
+    def _members(self, group: int) -> range:
+        return range(int(self.begins[group]), int(self.begins[group + 1]))
+
+    # --- restarts -------------------------------------------------------------------------------------------
+
+    def restart(self, groups: Ints, number: int) -> None:
+        """One member of each of these groups restarts: the next one of those that all have."""
+        size = self.begins[groups + 1] - self.begins[groups]
+        bounce, place = number // size, number % size
+        who = self.begins[groups] + place
+        led = [self._leader(group) for group in groups.tolist()]
+        self._stop(who)
+        moving = ~self.static[who]
+        self._leave(who[moving])
+        again = self._come_back(who, bounce)
+        self._rebalance(np.flatnonzero(self._with(again)[self.sheet.members.group]), NOTHING)
+        for group, member, nth, leader in zip(groups.tolist(), who.tolist(), bounce.tolist(), led, strict=True):
+            if group not in self.refused:
+                self._note(group, RESTART, nth + 1, member, leader)
+
+    def settle(self, groups: Ints) -> None:
+        """Everybody joins once more, as at the next change of anything."""
+        self.figures[:] = 0
+        self._rebalance(np.flatnonzero(marked(groups, self.sheet.number)[self.sheet.members.group]), NOTHING)
+        for group in groups.tolist():
+            if group not in self.refused:
+                self._note(group, SETTLE, self.steps[group][-1].bounce, -1, self._leader(group))
+
+    def _leader(self, group: int) -> int:
+        """Who leads, by its number."""
+        return self.numbers[group, str(self.seats[group].group.leader_id)]
+
+    def _note(self, group: int, what: str, bounce: int, member: int, led: int) -> None:
+        leader = self._leader(group)
+        self.steps[group].append(
+            Step(
+                group,
+                what,
+                bounce,
+                member,
+                self.ids[member] if member >= 0 else None,
+                self.ids[leader],
+                self._setup(leader).release,
+                leader != led,
+                str(self.seats[group].group.protocol_name),
+                *(int(each) for each in self.figures[:, group]),
+            )
+        )
+
+    def _stop(self, who: Ints) -> None:
+        """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
+        mine = self.claims.where(marked(who, len(self.sheet.members))[self.claims.member])
+        group = self.sheet.members.group[mine.member]
+        self.figures[:] = 0
+        self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
+
+    def _leave(self, who: Ints) -> None:
+        """These dynamic members leave, and the others share out what they had."""
+        away = marked(who, len(self.sheet.members))
+        for at in who.tolist():
+            self.seats[self._group(at)].leave(self.ids[at])
+            self.generation[at] = self.in_user_data[at] = -1
+            self.told[at] = False
+            self.remembered[at] = ""
+        mine = away[self.claims.member]
+        left, self.claims = self.claims.where(mine), self.claims.where(~mine)
+        self._rebalance(np.flatnonzero(self._with(who)[self.sheet.members.group] & ~away), left)
+
+    def _come_back(self, who: Ints, bounce: Ints) -> Ints:
+        """They are back, as the bounce has it; those whose groups rebalance now."""
+        again = []
+        for at, nth in zip(who.tolist(), bounce.tolist(), strict=True):
+            group, old, instance = self._group(at), self.ids[at], self.instance[at]
+            course = self.courses[group]
+            assert course is not None
+            setup = course.bounces[nth]
+            self.setup[at], self.ids[at] = setup, next_id(old)
+            del self.numbers[group, old]
+            self.numbers[group, self.ids[at]] = at
+            if instance is None:
+                self.seats[group].join(self.ids[at], None, setup.assignors)
+                again.append(at)
+                continue
+            if self.seats[group].come_back(instance, old, self.ids[at], setup.assignors):
+                again.append(at)
+            elected = self.seats[group].group.protocol_name
+            self._settled(at, self.remembered[at] if elected is None else elected)
+        return np.array(again, np.int64)
+
+    def _group(self, member: int) -> int:
+        return int(self.sheet.members.group[member])
+
+    def _with(self, members: Ints) -> Flags:
+        """The groups that have these members."""
+        return marked(self.sheet.members.group[members], self.sheet.number)
+
+    def _settled(self, member: int, elected: str) -> None:
+        """What a member tells next time, now that it has its part by this assignor."""
+        setup = self.setup[member]
+        assert setup is not None
+        self.remembered[member] = elected
+        self.generation[member], self.in_user_data[member] = generation_told(setup.release, elected)
+        self.told[member] = self.in_user_data[member] >= 0
+
+    # --- rebalances -----------------------------------------------------------------------------------------
+
+    def _rebalance(self, members: Ints, left: Runs) -> None:
+        """All of these members join, and their leaders share out their groups."""
+        if not len(members):
+            return
+        part = part_of(self.sheet, members, self.ids, self.claims, left)
+        names, olds = self._asked(part)
+        eager = np.array([is_eager(self._setup(at).assignors) for at in part.members.tolist()], bool)
+        before, state = part.sheet.claims, part.sheet
+        old_keeps = NOTHING
+        todo = np.ones(part.sheet.number, bool)
+        for turn in range(MOST_ROUNDS):
+            told = self._told(part, state, names)
+            given, withheld = self._assign(told, part, names, todo)
+            round_ = held(state, given, withheld, todo)
+            counts = count_changes(round_)
+            revoked = counts.claimed - counts.kept
+            again = count_changes(replace(round_, claims=round_.claims.where(eager[round_.claims.member]))).kept
+            self.figures[1, part.groups] += revoked
+            self.figures[2, part.groups] += revoked + again
+            rest = state.claims.where(~todo[state.members.group[state.claims.member]])
+            state = replace(state, claims=rest.joined(given))
+            if turn == 0:
+                old_keeps = self._kept_by_old(told, names, olds, before)
+            for at in part.members.tolist():
+                self._settled(at, str(self.seats[self._group(at)].group.protocol_name))
+            later = np.zeros(part.sheet.number, bool)
+            later[state.members.group[withheld.member]] = True
+            todo = later
+            if not todo.any():
+                break
+        everyone = np.ones(part.sheet.number, bool)
+        total = count_changes(held(replace(state, claims=before), state.claims, NOTHING, everyone))
+        still = count_changes(held(replace(state, claims=old_keeps, left=NOTHING), state.claims, NOTHING, everyone))
+        self.figures[0, part.groups] += total.there - total.kept
+        self.figures[3, part.groups] += still.claimed - still.kept
+        self._own(part, state.claims)
+
+    def _setup(self, member: int) -> Setup:
+        setup = self.setup[member]
+        assert setup is not None
+        return setup
+
+    def _asked(self, part: Part) -> tuple[list[str], list[str]]:
+        """Of each group the elected assignor as of its leader's release, and as of the old one."""
+        names, olds = [], []
+        for group in part.groups.tolist():
+            leader, elected = self.seats[group].elect()
+            course = self.courses[group]
+            assert course is not None
+            names.append(f"{elected}@{self._setup(self.numbers[group, leader]).release}")
+            olds.append(f"{elected}@{course.before.release}")
+        return names, olds
+
+    def _told(self, part: Part, state: Sheet, names: Sequence[str]) -> Sheet:
+        """The groups as their members tell of themselves."""
+        members, rows = part.sheet.members, part.members.tolist()
+        elected = [names[group].partition("@")[0] for group in members.group.tolist()]
+        setups = [self._setup(at) for at in rows]
+        tells = np.array(
+            [
+                tells_owned(name, self.remembered[at], setup.assignors)
+                for name, at, setup in zip(elected, rows, setups, strict=True)
+            ],
+            bool,
+        )
+        racked = np.array([rules_of(setup.release).racks for setup in setups], bool)
+        known = replace(
+            members,
+            generation=self.generation[part.members],
+            in_user_data=self.in_user_data[part.members],
+            told=self.told[part.members],
+            rack=np.where(racked, members.rack, -1),
+        )
+        order = self.order
+        number = np.full(len(self.sheet.members), -1, np.int64)
+        number[part.members] = np.arange(len(part.members))
+        topic = np.full(len(self.sheet.topics), -1, np.int64)
+        topic[part.topics] = np.arange(len(part.topics))
+        mine = order.where((number[order.member] >= 0) & (topic[order.topic] >= 0))
+        in_order = Runs(number[mine.member], topic[mine.topic], *mine.columns[2:])
+        return replace(
+            state,
+            members=known,
+            claims=state.claims.where(tells[state.claims.member]),
+            in_order=in_order.where(tells[in_order.member]),
+        )
+
+    def _assign(self, told: Sheet, part: Part, names: Sequence[str], todo: Flags) -> tuple[Runs, Runs]:
+        """What is given in this round, and withheld until the next one, of the groups that have something to do."""
+        given, withheld, kinds = NOTHING, NOTHING, np.array(names, object)
+        for name in sorted(set(kinds[todo].tolist())):
+            planned = assign_anew(told, name, todo & (kinds == name))
+            given = given.joined(planned.given)
+            withheld = withheld.joined(planned.runs.where(planned.withheld))
+            self.refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
+        return given, withheld
+
+    def _kept_by_old(self, told: Sheet, names: Sequence[str], olds: Sequence[str], before: Runs) -> Runs:
+        """Of what members had, what the old release's rules would leave with them, where others were asked."""
+        kept, kinds = NOTHING, np.array(olds, object)
+        differs = np.array(
+            [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
+        )
+        for name in sorted(set(kinds[differs].tolist())):
+            kept = kept.joined(assign_anew(told, name, differs & (kinds == name)).runs)
+        return in_both(before, kept)
+
+    def _own(self, part: Part, runs: Runs) -> None:
+        """These groups have this now."""
+        others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
+        given = part.outward(runs)
+        self.claims = self.claims.where(others).joined(given)
+        ordered = [
+            group
+            for group in part.groups.tolist()
+            if self.seats[group].group.protocol_name == "sticky" and self._keeps_as_told(group)
+        ]
+        mine = np.isin(self.sheet.members.group[given.member], ordered)
+        others = ~np.isin(self.sheet.members.group[self.order.member], part.groups)
+        after = order_after(self.order, given.where(mine), self.hashes, len(self.sheet.members))
+        self.order = self.order.where(others).joined(after)
+
+    def _keeps_as_told(self, group: int) -> bool:
+        course = self.courses[group]
+        assert course is not None
+        return any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))

@@ -1,0 +1,185 @@
+"""Predicted = actual in a rolling upgrade: consumers of kafka-clients 2.8.2 are replaced by those of 3.9.1, one by one.
+
+Who leads, and what everybody has after each restart, is what `kernels.upgrade` plays from the first snapshot, with the
+ids that the coordinator has really given. The leader's release is what a snapshot reads from the bytes it wrote. And
+two members of 2.8.2 with two of the newest release: whoever was first leads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+
+from spark_assign.kernels.upgrade import play as kernel
+from spark_assign.kernels.upgrade.course import Course, Setup
+from spark_assign.kernels.upgrade.play import play
+from spark_assign.kernels.upgrade.seats import Seats
+from spark_assign.sources.kafka import snapshot
+from tests.golden.vectors import Row
+from tests.kafka import group_members, maven
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+from tests.unit.test_migration_restarts import sheet_of, who_has
+
+pytestmark = [pytest.mark.kafka]
+
+PROGRAM = Path(__file__).parent / "java" / "OldConsumers.java"
+TOPICS = {"up.orders": 11, "up.clicks": 6}
+ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-range": "range"}
+OLD, NEW = "2.8.2", "3.9.1"
+MEMBERS, FIRST = 3, 1
+Tables = dict[str, list[dict[str, Any]]]
+WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
+"""The releases that a snapshot tells, and which of ours that is."""
+
+
+def consumer(group: str, number: int) -> Consumer:
+    """A member of a group."""
+    return Consumer(group, f"c{number}", tuple(TOPICS), ASSIGNORS.get(group, "sticky"))
+
+
+def class_path(release: str) -> str:
+    """The clients of a release; skips without Java or Maven, but fails in CI."""
+    try:
+        return maven.clients_classpath(release)
+    except maven.KafkaUnavailableError as reason:
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(f"Kafka is needed in CI: {reason}", pytrace=False)
+        pytest.skip(f"needs Kafka: {reason}")
+
+
+@pytest.fixture(scope="module")
+def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
+    """The snapshots: `before`, then `0 away`, `0 back` and so on; in `mixed` one of a group of two releases."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    states: dict[str, Tables] = {}
+
+    def look(step: str, members: dict[str, int]) -> None:
+        group_members.wait_until_settled(broker, members)
+        tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
+        states[step] = {name: table.to_pylist() for name, table in tables.items()}
+
+    with ExitStack() as stack:
+        old, new, newest = (
+            stack.enter_context(
+                group_members.fed(
+                    ["java", "-XX:TieredStopAtLevel=1", "-cp", path, str(PROGRAM), broker.bootstrap_servers], [], None
+                )
+            )
+            for path in (class_path(OLD), class_path(NEW), broker.class_path)
+        )
+        group_members.start(old, [consumer(group, FIRST) for group in ASSIGNORS])
+        group_members.start(newest, [consumer("up-mixed", FIRST)])
+        look("first", dict.fromkeys((*ASSIGNORS, "up-mixed"), 1))
+        group_members.start(old, [consumer(group, at) for group in ASSIGNORS for at in range(MEMBERS) if at != FIRST])
+        group_members.start(old, [consumer("up-mixed", at) for at in (2, 3)])
+        group_members.start(newest, [consumer("up-mixed", 0)])
+        look("before", {**dict.fromkeys(ASSIGNORS, MEMBERS), "up-mixed": 4})
+        group_members.leave(newest, [consumer("up-mixed", FIRST)])
+        for number in range(MEMBERS):
+            group_members.leave(old, [consumer(group, number) for group in ASSIGNORS])
+            look(f"{number} away", dict.fromkeys(ASSIGNORS, MEMBERS - 1))
+            group_members.start(new, [consumer(group, number) for group in ASSIGNORS])
+            look(f"{number} back", dict.fromkeys(ASSIGNORS, MEMBERS))
+        yield states
+    admin.close()
+
+
+def ids(tables: Tables, group: str) -> dict[str, str]:
+    """The ids of a group's members by their client ids."""
+    return {row["client_id"]: row["member_id"] for row in tables["members"] if row["group_id"] == group}
+
+
+def owners(tables: Tables, group: str) -> dict[str, set[tuple[str, int]]]:
+    """By client id what everybody has."""
+    names = {member_id: name for name, member_id in ids(tables, group).items()}
+    found: dict[str, set[tuple[str, int]]] = {name: set() for name in names.values()}
+    for row in tables["owned_runs"]:
+        if row["group_id"] == group:
+            run = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
+            found[names[row["member_id"]]] |= {(row["topic"], partition) for partition in run}
+    return found
+
+
+def row_of(tables: Tables, group: str) -> Row:
+    """A group as the golden rows have it: what its members told, and what they have."""
+    has = owners(tables, group)
+    members = [
+        {
+            "id": row["member_id"],
+            "instance": None,
+            "rack": None,
+            "generation": -1,
+            "user_generation": 1,
+            "topics": list(TOPICS),
+            "owned": sorted(has[row["client_id"]]),
+        }
+        for row in tables["members"]
+        if row["group_id"] == group
+    ]
+    return {"case": group, "topics": TOPICS, "members": members}
+
+
+def leader_of(tables: Tables, group: str) -> tuple[str | None, str | None]:
+    """Library and releases of whoever leads."""
+    (row,) = (row for row in tables["groups"] if row["group_id"] == group)
+    return row["client_library"], row["client_version"]
+
+
+@pytest.mark.parametrize("group", ASSIGNORS)
+def test_who_leads_and_who_has_what_after_each_restart(
+    group: str, story: dict[str, Tables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first snapshot alone, but for the ids that the coordinator draws."""
+    before = story["before"]
+    now = ids(before, group)
+    drawn = {now[f"c{at}"]: ids(story[f"{at} back"], group)[f"c{at}"] for at in range(MEMBERS)}
+    monkeypatch.setattr(kernel, "next_id", drawn.__getitem__)
+    sheet, listed = sheet_of([row_of(before, group)]), (ASSIGNORS[group],)
+    course = Course(Setup(OLD, listed), (Setup(NEW, listed),), leader=now[f"c{FIRST}"])
+    steps = play(sheet, [course]).steps[0]
+    leads = f"c{FIRST}"
+    for number, step in enumerate(steps):
+        tables = story[f"{number} back"]
+        names = {member_id: name for name, member_id in ids(tables, group).items()}
+        leads = names[step.leader]
+        assert step.leader_release == (NEW if int(leads[1]) <= number else OLD)
+        library, releases = leader_of(tables, group)
+        assert (library, WRITTEN_BY.get(str(releases))) == ("Java", step.leader_release), (number, releases)
+        monkeypatch.setattr(kernel, "restarts_played", lambda sheet, most=number + 1: sheet.of_told * 0 + most)
+        after = play(sheet, [course]).after
+        seats = sorted(now)
+        found = {seats[at]: got for at, got in who_has(sheet, after, group).items()}
+        assert found == owners(tables, group), f"after {number}"
+        moved = sum(
+            len(got & had)
+            for one, two in (
+                (f"{number - 1} back" if number else "before", f"{number} away"),
+                (f"{number} away", f"{number} back"),
+            )
+            for name, got in owners(story[two], group).items()
+            for other, had in owners(story[one], group).items()
+            if other != name
+        )
+        assert step.moved == moved, f"after {number}"
+
+
+def test_of_two_releases_the_first_member_leads(story: dict[str, Tables]) -> None:
+    """A member of the newest release was there first, and those of 2.8.2 joined it."""
+    library, releases = leader_of(story["before"], "up-mixed")
+    assert (library, releases) == ("Java", "3.4+")
+    row = row_of(story["before"], "up-mixed")
+    away = row | {"members": [each for each in row["members"] if each["id"] != ids(story["before"], "up-mixed")["c1"]]}
+    sheet = sheet_of([away])
+    leader = Seats(((each, None) for each in sheet.member_id.to_pylist()), ("sticky",)).group.leader_id
+    name = next(name for name, each in ids(story["before"], "up-mixed").items() if each == leader)
+    library, releases = leader_of(story["2 back"], "up-mixed")
+    assert WRITTEN_BY[str(releases)] == (OLD if name in ("c2", "c3") else NEW)

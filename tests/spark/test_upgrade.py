@@ -1,0 +1,95 @@
+"""An upgrade of clients by Spark: no group is left out, tables agree with schemas, and the job writes and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import upgrade as job
+from spark_assign import upgrade
+from spark_assign.comparing.schemas import UPGRADE_TABLES
+from spark_assign.errors import ConfigError
+from tests.spark.fleets import tuples
+from tests.spark.test_migrate import mixed
+
+pytestmark = [pytest.mark.spark]
+
+
+def test_no_group_is_left_out(spark: SparkSession) -> None:
+    """Each is in upgrades or, with the reason, in rejected; steps are of those that are played, and add up."""
+    given = mixed(spark).with_clients("Java", "2.8", group_id="*ar")
+    found = upgrade(given, "3.9")
+    assert {name: getattr(found, name).schema.names for name in UPGRADE_TABLES} == {
+        name: schema.names for name, schema in UPGRADE_TABLES.items()
+    }
+    rows = {row["group_id"]: row for row in found.upgrades.collect()}
+    verdicts = {name: row["verdict"] for name, row in rows.items()}
+    assert {name: verdicts[name] for name in ("alone", "empty", "served")} == {
+        "alone": "unknown",
+        "empty": "go",
+        "served": "there",
+    }
+    assert set(verdicts) == {"alone", "empty", "served", "near", "far"}
+    assert rows["near"]["from_rules"] == rows["far"]["from_rules"] == "2.8"
+    assert tuples(found.rejected, "group_id", "code") == [
+        *((name, "out-of-scope") for name in ("connected", "shared", "streamed")),
+        ("twice", "duplicate-member"),
+    ]
+    steps = found.steps.collect()
+    assert {row["group_id"] for row in steps} == {"near", "far"}
+    for name in ("near", "far"):
+        mine = [row for row in steps if row["group_id"] == name]
+        assert sum(row["moved"] for row in mine) == rows[name]["moved"]
+        assert sum(row["moved_by_rules"] for row in mine) == rows[name]["moved_by_rules"]
+        assert [row["step"] for row in mine] == [1, 2]
+        assert mine[-1]["leader_release"] == "3.9"
+
+
+def test_from_eager_to_cooperative(spark: SparkSession) -> None:
+    """Two restarts of each member with Java; what is no release or assignor is refused."""
+    given = mixed(spark).with_clients("Java", "2.8", group_id="near")
+    steps = upgrade(given, "3.9", assignor="cooperative-sticky").steps.orderBy("step").collect()
+    assert [(row["bounce"], row["assignor"]) for row in steps] == [
+        *((1, "range"), (1, "range")),
+        *((2, "cooperative-sticky"), (2, "cooperative-sticky")),
+    ]
+    with pytest.raises(ConfigError, match=r"to 0\.9: no such release"):
+        upgrade(given, "0.9")
+    with pytest.raises(ConfigError, match="assignor uniform: expected one of range"):
+        upgrade(given, "3.9", assignor="uniform")
+
+
+@pytest.mark.once
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables are written; restarts in words; exit codes."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": name} for name in "ab"]
+        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
+        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
+        "groups": [key | {"assignor": "sticky", "group_type": "classic"}],
+    }
+    place = tmp_path / "fleet"
+    place.mkdir()
+    for name, rows in tables.items():
+        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["--fleet", str(place), "--to", "3.9", "--clients", "g=Java@2.8"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
+    printed = capsys.readouterr().out
+    assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already, 0 not known" in printed
+    assert "c/twice: duplicate-member: " in printed
+    stored = [json.loads(line) for file in tmp_path.glob("out/steps/run_id=r/attempt=*/*.json") for line in file.open()]
+    assert sorted((row["step"], row["member_id"], row["stopped"]) for row in stored) == [(1, "a", 6), (2, "b", 6)]
+    assert job.main([*words, "--group", "g*"]) == 0
+    printed = capsys.readouterr().out
+    assert "c/g: go. The rules of 3.9 differ, and move nothing here." in printed
+    assert "Steps 1 to 2: Restart it with 3.9." in printed
+    assert job.main([*words, "--group", "nobody"]) == 0
+    assert "No group matches nobody" in capsys.readouterr().out

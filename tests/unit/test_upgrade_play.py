@@ -1,0 +1,230 @@
+"""A rolling upgrade of clients played, against the same restarts one by one: each a group of its own, from scratch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_assign.kernels.java_hash import text_walk
+from spark_assign.kernels.upgrade.anew import start_anew
+from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.play import play
+from spark_assign.kernels.upgrade.seats import Seats, next_id
+from spark_assign.kernels.upgrade.tells import generation_told, is_eager, order_after, tells_owned
+from tests.golden.vectors import Row
+from tests.kafka import random_groups
+from tests.oracle.group import java_order
+from tests.unit.test_migration_restarts import a_group, owned, planned, sheet_of, who_has
+
+EAGER, BOTH, COOPERATIVE = ("sticky",), ("sticky", "cooperative-sticky"), ("cooperative-sticky",)
+Held = dict[str, set[tuple[str, int]]]
+
+
+def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[str, ...]]) -> Course:
+    """From one release and list to others."""
+    return Course(Setup(before, assignors), tuple(Setup(*each) for each in bounces))
+
+
+def played(rows: list[Row], of_all: Course) -> tuple[Any, Played]:
+    """All groups on one course."""
+    sheet = sheet_of(rows)
+    return sheet, play(sheet, [of_all] * sheet.number)
+
+
+def figures(steps: list[Step]) -> list[tuple[int, ...]]:
+    """Moved, revoked, stopped and moved by rules of each step."""
+    return [(each.moved, each.revoked, each.stopped, each.by_rules) for each in steps]
+
+
+# --- one by one ---------------------------------------------------------------------------------------------------
+
+
+def remember(row: Row, releases: dict[int, str]) -> None:
+    """What members tell after a generation: in the user data, and from 3.4 on in the subscription, too."""
+    for member in row["members"]:
+        member["generation"] = -1 if releases[id(member)] == "3.2" else 5
+        member["user_generation"] = 5
+
+
+def rebalance(row: Row, assignor: str, leader: str, releases: dict[int, str]) -> None:
+    """Everybody joins until nobody has to give up anything."""
+    while True:
+        ((given, late),) = planned([row], f"{assignor}@{leader}").values()
+        for member in row["members"]:
+            member["owned"] = sorted(given[member["id"]])
+        remember(row, releases)
+        if not any(late.values()):
+            return
+
+
+def first_in_java(members: list[Row]) -> Row:
+    """The first in a `HashMap` by id."""
+    return next(each for each in members if each["id"] == text_walk([each["id"] for each in members])[0])
+
+
+def one_by_one(row: Row, assignor: str, old: str, new: str) -> tuple[list[tuple[int, str, str]], list[Row]]:
+    """Restart the members of one group, which changes the row: of each restart moves, who leads, and its release."""
+    members = sorted(row["members"], key=lambda member: java_order(member["id"]))
+    releases = {id(member): old for member in members}
+    seats = list(members)  # in the order in which the coordinator has put them in
+    leader = first_in_java(seats)
+    steps = []
+    for member in members:
+        moved = 0
+        for there in (False, True):
+            before = {each["id"]: owned(each) for each in members if there or each is not member}
+            left = set() if there else owned(member)
+            if there:
+                member |= {"id": next_id(member["id"]), "owned": [], "generation": -1}
+                member.pop("user_generation", None)
+                releases[id(member)] = new
+                before = {each["id"]: owned(each) for each in members}
+            seats = [each for each in seats if each is not member] + [member] * there
+            others = [each for each in members if there or each is not member]
+            if not others:
+                continue
+            if leader is member and not there:
+                leader = first_in_java(seats)
+            rebalance(row | {"members": others}, assignor, releases[id(leader)], releases)
+            had = left.union(*before.values())
+            now = {each["id"]: owned(each) for each in others}
+            kept = sum(len(now[name] & before[name]) for name in before)
+            moved += len(had & set().union(*now.values())) - kept
+        steps.append((moved, leader["id"], releases[id(leader)]))
+    return steps, members
+
+
+@pytest.mark.parametrize(("assignor", "old"), [("cooperative-sticky", "3.2"), ("sticky", "3.9"), ("sticky", "4.4")])
+def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str, old: str) -> None:
+    """Random groups of dynamic members: who leads after each restart, what moves, and who has what in the end."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    rows = [
+        row
+        for row in random_groups.groups(assignor, seed, small=60, mid_size=0)
+        if 1 < len(row["members"]) <= 5
+        and len({member["id"] for member in row["members"]}) == len(row["members"])
+        and not any(member.get("instance") for member in row["members"])
+    ][:12]
+    assert len(rows) > 4
+    sheet, done = played(rows, course((assignor,), old, ("4.4", (assignor,))))
+    cases = sheet.cluster.to_pylist()
+    for row in rows:
+        group = cases.index(row["case"])
+        if not done.whole[group]:
+            continue  # Kafka's class throws on the way
+        steps, members = one_by_one(row, assignor, old, "4.4")
+        found = [(each.moved, each.leader, each.leader_release) for each in done.steps[group]]
+        assert found == steps, row["case"]
+        assert list(who_has(sheet, done.after, row["case"]).values()) == [owned(member) for member in members]
+
+
+# --- who leads ----------------------------------------------------------------------------------------------------
+
+
+def test_the_leader_stays_until_it_restarts() -> None:
+    """Then the first of the others in Java's order leads, whichever release it is of."""
+    names = [f"c{number}" for number in range(4)]
+    _, done = played([a_group({name: [at] for at, name in enumerate(names)})], course(EAGER, "2.8", ("3.9", EAGER)))
+    ids = list(names)
+    leader = text_walk(ids)[0]
+    for at, step in enumerate(done.steps[0]):
+        if leader == ids[at]:
+            leader = text_walk([name for name in ids if name != leader])[0]
+        ids[at] = next_id(ids[at])
+        assert (step.leader, step.came_back_as, step.elected) == (leader, ids[at], "sticky")
+        assert step.leader_release == ("2.8" if leader in names else "3.9")
+    assert done.whole.tolist() == [True]
+    assert len({step.leader for step in done.steps[0]}) == 1 + sum(step.changed for step in done.steps[0][1:])
+
+
+def test_static_members_lead_on_under_new_ids() -> None:
+    """Nothing moves until something else changes: then the rules do what they do."""
+    _, done = played([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)], course(EAGER, "2.8", ("3.9", EAGER)))
+    first, second, last = done.steps[0]
+    assert figures([first, second]) == [(0, 0, 3, 0), (0, 0, 1, 0)]
+    assert [each.changed for each in (first, second, last)] == [False] * 3
+    assert (last.what, last.leader_release, last.moved, last.by_rules) == ("settle", "3.9", 1, 0)
+
+
+def test_the_only_member_gets_everything_back() -> None:
+    """While it is away nobody is there who could get anything, and it leads again."""
+    _, done = played([a_group({"c0": [0, 1, 2, 3]})], course(EAGER, "2.8", ("3.9", EAGER)))
+    assert figures(done.steps[0]) == [(0, 0, 4, 0)]
+    assert not done.steps[0][0].changed
+
+
+# --- the vote -----------------------------------------------------------------------------------------------------
+
+
+def test_the_old_assignor_wins_until_one_member_has_dropped_it() -> None:
+    """Two restarts of each (KIP-429): from the first member on that has dropped it, the new one wins."""
+    rows = [a_group({"c0": [0, 1], "c1": [2], "c2": [3]})]
+    _, done = played(rows, course(EAGER, "2.8", ("3.9", BOTH), ("3.9", COOPERATIVE)))
+    assert [step.elected for step in done.steps[0]] == ["sticky"] * 3 + ["cooperative-sticky"] * 3
+    assert [step.bounce for step in done.steps[0]] == [1, 1, 1, 2, 2, 2]
+    assert done.whole.tolist() == [True]
+
+
+def test_mixed_lists_are_voted_on() -> None:
+    """The first of each member's list that all have; the most votes win."""
+    seats = Seats([("a", None), ("b", None)], EAGER)
+    seats.join("c", None, BOTH)
+    assert seats.elect()[1] == "sticky"
+    seats = Seats([("a", None), ("b", None), ("c", None)], ("cooperative-sticky", "sticky"))
+    seats.join("d", None, BOTH)
+    assert seats.elect()[1] == "cooperative-sticky"
+    seats.join("e", None, EAGER)
+    assert seats.elect()[1] == "sticky"
+
+
+def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> None:
+    """Kafka compares the winner, and nothing else."""
+    seats = Seats([("a", "i-a"), ("b", "i-b")], BOTH)
+    assert not seats.come_back("i-a", "a", "a2", BOTH)
+    assert seats.come_back("i-b", "b", "b2", COOPERATIVE)
+
+
+# --- what members tell --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "elected", "told"),
+    [
+        *(("2.8.0", "cooperative-sticky", (-1, -1)), ("2.8.1", "cooperative-sticky", (-1, 1))),
+        *(("3.3", "cooperative-sticky", (-1, 1)), ("3.4", "cooperative-sticky", (1, 1))),
+        *(("2.4", "sticky", (-1, 1)), ("3.9", "sticky", (1, 1)), ("3.9", "range", (1, -1)), ("2.8", "range", (-1, -1))),
+    ],
+)
+def test_where_a_generation_is_told(release: str, elected: str, told: tuple[int, int]) -> None:
+    """In the subscription, in the user data, in both or nowhere."""
+    assert generation_told(release, elected) == told
+
+
+def test_whose_partitions_the_leader_hears_of() -> None:
+    """Cooperative-sticky of cooperative members alone, sticky of those that remember."""
+    assert (is_eager(BOTH), is_eager(COOPERATIVE)) == (True, False)
+    assert not tells_owned("cooperative-sticky", "sticky", BOTH)
+    assert tells_owned("cooperative-sticky", "sticky", COOPERATIVE)
+    assert not tells_owned("sticky", "range", ("range", "sticky"))
+    assert tells_owned("sticky", "sticky", EAGER)
+
+
+def test_what_was_kept_is_told_first() -> None:
+    """Of one topic what a member had, in its order, then what is new."""
+    sheet = sheet_of([a_group({"c0": [0, 1, 2, 3]})])
+    rows = sheet.claims.rows()
+    before = rows.where(np.array([3, 1]))
+    after = order_after(before, sheet.claims, np.zeros(len(sheet.topics), np.int64), 1)
+    assert after.first.tolist() == [3, 1, 0, 2]
+
+
+def test_all_stop_and_start_anew() -> None:
+    """Everything stops, and cooperative-sticky deals to members that own nothing."""
+    sheet = sheet_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
+    stopped, moved, refused = start_anew(sheet, [Setup("3.9", COOPERATIVE)])
+    assert (stopped.tolist(), refused) == ([4], {})
+    assert 1 <= moved[0] <= 3
+    assert [each.tolist() for each in start_anew(sheet, [None])[:2]] == [[0], [0]]
