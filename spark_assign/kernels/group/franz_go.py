@@ -53,7 +53,7 @@ def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     readable = np.ones(len(members), bool)
     if cooperative:
         generation = members.generation
-        says = np.bincount(members.group, (generation >= 0) | members.told, sheet.number) > 0
+        says = np.bincount(members.group, np.maximum(generation, members.in_user_data) >= 0, sheet.number) > 0
         readable = (generation >= 0) | ~says[members.group]
     parts = [_plan(told, generation, cooperative) for told in _groups(sheet, generation, readable, chosen)]
     none = np.empty(0, np.int64)
