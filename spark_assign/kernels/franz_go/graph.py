@@ -48,12 +48,15 @@ class StealGraph:
         """How the member gets one more from somebody who has at least two more; nothing if nobody can be reached."""
         level = self._load[member]
         reached: dict[int, Steal | None] = {member: None}
-        waiting = [(-level, 0, member)]
+        waiting, walked = [(-level, 0, member)], set()
         while waiting:
             minus, distance, current = heapq.heappop(waiting)
             if -minus > level + 1:
                 return self._way(reached, current)
             for topic in self._asks[current]:
+                if topic in walked:
+                    continue  # all its owners are reached
+                walked.add(topic)
                 for owner, partitions in self._owners[topic].items():
                     if partitions and owner not in reached:
                         reached[owner] = Steal(owner, current, partitions[0])

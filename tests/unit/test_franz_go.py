@@ -1,0 +1,95 @@
+"""franz-go's sticky balancers: what is sure in small groups, and what hangs on the order of Go's maps."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from spark_assign.assignors.registry import find
+from spark_assign.kernels.franz_go.differing import plan_differing
+from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
+from spark_assign.kernels.franz_go.sure import Answer, plan_group
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.rounds import rounds_of
+from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.told import read
+from spark_assign.kernels.releases import client_side
+from tests.golden import sticky_kernel
+
+
+def answer(group: Group) -> Answer:
+    """Where every topic is known."""
+    return plan_group(group, asked_in_vain=False)
+
+
+def test_new_members_take_the_last_partitions_in_turn() -> None:
+    """One topic: nothing hangs on an order."""
+    found = answer(Group(3, [6], [[0, 1, 2]], [0] * 6))
+    assert found.owner == [0, 0, 2, 1, 2, 1]
+    assert not any(found.unsure)
+
+
+def test_which_topic_is_dealt_first_is_chance() -> None:
+    """What members have is sure, and what nobody has is not."""
+    found = answer(Group(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NOBODY, 0, 2, NOBODY]))
+    assert found.unsure == [False, False, True, False, False, True]
+
+
+@pytest.mark.parametrize("topics", [1, 4, 40])
+def test_a_group_at_rest_is_sure(topics: int) -> None:
+    """However many topics it has; also where subscriptions differ."""
+    alike = answer(Group(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
+    assert not any(alike.unsure)
+    differing = answer(Group(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
+    assert differing.owner == [0, 1] * topics
+    assert not any(differing.unsure)
+
+
+def test_what_two_claim_goes_back_by_chance() -> None:
+    """Half of six partitions go back to the older claimer: which of them, nobody knows; a seventh stays."""
+    owner, stale = believe(np.repeat([0, 1], [7, 6]), np.array([*range(7), *range(6)]), np.array([2, 1]), 7)
+    assert (owner.tolist(), stale) == ([0] * 7, dict.fromkeys(range(6), 1))
+    found = answer(Group(2, [7], [[0, 1]], owner.tolist(), stale))
+    assert sorted(found.owner) == [0] * 4 + [1] * 3
+    assert found.unsure == [True] * 6 + [False]
+
+
+def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
+    """Then the group counts as one of differing subscriptions, which gives up other partitions."""
+    group = Group(2, [6, 0], [[0, 1], [0]], [0] * 6)
+    both = plan_group(group, asked_in_vain=True)
+    one, other = plan_group(group, asked_in_vain=False), plan_differing(group, [0, 1], [])
+    assert both.owner == one.owner
+    assert both.unsure == [here != there for here, there in zip(one.owner, other.owner, strict=True)]
+
+
+def test_every_order_of_few_topics_is_tried() -> None:
+    """Whatever is called sure has that owner in all orders, and what is not has another one in some."""
+    group = Group(3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NOBODY, 1, 1, NOBODY, NOBODY, 0])
+    found = answer(group)
+    owners = [plan_differing(group, order, []).owner for order in permutations(range(4))]
+    assert found.unsure == [len(set(each)) > 1 for each in zip(*owners, strict=True)]
+    assert any(found.unsure)
+    assert not found.unsure[5], "it has a single subscriber"
+
+
+def test_its_cooperative_groups_come_to_rest() -> None:
+    """Two rounds: what changes hands is given up in the first and handed out in the second."""
+    owned = [["t", at] for at in range(4)]
+    members = [
+        {"id": name, "instance": None, "rack": None, "topics": ["t"], "owned": own, "generation": 1}
+        for name, own in (("C0", owned), ("C1", []))
+    ]
+    told = read(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
+    sheet = read_sheet(told, set(find_faults(told)))
+    rounds = rounds_of("cooperative-sticky@franz-go", sheet, np.ones(1, bool), 5)
+    assert rounds is not None
+    assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]
+
+
+def test_its_names() -> None:
+    """They stand wherever an assignor's name does."""
+    assert find("sticky@franz-go") == "sticky@franz-go"
+    assert client_side("range@franz-go") == "range"
