@@ -120,7 +120,7 @@ def _table(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> Any:
 def test_every_example_is_read() -> None:
     """Each has topics, members and an outcome that names all of them."""
     found = examples()
-    assert len(found) == 11
+    assert len(found) == 12
     for example in found:
         assert example.topics
         assert example.given

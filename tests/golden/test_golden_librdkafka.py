@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
+from spark_assign.kernels.librdkafka.cooperative import withhold
+from spark_assign.kernels.librdkafka.group import Group, Member
+from spark_assign.kernels.librdkafka.sticky import assign_sticky
 from tests.golden import sticky_kernel, tables, vectors
 
 CASES = {"range": 120, "roundrobin": 60, "cooperative-sticky": 420}
@@ -30,13 +33,50 @@ def ended(rows: list[vectors.Row]) -> set[str]:
     return {row["case"] for row in rows if row["expect"] is None}
 
 
+def planned(rows: list[vectors.Row]) -> vectors.Sets:
+    """What is recorded of partitions that there are: a plan leaves out what is given back of topics that are gone."""
+    sets = vectors.expected_sets(rows)
+    for row in rows:
+        asked = {topic for member in row["members"] for topic in member["topics"]}
+        there = {topic: count if topic in asked else 0 for topic, count in row["topics"].items()}
+        got = {who: {(t, p) for t, p in what if p < there.get(t, 0)} for who, what in sets.pop(row["case"], {}).items()}
+        sets[row["case"]] = {who: what for who, what in got.items() if what}
+    return {case: got for case, got in sets.items() if got}
+
+
+@pytest.mark.once
+def test_what_is_given_back_of_topics_that_are_gone() -> None:
+    """The kernel alone, which gives it back: all that was recorded."""
+    rows = [row for row in rows_of("cooperative-sticky") if row["expect"] is not None]
+    answered: vectors.Sets = {}
+    for row in rows:
+        members = tuple(
+            Member(
+                *(each["id"], each["instance"], each["rack"] or ""),
+                *(-1 if each["generation"] is None else each["generation"], frozenset(each["topics"])),
+                tuple((topic, partition) for topic, partition in each["owned"]),
+            )
+            for each in row["members"]
+            if each["topics"]
+        )
+        racks = {
+            topic: [frozenset(rack for rack in each if rack is not None) for each in replicas]
+            for topic, replicas in (row["replica_racks"] or {}).items()
+        }
+        group = Group(members, row["topics"], racks)
+        given = withhold(group, assign_sticky(group))[0]
+        answered[row["case"]] = {who: set(what) for who, what in given.items() if what}
+    assert vectors.differences(vectors.expected_sets(rows), answered) == []
+    assert planned(rows) != vectors.expected_sets(rows)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("strategy", CASES)
 def test_the_kernels_plan_what_librdkafka_answered(strategy: str) -> None:
     """Zero differences, and refused is exactly where librdkafka ends."""
     rows = rows_of(strategy)
     answer = sticky_kernel.planned(rows, f"{strategy}@librdkafka")
-    assert vectors.differences(vectors.expected_sets(rows), answer.sets) == []
+    assert vectors.differences(planned(rows), answer.sets) == []
     assert set(answer.refused) == ended(rows)
     assert len(answer.refused) == (ENDED if strategy == "cooperative-sticky" else 0)
 
@@ -57,10 +97,10 @@ def test_the_plan_is_what_librdkafka_answered(spark: SparkSession) -> None:
     """All rows in one plan, in which a leader of librdkafka is known; groups name the plain assignor."""
     rows = [row for strategy in CASES for row in rows_of(strategy)]
     fleet = tables.configured_fleet_of(spark, [row | {"profile": row["strategy"]} for row in rows])
-    planned = plan(fleet.with_clients("librdkafka", None))
-    planned = planned.with_decided(cached(planned.decided(("assignments", "rejected", "metrics"))))
-    differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
+    answer = plan(fleet.with_clients("librdkafka", None))
+    answer = answer.with_decided(cached(answer.decided(("assignments", "rejected", "metrics"))))
+    differences = vectors.differences(planned(rows), tables.planned_sets(answer.assignments))
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
-    assert {row["cluster"] for row in planned.rejected.collect()} == ended(rows)
-    names = {row["assignor"] for row in planned.metrics.select("assignor").distinct().collect()}
+    assert {row["cluster"] for row in answer.rejected.collect()} == ended(rows)
+    names = {row["assignor"] for row in answer.metrics.select("assignor").distinct().collect()}
     assert names == {f"{strategy}@librdkafka" for strategy in CASES}

@@ -1,4 +1,7 @@
-"""Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `Sheet`."""
+"""Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `Sheet`.
+
+What cooperative-sticky gives back of topics that are gone, or that nobody subscribes to, is in no plan.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,8 @@ def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
         for given, waits in ((now, False), (later, True)):
             for who, partitions in given.items():
                 for topic, number in partitions:
+                    if number >= group.partitions.get(topic, 0):
+                        continue
                     reason = reasons.get((topic, number), STAYS)
                     rows.append((members[who], topics[topic], number, reason, waits))
     whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T

@@ -1,8 +1,9 @@
 """In which order a broker answers for the topics that a librdkafka leader asks it for.
 
-The leader asks for the topics of its members, members as they are listed, each with its topics by name. A broker (3.0
-and later; before, it was not looked at) makes Scala's immutable `Set` of them, which keeps up to four in their order.
-More are in a trie: by five bits of the hash a level, at each node first the topics that are alone there.
+The leader asks for the topics of its members, members as they are listed, each with its topics by name. A broker makes
+an immutable `Set` of Scala 2.13 of them (held live against 4.4; those of Scala 2.12 were not looked at), which keeps
+up to four in their order. More are in a trie: by five bits of the hash a level, at each node first the topics that are
+alone there.
 """
 
 from __future__ import annotations

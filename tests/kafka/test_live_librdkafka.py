@@ -1,0 +1,138 @@
+"""Predicted = actual: real consumers of librdkafka join, leave and come back; each time the plan of what they owned and
+subscribe to, by the rules of the library that the snapshot has told, is what the broker reports after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+
+from spark_assign.kernels.releases import led_by
+from spark_assign.sources.kafka import snapshot
+from tests.golden import sticky_kernel
+from tests.golden.vectors import Row
+from tests.kafka import group_members, maven
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.once]
+
+WHEEL = "confluent-kafka==2.16.1"
+PROGRAM = Path(__file__).parent / "librdkafka" / "members.py"
+TOPICS = {"lr.orders": 7, "lr.payments": 5, "lr.a": 3, "lr.clicks": 4, "lr.audit": 2, "lr.z": 6}
+"""More than four, so that the broker's answer is in the order of a hash."""
+ALL = tuple(TOPICS)
+ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
+GROUPS = [
+    *(Consumer(f"lr-{assignor}", f"{assignor}-{n}", ALL, assignor) for assignor in ASSIGNORS for n in range(3)),
+    *(
+        Consumer("lr-differing", f"differing-{n}", topics, "cooperative-sticky")
+        for n, topics in enumerate([ALL, ALL[:2], ALL[1:4]])
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    """A folder with confluent-kafka; skips where it cannot be had."""
+    folder = maven.cache() / WHEEL.replace("==", "-")
+    if not folder.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), WHEEL]
+        got = subprocess.run(pip, capture_output=True, text=True, timeout=120, check=False)
+        if got.returncode:
+            pytest.skip(f"needs {WHEEL}: {(got.stderr.strip() or 'no pip').splitlines()[-1]}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def members(broker: Cluster, wheel: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program with these consumers."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
+    admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    command = [sys.executable, str(PROGRAM), broker.bootstrap_servers]
+    environment = os.environ | {"PYTHONPATH": str(wheel)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment) as process:
+        _start(process, GROUPS)
+        yield process
+
+
+def _start(process: subprocess.Popen[str], consumers: list[Consumer]) -> None:
+    group_members.write(process, [json.dumps({"start": asdict(consumer)}) for consumer in consumers])
+
+
+def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
+    """The groups as they are once they have settled with so many members, as golden rows."""
+    before: object = None
+    for _ in range(45):
+        tables = {name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers).tables.items()}
+        mine = [row for row in tables["members"] if row["group_id"] in of]
+        stable = {row["group_id"] for row in tables["groups"] if row["state"] == "Stable"} >= of.keys()
+        counted = Counter(row["group_id"] for row in mine) == Counter(of)
+        now = [row for row in tables["owned_runs"] if row["group_id"] in of]
+        owned = sum(row["count"] for row in now if row["group_id"] == "lr-differing") == sum(TOPICS.values())
+        if stable and counted and owned and now == before:
+            break
+        before = now if stable and counted else None
+        time.sleep(1)
+    else:
+        raise AssertionError(f"groups did not settle: {Counter(row['group_id'] for row in mine)} of {of}")
+    rows = {}
+    for group in tables["groups"]:
+        if group["group_id"] in of:
+            assignor = led_by(group["assignor"], group["client_library"], group["client_version"])
+            rows[group["group_id"]] = {"case": group["group_id"], "strategy": assignor, "topics": TOPICS, "members": []}
+    by_id: dict[str, dict[str, object]] = {}
+    for row in sorted(mine, key=lambda row: row["position"]):
+        told = {"id": row["member_id"], "instance": None, "rack": None, "generation": row["generation_id"]}
+        by_id[row["member_id"]] = told | {"client": row["client_id"], "topics": [], "owned": []}
+        rows[row["group_id"]]["members"].append(by_id[row["member_id"]])
+    for row in tables["subscriptions"]:
+        if row["group_id"] in of:
+            by_id[row["member_id"]]["topics"].append(row["topic"])
+    for row in now:
+        every = range(row["first"], row["first"] + row["step"] * row["count"], row["step"])
+        by_id[row["member_id"]]["owned"] += [(row["topic"], partition) for partition in every]
+    return rows
+
+
+def _check(before: dict[str, Row], after: dict[str, Row]) -> None:
+    """What the members of now get, of whom those of before own what they owned then; told in the next generation."""
+    for group, row in after.items():
+        owned = {member["id"]: member["owned"] for member in before[group]["members"]}
+        told = [member | {"owned": owned.get(member["id"], []), "generation": 1} for member in row["members"]]
+        answer = sticky_kernel.planned([row | {"members": told}], row["strategy"])
+        predicted = answer.sets.get(group, {})
+        for member, later in answer.withheld.get(group, {}).items():
+            predicted.setdefault(member, set()).update(later)
+        actual = {member["id"]: set(member["owned"]) for member in row["members"] if member["owned"]}
+        assert predicted == actual, f"{group}: predicted and actual differ"
+
+
+def test_predicted_is_actual(broker: Cluster, members: subprocess.Popen[str]) -> None:
+    """Three members each; the second leaves, comes back, and another joins."""
+    sizes = dict(Counter(consumer.group for consumer in GROUPS))
+    first = _rows(broker, sizes)
+    assert {row["strategy"] for row in first.values()} == {f"{assignor}@librdkafka" for assignor in ASSIGNORS}
+    eager = [group for group in first if "cooperative" not in first[group]["strategy"]]
+    _check(first, {group: first[group] for group in eager})
+    second = [consumer for consumer in GROUPS if consumer.client_id.endswith("-1")]
+    group_members.write(members, [f'{{"leave": "{consumer.client_id}"}}' for consumer in second])
+    left = _rows(broker, {group: size - 1 for group, size in sizes.items()})
+    _check(first, left)
+    _start(members, second)
+    back = _rows(broker, sizes)
+    _check(left, back)
+    new = [(group, f"{group}-new", ALL, row["strategy"].partition("@")[0]) for group, row in back.items()]
+    _start(members, [Consumer(*each) for each in new])
+    _check(back, _rows(broker, {group: size + 1 for group, size in sizes.items()}))

@@ -1,0 +1,56 @@
+"""What of librdkafka's assignors hangs on the order in which things come."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.kernels.librdkafka.answered import answered
+from spark_assign.kernels.librdkafka.cooperative import withhold
+from spark_assign.kernels.librdkafka.group import Group, Member, served
+from spark_assign.kernels.librdkafka.movements import Movements, Undefined
+from spark_assign.kernels.librdkafka.sticky import assign_sticky
+
+
+def _member(name: str, *owned: tuple[str, int], topics: str = "t", generation: int = 1, **more: str) -> Member:
+    return Member(name, more.get("instance"), more.get("rack", ""), generation, frozenset(topics), owned)
+
+
+def test_topics_are_answered_as_asked_up_to_four() -> None:
+    """Members as they are listed, each with its topics by name."""
+    assert answered([_member("b", topics="zc"), _member("a", topics="ac")]) == ["c", "z", "a"]
+
+
+def test_more_topics_are_answered_as_scalas_set_has_them() -> None:
+    """No topic is lost, and the order does not hang on that of members."""
+    one, other = _member("a", topics="abcdefgh"), _member("b", topics="hijkl")
+    assert answered([one, other]) == answered([other, one])
+    assert sorted(answered([one, other])) == list("abcdefghijkl") != answered([one, other])
+
+
+def test_static_members_go_by_instance_among_themselves_only() -> None:
+    """So the order that comes out hangs on the one that goes in."""
+    members = [_member("a", instance="z"), _member("c", instance="x"), _member("b")]
+    assert [member.member_id for member in served(members)] == ["a", "b", "c"]
+    assert [member.member_id for member in served(members[::-1])] == ["b", "c", "a"]
+
+
+def test_who_is_listed_last_counts_as_the_owner() -> None:
+    """The newer claim wins the partition, and yet has to wait until the older one's member has given it up."""
+    new, old = _member("new", ("t", 0), generation=2), _member("old", ("t", 0))
+    for members, waits in (((new, old), True), ((old, new), False)):
+        group = Group(members, {"t": 1}, {})
+        now, later = withhold(group, assign_sticky(group))
+        assert (now["new"], later["new"]) == (([], [("t", 0)]) if waits else ([("t", 0)], []))
+
+
+def test_a_lone_partition_that_moves_back_is_read_after_it_is_freed() -> None:
+    """With another one of its kind that one moves in its place."""
+    movements = Movements()
+    movements.move(("t", 0), "a", "b", instead=False)
+    assert movements.instead(("t", 5), "b", "a") == ("t", 0)
+    with pytest.raises(Undefined, match="freed"):
+        movements.move(("t", 0), "b", "a", instead=True)
+    movements = Movements()
+    movements.move(("t", 0), "a", "b", instead=False)
+    movements.move(("t", 1), "a", "b", instead=False)
+    assert movements.move(("t", 0), "b", "a", instead=True) == ("t", 1)
