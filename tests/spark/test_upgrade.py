@@ -86,7 +86,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already, 0 not known" in printed
     assert "c/twice: duplicate-member: " in printed
     stored = [json.loads(line) for file in tmp_path.glob("out/steps/run_id=r/attempt=*/*.json") for line in file.open()]
-    assert sorted((row["step"], row["member_id"], row["stopped"]) for row in stored) == [(1, "a", 6), (2, "b", 6)]
+    assert sorted((row["step"], row["member_id"], row["stopped"]) for row in stored) == [(1, "a", 8), (2, "b", 8)]
     assert job.main([*words, "--group", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go. The rules of 3.9 differ, and move nothing here." in printed

@@ -81,7 +81,7 @@ class _Groups:
     def __init__(self, sheet: Sheet, courses: Sequence[Course | None]) -> None:
         members = sheet.members
         self.sheet, self.courses = sheet, courses
-        self.claims, self.order = sheet.claims, told_in_order(sheet)
+        self.claims, self.order = sheet.claims, _in_order(sheet, courses)
         self.ids: list[str] = sheet.member_id.to_pylist()
         self.instance: list[str | None] = sheet.told.column("group_instance_id", members.row).to_pylist()
         self.static = np.array([each is not None for each in self.instance], bool)
@@ -331,14 +331,23 @@ class _Groups:
         ordered = [
             group
             for group in part.groups.tolist()
-            if self.seats[group].group.protocol_name == "sticky" and self._keeps_as_told(group)
+            if self.seats[group].group.protocol_name == "sticky" and _keeps_as_told(self.courses[group])
         ]
         mine = np.isin(self.sheet.members.group[given.member], ordered)
         others = ~np.isin(self.sheet.members.group[self.order.member], part.groups)
         after = order_after(self.order, given.where(mine), self.hashes, len(self.sheet.members))
         self.order = self.order.where(others).joined(after)
 
-    def _keeps_as_told(self, group: int) -> bool:
-        course = self.courses[group]
-        assert course is not None
-        return any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
+
+def _keeps_as_told(course: Course | None) -> bool:
+    """Whether a leader on the way asks in which order its members have what they have."""
+    return course is not None and any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
+
+
+def _in_order(sheet: Sheet, courses: Sequence[Course | None]) -> Runs:
+    """What members tell in order now; where the facts do not say in which, by topic and partition."""
+    told = told_in_order(sheet)
+    asked = np.array([_keeps_as_told(each) for each in courses], bool)[sheet.members.group]
+    silent = asked & ~marked(told.member, len(sheet.members))
+    rows = sheet.claims.where(silent[sheet.claims.member]).rows()
+    return told.joined(rows.where(np.lexsort((rows.first, rows.topic, rows.member))))
