@@ -17,7 +17,6 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.adaptive.enabled": "false",  # as in conf/spark/local.conf
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.buffer.pageSize": "2m",  # small tables: see conf/spark/local.conf
@@ -26,6 +25,15 @@ SETTINGS = {
     # Small queries, each new: the thorough compiler would never earn its time back.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
 }
+
+CLASSIC = {
+    "spark.sql.adaptive.enabled": "false",  # as in conf/spark/local.conf
+    # As jobs ask small fleets (spark_assign/sources/small.py): compiling a query costs more than its few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""What the same tests have as it is elsewhere on Spark Connect: adaptive, and compiled."""
+CONNECT = {"spark.sql.adaptive.enabled": "true"}
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +45,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
     builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
     warehouse = tmp_path_factory.mktemp("warehouse")
-    # Elsewhere Spark's default is on: so it is on Spark Connect here.
-    settings = {**SETTINGS, "spark.sql.adaptive.enabled": "true"} if remote else SETTINGS
+    settings = SETTINGS | (CONNECT if remote else CLASSIC)
     for key, value in {**settings, "spark.sql.warehouse.dir": str(warehouse)}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -29,6 +29,7 @@ from spark_assign.kernels.java_hash import (
 )
 from spark_assign.kernels.sticky.groups import Groups
 from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced, walks
+from tests.kafka import maven
 
 Row = dict[str, Any]
 
@@ -45,7 +46,7 @@ def walked_by_java(rows: Iterable[Row], class_path: str) -> list[Row]:
     """The rows with `walk`; raises RuntimeError with Java's own words if the program fails."""
     asked = list(rows)
     questions = "".join(f"{json.dumps(row)}\n" for row in asked).encode()
-    command = ["java", "-cp", class_path, str(PROGRAM)]
+    command = ["java", *maven.SHORT_LIVED, "-cp", class_path, str(PROGRAM)]
     done = subprocess.run(command, input=questions, capture_output=True, check=False)
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answers) != len(asked):

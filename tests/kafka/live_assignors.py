@@ -11,6 +11,7 @@ from pathlib import Path
 from spark_assign.kernels.sticky.balance import ENDLESS
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
+from tests.kafka import maven
 
 PROGRAM = Path(__file__).parent / "java" / "Assignors.java"
 
@@ -38,7 +39,7 @@ def answered(
         standard_input.write(questions.encode())
         standard_input.seek(0)
         done = subprocess.run(
-            ["java", "-cp", class_path, str(program)],
+            ["java", *maven.SHORT_LIVED, "-cp", class_path, str(program)],
             stdin=standard_input,
             capture_output=True,
             check=False,

@@ -15,7 +15,7 @@ from spark_assign.kernels.protocol.steps import play_all
 from spark_assign.protocol.replaying import RECORDED_GROUP_ID
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
-from tests.kafka import random_groups, random_steps
+from tests.kafka import maven, random_groups, random_steps
 
 pytestmark = pytest.mark.kafka
 
@@ -31,7 +31,7 @@ def answered(rows: list[Row], class_path: str, program: Path = PROGRAM) -> list[
         standard_input.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
         standard_input.seek(0)
         # Without the flag Java leaves out the messages of exceptions that it throws often.
-        command = ["java", "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(program)]
+        command = ["java", *maven.SHORT_LIVED, "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(program)]
         done = subprocess.run(command, stdin=standard_input, capture_output=True, check=False)
     answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
     if done.returncode != 0 or len(answers) != len(rows):

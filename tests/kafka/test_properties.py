@@ -10,6 +10,7 @@ import pytest
 
 from spark_assign.errors import ConfigError
 from spark_assign.sources import client_jaas, client_properties
+from tests.kafka import maven
 
 pytestmark = pytest.mark.kafka
 
@@ -60,7 +61,7 @@ PIECES += ["\u0085", "\u2028", "\x0b", "\x1c", "\u00a0", "\ufeff", "\ud83d", "\u
 def asked(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
     """How Java reads texts (`TextAsJava.java`), a line each; one JVM for all."""
     questions = "".join(f"{_hexadecimal(text)}\n" for text in texts)
-    command = ["java", "-cp", kafka_jars, str(JAVA / "TextAsJava.java"), kind]
+    command = ["java", *maven.SHORT_LIVED, "-cp", kafka_jars, str(JAVA / "TextAsJava.java"), kind]
     done = subprocess.run(command, input=questions, capture_output=True, text=True, check=True)
     answers = done.stdout.split("\n")[:-1]
     assert len(answers) == len(texts)

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs import plan
-from tests.conftest import SETTINGS
+from tests.conftest import CLASSIC, SETTINGS
 
 RUN = ("--run-id", "r", "--assignor", "range")
 
@@ -19,7 +19,7 @@ RUN = ("--run-id", "r", "--assignor", "range")
 def main(fleet: str, output: str, full_disk: str | None = None) -> None:
     """Print, after a full disk, the exit code and the files that were left there."""
     builder = SparkSession.builder.master("local[2]")
-    for key, value in {**SETTINGS, "spark.driver.memory": "1g"}.items():
+    for key, value in {**SETTINGS, **CLASSIC, "spark.driver.memory": "1g"}.items():
         builder = builder.config(key, value)
     builder.getOrCreate().sparkContext.setLogLevel("OFF")
     if full_disk is not None:

@@ -91,7 +91,7 @@ def test_nothing_inherited_leaves_something_out() -> None:
     """What a machine needs stays."""
     needed = {"HOME": "/root", "JAVA_HOME": "/java", "PIP_INDEX_URL": "x", "SPARK_ASSIGN_SEED": "1", "PATH": "/bin"}
     seen = environment(INHERITED | needed)
-    assert seen == needed | {"PATH": f"{ROOT}/.venv/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    assert seen == needed | {"PATH": f"{ROOT}/.venv/bin:/bin", "PYTHONPYCACHEPREFIX": f"{ROOT}/build/bytecode"}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from spark_assign.protocol.story import play_story
 from spark_assign.report.protocol import summarize_story
 from spark_assign.sinks.rows import write_rows
 
-ROOT = Path(__file__).parents[2]
 COST = {"connect_cluster": "c", "protocol": "eager"} | dict.fromkeys(SIMULATION_TABLES["costs"].names[2:], 1)
 SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}
 
@@ -53,30 +50,6 @@ def test_a_story_of_a_fleet_is_for_spark() -> None:
     """It has no rows of its own."""
     with pytest.raises(ValueError, match="deploy-fleet is told of a fleet"):
         play_story(deploy_fleet(), ("eager",), Settings())
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "simulate --scenario textbook-join --picture png",
-        "simulate --scenario crash --protocol static --protocol static",
-        "connect --scenario 90x10 --run-id one",
-    ],
-)
-def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -> None:
-    """In a process of its own, in which no other process can be started."""
-    pytest.importorskip("altair", reason="drawing is an extra")
-    job, *words = arguments.split()
-    check = (
-        f"import subprocess, sys; subprocess.Popen.__init__ = None; from jobs import {job}; "
-        f"code = {job}.main(sys.argv[1:]); "
-        "from pyspark import SparkContext; assert SparkContext._gateway is None; sys.exit(code)"
-    )
-    command = [sys.executable, "-c", check, *words, "--output", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"Drawn to {tmp_path}" in done.stdout
-    assert done.stdout.count("static ") <= 1, "a protocol that is given twice is played once"
 
 
 def test_wrong_times_and_rejected_groups(
