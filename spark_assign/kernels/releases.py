@@ -27,6 +27,9 @@ from dataclasses import dataclass, replace
 CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The assignors that come with Kafka's clients, and so in as many lines as clients do."""
 
+ELSEWHERE: dict[str, dict[str, str]] = {}
+"""By library and assignor the profile that decides as it does (docs/libraries.md); others have rules of their own."""
+
 Version = tuple[int, int, int]
 _NEWEST = 1_000_000
 """Behind every patch that there is."""
@@ -123,12 +126,18 @@ def read_profile(name: str) -> tuple[str, Rules] | None:
     return assignor, next(rules for first, (_, rules) in reversed(LINES.items()) if _version(first) <= version)
 
 
+def follows(assignor: str, library: str) -> bool:
+    """Whether it is known here how this library's assignor decides; else a plan follows that of Java's clients."""
+    return library == "Java" or assignor in ELSEWHERE.get(library, {})
+
+
 def led_by(assignor: str | None, library: str | None, releases: str | None) -> str | None:
-    """What a group is assigned by, where its leader is a Java client: the assignor as of the newest of these releases.
+    """What a group is assigned by: by a Java client as of the newest of these releases, by another library as it does.
 
     Args:
         assignor: that the group runs with.
-        library: of its leader; null: not known. Others than Java's clients have no releases here.
+        library: of its leader; null: not known. Others than Java's clients have no releases here, and what is not
+            known of them is as with today's Java clients.
         releases: of the leader: one (`2.8`), from one to another (`2.8-3.3`), `<=2.7`, `<2.4`, or `3.4+`. What is not
             known as a release is as of today.
 
@@ -136,6 +145,8 @@ def led_by(assignor: str | None, library: str | None, releases: str | None) -> s
         >>> led_by("sticky", "Java", "2.8-3.3"), led_by("sticky", "Java", "3.4+")
         ('sticky@3.3', 'sticky')
     """
+    if assignor is not None and library in ELSEWHERE:
+        return ELSEWHERE[library].get(assignor, assignor)
     if assignor not in ("range", "sticky", "cooperative-sticky") or library != "Java" or releases is None:
         return assignor
     newest = releases.rpartition("-")[2].lstrip("<=")

@@ -35,6 +35,7 @@ from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.releases import is_profile, led_by
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.whose_rules import leader_in_words
 
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
@@ -204,12 +205,7 @@ def _led_by(sheet: Sheet) -> list[str | None]:
     """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
     leaders = leaders_of(sheet.told)
     names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
-    said = []
-    for name in names:
-        library, releases, certainty = leaders.get(name, (None, None, None))
-        words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-        said.append(words if library else None)
-    return said
+    return [leader_in_words(*leaders.get(name, (None, None, None))) for name in names]
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
