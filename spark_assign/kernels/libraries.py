@@ -1,0 +1,22 @@
+"""The assignors of client libraries other than Kafka's own: `cooperative-sticky@librdkafka`, by library and assignor.
+
+Which kernel plans by each stands in `kernels.group.by_library`.
+"""
+
+from __future__ import annotations
+
+ASSIGNORS: dict[str, tuple[str, ...]] = {
+    "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
+}
+"""By the name of a library, its assignors."""
+
+
+def read_library(name: str) -> tuple[str, str] | None:
+    """Assignor and library of a name with a library behind the `@`; null for every other name.
+
+    Examples:
+        >>> read_library("range@librdkafka"), read_library("range@2.8")
+        (('range', 'librdkafka'), None)
+    """
+    assignor, _, library = name.partition("@")
+    return (assignor, library) if assignor in ASSIGNORS.get(library, ()) else None
