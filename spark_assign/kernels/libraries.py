@@ -10,6 +10,15 @@ ASSIGNORS: dict[str, tuple[str, ...]] = {
 }
 """By the name of a library, its assignors."""
 
+AS_KAFKA = {
+    ("range", "aiokafka"): "range@3.4",
+    ("range", "kafka-python"): "range@3.4",
+    ("range", "Sarama"): "range@3.4",
+    ("roundrobin", "aiokafka"): "roundrobin",
+}
+"""By assignor and library the profile of Kafka's own clients that answers alike, as long as no member is static: these
+libraries line up static members otherwise. Their range knows no racks. docs/libraries.md has what was measured."""
+
 
 def read_library(name: str) -> tuple[str, str] | None:
     """Assignor and library of a name with a library behind the `@`; null for every other name.

@@ -24,11 +24,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from spark_assign.kernels.libraries import AS_KAFKA
+
 CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The assignors that come with Kafka's clients, and so in as many lines as clients do."""
-
-ELSEWHERE: dict[str, dict[str, str]] = {}
-"""By library and assignor the profile that decides as it does (docs/libraries.md); others have rules of their own."""
 
 Version = tuple[int, int, int]
 _NEWEST = 1_000_000
@@ -128,7 +127,7 @@ def read_profile(name: str) -> tuple[str, Rules] | None:
 
 def follows(assignor: str, library: str) -> bool:
     """Whether it is known here how this library's assignor decides; else a plan follows that of Java's clients."""
-    return library == "Java" or assignor in ELSEWHERE.get(library, {})
+    return library == "Java" or (assignor, library) in AS_KAFKA
 
 
 def led_by(assignor: str | None, library: str | None, releases: str | None) -> str | None:
@@ -144,9 +143,11 @@ def led_by(assignor: str | None, library: str | None, releases: str | None) -> s
     Examples:
         >>> led_by("sticky", "Java", "2.8-3.3"), led_by("sticky", "Java", "3.4+")
         ('sticky@3.3', 'sticky')
+        >>> led_by("range", "Sarama", None)
+        'range@3.4'
     """
-    if assignor is not None and library in ELSEWHERE:
-        return ELSEWHERE[library].get(assignor, assignor)
+    if assignor is not None and library is not None and (assignor, library) in AS_KAFKA:
+        return AS_KAFKA[assignor, library]
     if assignor not in ("range", "sticky", "cooperative-sticky") or library != "Java" or releases is None:
         return assignor
     newest = releases.rpartition("-")[2].lstrip("<=")

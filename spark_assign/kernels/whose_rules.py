@@ -5,7 +5,7 @@ will do only where the two fit:
 
     sure, given, likely, guess   planned by the rules of its leader, who is known so surely
     other                        its leader decides by other rules: another release was asked for, or its library has
-                                 an assignor that is not known here
+                                 an assignor that is not known here, or lines up static members otherwise
     unknown                      planned by the rules of Java's clients, as nothing is known of its leader
     broker                       the broker assigns, by rules of its own: there is no leader
     own                          an assignor that comes with no client
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.clients import LIBRARIES
 from spark_assign.kernels.fingerprints import GUESS, LIKELY, SURE, UNKNOWN
+from spark_assign.kernels.libraries import AS_KAFKA
 from spark_assign.kernels.releases import CLIENT_SIDE, follows, led_by
 from spark_assign.kernels.server import OURS, SERVER_SIDE
 
@@ -36,6 +37,8 @@ IN_WORDS = {
 }
 """Each kind, behind `by the rules of`."""
 
+_LINE_UP_OTHERWISE = frozenset(library for _, library in AS_KAFKA)
+_STATIC = ", with static members"
 TO_NAME = frozenset({GUESS, UNKNOWN})
 """Where it helps to name the leader."""
 
@@ -48,8 +51,15 @@ class Whose:
     words: str
 
 
-def leader_in_words(library: str | None, releases: str | None, certainty: str | None) -> str | None:
+def leader_in_words(
+    library: str | None, releases: str | None, certainty: str | None, *, static: bool = False
+) -> str | None:
     """What `metrics.led_by` says; null where the library is not known.
+
+    Args:
+        library, releases, certainty: of the leader, as far as they are known.
+        static: whether some members of the group are static. That is told where the library lines those up otherwise
+            than Java's clients do, so that the plan may not be what it decides.
 
     Examples:
         >>> leader_in_words("Java", "2.8-3.3", "likely")
@@ -57,7 +67,8 @@ def leader_in_words(library: str | None, releases: str | None, certainty: str | 
     """
     if library is None:
         return None
-    return " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
+    words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
+    return words + _STATIC if static and library in _LINE_UP_OTHERWISE else words
 
 
 def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
@@ -69,7 +80,7 @@ def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
     """
     if words is None:
         return None, None, None
-    named, _, certainty = words.partition(" (")
+    named, _, certainty = words.removesuffix(_STATIC).partition(" (")
     library, _, releases = named.partition(" ")
     return library, releases or None, certainty.rstrip(")") or None
 
@@ -100,7 +111,7 @@ def whose_rules(assignor: str, leader: str | None) -> Whose:
     rules = "today's Java" if not at else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return Whose(UNKNOWN, f"{rules}, leader not known")
-    if not follows(name, library) or led_by(name, library, releases) != assignor:
+    if str(leader).endswith(_STATIC) or not follows(name, library) or led_by(name, library, releases) != assignor:
         return Whose(OTHER, f"{rules}, but led by {leader}")
     as_of = f", as {rules.removeprefix(f'{library} ')}" if at and release != releases and release != library else ""
     return Whose(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")

@@ -27,6 +27,14 @@ from spark_assign.kernels.whose_rules import (
         ("sticky", "Java 2.8-3.3 (likely)", OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
         ("sticky@3.3", "Java 3.4+ (sure)", OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
         ("sticky", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
+        ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
+        ("range", "Sarama (sure)", OTHER, "today's Java, but led by Sarama (sure)"),
+        (
+            *("range@3.4", "aiokafka (likely), with static members", OTHER),
+            "Java 3.4, but led by aiokafka (likely), with static members",
+        ),
+        ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
+        ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
         ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
         ("server-range", None, BROKER, "the broker"),
         ("rack-uniform", None, OWN, "no client"),
@@ -44,6 +52,10 @@ def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> N
     """What a plan says of a leader is read back as it was."""
     assert read_leader(leader_in_words(*leader)) == leader
     assert leader_in_words(None, None, "unknown") is None
+    words = leader_in_words("Sarama", None, "sure", static=True)
+    assert words == "Sarama (sure), with static members"
+    assert read_leader(words) == ("Sarama", None, "sure")
+    assert leader_in_words("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
 
 
 def test_a_fleet() -> None:
