@@ -19,6 +19,9 @@ AS_KAFKA = {
 """By assignor and library the profile of Kafka's own clients that answers alike, as long as no member is static: these
 libraries line up static members otherwise. Their range knows no racks. docs/libraries.md has what was measured."""
 
+STATIC_OTHERWISE = frozenset({"aiokafka", "kafka-python", "Sarama"})
+"""Libraries that do not line up static members first, by their instance ids, as Java does."""
+
 
 def read_library(name: str) -> tuple[str, str] | None:
     """Assignor and library of a name with a library behind the `@`; null for every other name.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.clients import LIBRARIES
 from spark_assign.kernels.fingerprints import GUESS, LIKELY, SURE, UNKNOWN
-from spark_assign.kernels.libraries import AS_KAFKA
+from spark_assign.kernels.libraries import STATIC_OTHERWISE
 from spark_assign.kernels.releases import CLIENT_SIDE, follows, led_by
 from spark_assign.kernels.server import OURS, SERVER_SIDE
 
@@ -37,7 +37,6 @@ IN_WORDS = {
 }
 """Each kind, behind `by the rules of`."""
 
-_LINE_UP_OTHERWISE = frozenset(library for _, library in AS_KAFKA)
 _STATIC = ", with static members"
 TO_NAME = frozenset({GUESS, UNKNOWN})
 """Where it helps to name the leader."""
@@ -68,7 +67,7 @@ def leader_in_words(
     if library is None:
         return None
     words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-    return words + _STATIC if static and library in _LINE_UP_OTHERWISE else words
+    return words + _STATIC if static and library in STATIC_OTHERWISE else words
 
 
 def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
@@ -111,7 +110,8 @@ def whose_rules(assignor: str, leader: str | None) -> Whose:
     rules = "today's Java" if not at else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return Whose(UNKNOWN, f"{rules}, leader not known")
-    if str(leader).endswith(_STATIC) or not follows(name, library) or led_by(name, library, releases) != assignor:
+    known = release == library or follows(name, library)
+    if not known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
         return Whose(OTHER, f"{rules}, but led by {leader}")
     as_of = f", as {rules.removeprefix(f'{library} ')}" if at and release != releases and release != library else ""
     return Whose(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
