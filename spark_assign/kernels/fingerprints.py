@@ -24,10 +24,12 @@ What each writes was seen on a broker, release by release (`tests/unit/fingerpri
     librdkafka     before 2.2 version 1, empty        version 0, empty what is owned, and the generation
                    2.2+       version 3, empty        version 0, empty what is owned, and the generation
     franz-go       1.22       version 3, null         version 0, null  what is owned, and the generation
-    Sarama         1.61       version 1, null         version 0, null  –
+    Sarama         1.61       version 1, null         version 0, null  the generation
     kafka-go       0.4        version 1, cut short    version 1, null  –
     kafka-python, aiokafka, kafkajs
                               version 0, empty        version 0, empty –
+    kafka-python's cooperative-sticky
+                   3.0        version 1, empty        version 1, empty empty
 """
 
 from __future__ import annotations
@@ -96,9 +98,13 @@ class _Writer:
     """Bytes of cooperative-sticky's user data, at least; null: it has no such assignor, or says nothing."""
     echoes: str | None = None
     """The assignor with which it tells everybody in an assignment what it was told in the subscription."""
+    only: str | None = None
+    """The one assignor with which it writes so."""
 
     def has(self, assignor: str) -> bool:
         """Whether it brings this assignor; one that nobody brings may be anybody's own."""
+        if self.only is not None:
+            return assignor == self.only
         return assignor in LIBRARIES[self.library].assignors or assignor not in _BROUGHT
 
     def subscribes(self, seen: Subscribed, assignor: str) -> bool:
@@ -133,9 +139,10 @@ _WRITERS = (
     _Writer("librdkafka", "<2.2", 1, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE),
     _Writer("librdkafka", "2.2+", 3, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE),
     _Writer("franz-go", None, 3, 0, cooperative=_OWNED),
-    _Writer("Sarama", None, 1, 0, echoes="sticky"),
+    _Writer("Sarama", None, 1, 0, cooperative=_GENERATION, echoes="sticky"),
     _Writer("kafka-go", None, 1, 1, cut_short=True),
     _Writer("kafka-python", None, 0, 0, empty=True),
+    _Writer("kafka-python", None, 1, 1, empty=True, only=COOPERATIVE),
     _Writer("aiokafka", None, 0, 0, empty=True),
     _Writer("kafkajs", None, 0, 0, empty=True),
 )

@@ -11,8 +11,20 @@ ASSIGNORS: dict[str, tuple[str, ...]] = {
 }
 """By the name of a library, its assignors."""
 
-AS_KAFKA = {("range", "franz-go"): "range@3.4", ("roundrobin", "franz-go"): "roundrobin"}
-"""By assignor and library the profile of Kafka's own clients that answers alike. franz-go's range knows no racks."""
+AS_KAFKA = {
+    ("range", "franz-go"): "range@3.4",
+    ("roundrobin", "franz-go"): "roundrobin",
+    ("range", "aiokafka"): "range@3.4",
+    ("range", "kafka-python"): "range@3.4",
+    ("range", "Sarama"): "range@3.4",
+    ("roundrobin", "aiokafka"): "roundrobin",
+}
+"""By assignor and library the profile of Kafka's own clients that answers alike. Their range knows no racks.
+docs/libraries.md has what was measured."""
+
+STATIC_OTHERWISE = frozenset({"aiokafka", "kafka-python", "Sarama"})
+"""Libraries that do not line up static members first, by their instance ids, as Java does: they answer alike as long as
+no member is static."""
 
 
 def read_library(name: str) -> tuple[str, str] | None:

@@ -125,24 +125,34 @@ def read_profile(name: str) -> tuple[str, Rules] | None:
     return assignor, next(rules for first, (_, rules) in reversed(LINES.items()) if _version(first) <= version)
 
 
+def follows(assignor: str, library: str) -> bool:
+    """Whether it is known here how this library's assignor decides; else a plan follows that of Java's clients."""
+    return library == "Java" or (assignor, library) in AS_KAFKA or read_library(f"{assignor}@{library}") is not None
+
+
 def led_by(assignor: str | None, library: str | None, releases: str | None) -> str | None:
-    """What a group is assigned by, where its leader is known: the assignor as of the newest of these releases of Java.
+    """What a group is assigned by: by a Java client as of the newest of these releases, by another library as it does.
 
     Args:
         assignor: that the group runs with.
-        library: of its leader; null: not known. Others than Java's clients have no releases here, and some have rules.
+        library: of its leader; null: not known. Others than Java's clients have no releases here, and what is not
+            known of them is as with today's Java clients.
         releases: of the leader: one (`2.8`), from one to another (`2.8-3.3`), `<=2.7`, `<2.4`, or `3.4+`. What is not
             known as a release is as of today.
 
     Examples:
         >>> led_by("sticky", "Java", "2.8-3.3"), led_by("sticky", "Java", "3.4+")
         ('sticky@3.3', 'sticky')
-        >>> led_by("sticky", "franz-go", None)
-        'sticky@franz-go'
+        >>> led_by("sticky", "franz-go", None), led_by("range", "Sarama", None)
+        ('sticky@franz-go', 'range@3.4')
     """
-    own = read_library(f"{assignor}@{library}")
-    if own is not None:
+    if assignor is None or library is None:
+        return assignor
+    own = (assignor, library)
+    if read_library(f"{assignor}@{library}") is not None:
         return assignor if AS_KAFKA.get(own) == assignor else f"{assignor}@{library}"
+    if own in AS_KAFKA:
+        return AS_KAFKA[own]
     if assignor not in ("range", "sticky", "cooperative-sticky") or library != "Java" or releases is None:
         return assignor
     newest = releases.rpartition("-")[2].lstrip("<=")

@@ -9,12 +9,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from spark_assign.kernels.whose_rules import count_rules, rules_in_words
 from spark_assign.schemas import METRICS, REJECTED
 from spark_assign.sinks.on_this_machine import read_rows
 from spark_assign.sinks.plan_store import StoredPlan
 
 _REJECTED_SHOWN = 10
 _READ = {"metrics", "rejected"}
+_RULED = ("assignor", "led_by")
 _SMALL = 10_000
 """Rows that Python goes through faster than Spark begins a query."""
 
@@ -30,7 +32,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     refused = stored.manifest.rows["rejected"]
     found = _read_here(stored, sums, top)
-    [totals], worst, shown_refusals = (
+    [totals], worst, shown_refusals, ruled = (
         _read(stored.tables["metrics"], stored.tables["rejected"], sums, top) if found is None else found
     )
     waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
@@ -39,6 +41,8 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
         f"{_n(totals['members'], 'member')}, {_n(totals['partitions'], 'partition')} assigned, "
         f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{waiting}",
     ]
+    if rules := rules_in_words(count_rules((row["assignor"], row["led_by"], row["groups"]) for row in ruled)):
+        lines.append(rules)
     if top and totals["groups"]:
         shown = f"the {len(worst)} least balanced of {totals['groups']:,}"
         lines += ["", f"Groups ({shown if totals['groups'] > top else 'least balanced first'}):"]
@@ -78,22 +82,24 @@ def _read_here(stored: StoredPlan, sums: Sequence[str], top: int) -> tuple[list[
     if metrics is None or rejected is None:
         return None
     totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in sums}
-    return [totals], sorted(metrics, key=_by_balance)[:top], sorted(rejected, key=_by_name)[:_REJECTED_SHOWN]
+    ruled = [{name: row[name] for name in _RULED} | {"groups": 1} for row in metrics if row["members"]]
+    return [totals], sorted(metrics, key=_by_balance)[:top], sorted(rejected, key=_by_name)[:_REJECTED_SHOWN], ruled
 
 
 def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int) -> tuple[list[Row], ...]:
-    """A row of sums, the least balanced groups and the first rejected ones, in one query."""
+    """A row of sums, the least balanced groups, the first rejected ones, and by whose rules how many, in one query."""
     of_all = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
     order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
     parts = [
         metrics.agg(*of_all),
         metrics.orderBy(*order).limit(top),
         rejected.orderBy("cluster", "group_id", "code").limit(_REJECTED_SHOWN),
+        metrics.where("members > 0").groupBy(*_RULED).agg(F.count(F.lit(1)).alias("groups")),
     ]
     numbered = [part.withColumn("part", F.lit(at)) for at, part in enumerate(parts)]
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), numbered)
     rows = every.collect()  # a screenful
-    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name)
+    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0)
     return tuple(sorted((row for row in rows if row["part"] == at), key=key) for at, key in enumerate(keys))
 
 

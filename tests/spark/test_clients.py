@@ -39,6 +39,9 @@ def test_the_leader_decides(spark: SparkSession) -> None:
     assert tuples(old.metrics, "assignor", "led_by") == [("range@3.4", "Java 3.4 (given)")]
     new = plan(given.with_clients("Java", "3.4").with_clients("Java", "3.9", group_id="g*"))
     assert tuples(new.metrics, "assignor", "led_by") == [("range", "Java 3.9 (given)")]
+    sarama = plan(given.with_clients("Sarama", group_id="g"))
+    assert tuples(sarama.assignments, "member_id", "partition") == [("a", 0), ("b", 1)]
+    assert tuples(sarama.metrics, "assignor", "led_by") == [("range@3.4", "Sarama (given)")]
     elsewhere = plan(given.with_clients("Java", "3.4", group_id="h*"))
     assert tuples(elsewhere.metrics, "assignor", "led_by") == [("range", None)]
 

@@ -28,7 +28,7 @@ from spark_assign.schemas import DRIFT_TABLES, GROUP_KEY, OFFSETS
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
 from tests.spark.fleets import fleet
-from tests.unit.report_rows import classes_of
+from tests.unit.report_rows import classes_of, ruled_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
@@ -111,6 +111,9 @@ def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
     key = lambda row: (row["cluster"], row["assignor"], row["imbalance"], row["even"])  # noqa: E731
     assert sorted(rows.classes, key=key) == sorted(classes_of(rows.groups), key=key)
     assert {row["group_id"] for row in rows.groups} == {"joined", "claimed", "swapped", "idle"}
+    assert sorted(rows.ruled, key=lambda row: row["assignor"]) == ruled_of(
+        [row for row in rows.groups if row["members"]]
+    )
     assert rows.groups[-1]["group_id"] == "idle", "the only one that nothing happens to"
     assert [(row["group_id"], row["code"]) for row in rows.rejected] == [("twice", "duplicate-member")]
     changes = Counter(row["reason"] for row in stored.tables["moves"].collect())

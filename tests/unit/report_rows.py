@@ -42,6 +42,17 @@ def classes_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
     return list(found.values())
 
 
+def ruled_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """By whose rules groups are planned: what `collect` has Spark do."""
+    found: dict[tuple[str, str | None], Row] = {}
+    for row in groups:
+        key = (row["assignor"], row.get("led_by"))
+        sums = found.setdefault(key, {"assignor": key[0], "led_by": key[1], "groups": 0, "partitions": 0})
+        sums["groups"] += 1
+        sums["partitions"] += row["partitions"]
+    return list(found.values())
+
+
 def _class_of(max_over_mean: float | None) -> int:
     """A number from 0 on; upper bounds belong to their class."""
     return NOTHING_ASSIGNED if max_over_mean is None else sum(max_over_mean > edge for edge in EDGES)
@@ -66,6 +77,7 @@ def plan(groups: int, seed: int = 1) -> PlanRows:
         moves=[row for each in worst for row in moves_of(each)],
         reasons=[{"reason": "rebalanced", "partitions": sum(row["moved"] for row in metrics), "groups": groups}],
         about={"Run": "nightly"},
+        ruled=ruled_of(metrics),
     )
 
 
@@ -99,6 +111,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     """Arguments of `render_report` that fill every section; the group, its members and topics are called so."""
     key = {"cluster": "c", "group_id": name}
     metrics = group(1, 3, 9, 4, 5, **key, unassigned=3, withheld=2, claim_conflicts=1, rack_matched=6)
+    metrics["led_by"] = "Java 3.4+ (likely)"
     members = [
         key
         | {"member_id": f"{name}-{at}", "listed": 3, "gone": at == 2, "before": before, "after": 3, "waiting": at}
@@ -134,6 +147,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             rejected_total=1,
             about={"Run": name},
             notes=[f"A note on {name}."],
+            ruled=ruled_of([metrics]),
             silent=[key | {"partitions": 3}],
         ),
         "comparison": comparison(name, key),

@@ -231,12 +231,40 @@ def test_what_is_recommended_stands_beside_what_runs_now() -> None:
     """And not beside what was planned; that has a column only where it is another one."""
     everything = report_rows.everything()
     text = render_report(**everything)
-    assert '<td>range</td><td class="to">sticky</td><td>sticky</td>' in text, "runs with range, planned with sticky"
+    assert '<td>range</td><td class="to">sticky</td><td>sticky</td><td>Java 3.4+' in text, (
+        "runs with range, planned with sticky"
+    )
     plan = everything["plan"]
     same = PlanRows(classes=plan.classes, groups=[{**plan.groups[0], "assignor": "range"}])
     text = render_report(**everything | {"plan": same})
     assert '<td>range</td><td class="to">sticky</td><td>3</td>' in text
     assert ">Planned</th>" not in text
+
+
+def test_by_whose_rules() -> None:
+    """Of each group, and how surely; how many groups on the first page, with the remedy where a name would help."""
+    one = report_rows.group(1, 2, 4, 0, 2)
+    leaders = {
+        "sticky@3.3": "Java 2.8-3.3 (likely)",
+        "range": "Java 3.4+ (sure)",
+        "sticky": "kafka-python (likely)",
+        "roundrobin": None,
+        "uniform": None,
+    }
+    groups = [one | {"group_id": name, "assignor": name, "led_by": leader} for name, leader in leaders.items()]
+    rows = PlanRows(classes=report_rows.classes_of(groups), groups=groups, ruled=report_rows.ruled_of(groups))
+    text = html.unescape(render_report(rows))
+    assert "<td>sticky@3.3</td><td>Java 2.8-3.3 (likely), as 3.3</td>" in text
+    assert "<td>sticky</td><td>today's Java, but led by kafka-python (likely)</td>" in text
+    assert "<td>roundrobin</td><td>today's Java, leader not known</td>" in text
+    assert "<td>uniform</td><td>the broker</td>" in text
+    for kind in ("their leader, sure", "their leader, likely", "others than their leader", "the broker"):
+        assert f'<tr><th scope="row">{kind}</th><td class="n">1</td><td class="n">4</td>' in text
+    assert "plan --clients" in text
+    known = [row for row in groups if row["assignor"] == "range"]
+    rows = PlanRows(classes=report_rows.classes_of(known), groups=known, ruled=report_rows.ruled_of(known))
+    assert "plan --clients" not in render_report(rows)
+    assert "By the rules of" not in render_report(report_rows.plan(3)).partition("By whose rules")[0], "none is known"
 
 
 def test_moved_and_revoked_are_told_once_where_they_are_one() -> None:

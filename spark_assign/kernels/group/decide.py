@@ -26,7 +26,7 @@ from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.facts import GROUP, LED_BY, column
+from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
 from spark_assign.kernels.group.names import named
@@ -35,6 +35,7 @@ from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.releases import is_profile, led_by
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.whose_rules import leader_in_words
 
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
@@ -200,16 +201,21 @@ def leaders_of(told: Told) -> dict[tuple[str, str], tuple[str | None, str | None
     return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
 
 
+def static_groups(told: Told) -> set[tuple[str, str]]:
+    """cluster and group_id of the groups with static members."""
+    rows = told.rows[MEMBER]
+    some = told.column("group_instance_id", rows).is_valid()
+    return set(
+        zip(*(told.column(name, rows).filter(some).to_pylist() for name in ("cluster", "group_id")), strict=True)
+    )
+
+
 def _led_by(sheet: Sheet) -> list[str | None]:
     """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
     leaders = leaders_of(sheet.told)
     names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
-    said = []
-    for name in names:
-        library, releases, certainty = leaders.get(name, (None, None, None))
-        words = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-        said.append(words if library else None)
-    return said
+    static = static_groups(sheet.told)
+    return [leader_in_words(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------

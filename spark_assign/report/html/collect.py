@@ -146,6 +146,7 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
         rejected_total=len(refused) if len(refused) < MOST_ROWS else rejected.count(),
         about=about,
         notes=notes,
+        ruled=collected(_ruled(metrics)),
         silent=None if silent is None else collected(only(_silent_of_groups(silent), groups)) if groups else (),
     )
 
@@ -174,6 +175,12 @@ def _classes(metrics: DataFrame) -> DataFrame:
     keyed = metrics.withColumns(key)
     sums = (F.sum(name).alias(name) for name in SUMS)
     return keyed.groupBy("cluster", "assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
+
+
+def _ruled(metrics: DataFrame) -> DataFrame:
+    """`PlanRows.ruled`: a few rows, as there are few libraries and releases."""
+    sums = (F.count(F.lit(1)).alias("groups"), F.sum("partitions").alias("partitions"))
+    return metrics.where("members > 0").groupBy("assignor", "led_by").agg(*sums)
 
 
 def _reasons(moves: DataFrame) -> DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.kernels.clients import known_of
+from spark_assign.kernels.whose_rules import whose_rules
 from spark_assign.report.html.rows import OTHERS, Row, Rows
 from spark_assign.report.ranking import even_share, nobody_gets, over_share
 from spark_assign.report.words import count, number, ratio, share, short_names
@@ -58,6 +59,7 @@ class GroupView:
     row: Row
     brief: str
     facts: str
+    rules: str
     bars: Sequence[MemberBar]
     hidden: str
     mean_wide: float
@@ -98,6 +100,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         row=row,
         brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
         facts=_facts(row, silent),
+        rules=whose_rules(row["assignor"], row.get("led_by")).words,
         bars=bars,
         hidden=_hidden(row, ordered),
         mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),

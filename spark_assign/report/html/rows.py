@@ -57,6 +57,7 @@ class PlanRows:
         rejected_total: how many there are.
         about: run_id, finished_at, inputs, versions, as far as known.
         notes: sentences on what the plan does not hold.
+        ruled: assignor, led_by, groups (how many), partitions: by whose rules groups with members are planned.
         silent: of the listed groups that have any: cluster, group_id, partitions (without traffic: no record was ever
             written to them); null where offsets are not known.
     """
@@ -70,6 +71,7 @@ class PlanRows:
     rejected_total: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    ruled: Rows = ()
     silent: Rows | None = None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.kernels.whose_rules import IN_WORDS, KINDS, TO_NAME, whose_rules
 from spark_assign.report.html import drawings
 from spark_assign.report.html.one_group import GroupView, view
 from spark_assign.report.html.rows import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
@@ -48,6 +49,7 @@ class GroupLine:
     Attributes:
         numbers: each with the width of its bar, or the heat of its ground, in per cent; 0 where there is none.
         link: of the place in the page that shows it, or nothing.
+        rules: by whose rules it is planned, and how surely its leader decides by them.
         now, advice: what the group runs with and what is recommended, where they are known; `changes`: whether the
             latter is another one.
     """
@@ -58,6 +60,7 @@ class GroupLine:
     numbers: Sequence[tuple[str, int]]
     notes: str
     link: str
+    rules: str
     now: str
     advice: str
     changes: bool
@@ -70,6 +73,7 @@ class PlanSection:
     headline: Sequence[str]
     tiles: Sequence[tuple[str, str, str, bool]]
     assignors: Table
+    rules: Table | None
     clusters: Table | None
     cluster_names: Sequence[str]
     drawing: Markup
@@ -85,6 +89,7 @@ class PlanSection:
     notes: Sequence[str]
     advised: bool
     planned_otherwise: bool
+    leaders_known: bool
 
 
 _NUMBERS = (
@@ -117,6 +122,7 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         headline=_headline(totals, uneven, plan.rejected_total),
         tiles=_tiles(totals, uneven, plan, silent),
         assignors=_assignors(plan.classes),
+        rules=_rules(plan.ruled),
         clusters=_clusters(plan),
         cluster_names=sorted({row["cluster"] for row in plan.groups}),
         drawing=drawings.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
@@ -136,6 +142,7 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         notes=plan.notes,
         advised=bool(advised),
         planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
+        leaders_known=any(row["led_by"] for row in plan.ruled),
     )
 
 
@@ -192,6 +199,42 @@ def _assignors(classes: Rows) -> Table:
         [("Assignor", False), *((title, True) for title, _ in _SUMMED)],
         [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
     )
+
+
+def _rules(rows: Rows) -> Table | None:
+    """A line for each way in which a plan knows the leaders."""
+    if not rows:
+        return None
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    which: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        whose = whose_rules(row["assignor"], row["led_by"])
+        sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
+        which[whose.kind][whose.words] += row["groups"]
+    remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "
+    return Table(
+        "By whose rules",
+        [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
+        [
+            [IN_WORDS[kind], number(sums[kind]["groups"]), number(sums[kind]["partitions"]), _which(which[kind])]
+            for kind in KINDS
+            if kind in sums
+        ],
+        f"{remedy if TO_NAME & set(sums) else ''}The leader of a group decides, by the rules of its library and its "
+        "release: with others, the plan may not be what the group will do. Of releases that cannot be told apart the "
+        "newest is taken.",
+    )
+
+
+def _which(counted: Counter[str]) -> str:
+    """The most frequent ones."""
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []
+    return "; ".join([*(f"{words}: {number(many)}" for words, many in ordered[:_WHICH]), *more])
+
+
+_WHICH = 6
+"""Leaders that are told of a line."""
 
 
 def _clusters(plan: PlanRows) -> Table | None:
@@ -282,11 +325,15 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
+        ruled = whose_rules(row["assignor"], row.get("led_by")).words if row["members"] else NONE
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
         told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = NONE if advice is None else _now(advice)
         lines.append(
-            GroupLine(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, ""), now, told, changes)
+            GroupLine(
+                *(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, "")),
+                *(ruled, now, told, changes),
+            )
         )
     return lines
 

@@ -1,0 +1,142 @@
+"""Client libraries in their releases, and what runs consumers on them: fetched once, kept in the cache folder.
+
+Java's clients come from Maven, those of Python from PyPI, each release in a folder of its own, kafkajs from npm; the Go
+libraries are built into one program. Each program reads the members to run, a line each (`leaders/`, and
+`java/Leaders.java`), and ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kafka import maven
+
+PROGRAMS = Path(__file__).parent / "leaders"
+JAVA_PROGRAM = Path(__file__).parent / "java" / "Leaders.java"
+FOUR = ("range", "roundrobin", "sticky", "cooperative-sticky")
+EAGER = FOUR[:3]
+
+
+class UnavailableError(Exception):
+    """What is missing on this machine, in one line."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A library in a release, with the assignors that groups of it run with; `package` is where it comes in."""
+
+    library: str
+    release: str
+    assignors: tuple[str, ...]
+    package: str = ""
+
+    @property
+    def name(self) -> str:
+        """Fit for a group's id."""
+        return f"{self.library}-{self.release}"
+
+    def command(self, servers: str) -> list[str]:
+        """What runs its members; fetches what that takes. Raises UnavailableError."""
+        if self.library == "Java":
+            options = ["-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+            try:
+                return ["java", *options, "-cp", maven.clients_classpath(self.release), str(JAVA_PROGRAM), servers]
+            except maven.KafkaUnavailableError as reason:
+                raise UnavailableError(str(reason)) from None
+        if self.library == "kafkajs":
+            modules = _npm(self.release)
+            return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "leaders.js"), servers]
+        if self.package:
+            folder = _pip(self.package, self.release)
+            return ["env", f"PYTHONPATH={folder}", sys.executable, str(PROGRAMS / "leaders.py"), self.package, servers]
+        return [str(_go_program()), self.library, servers]
+
+
+LIBRARIES = (
+    Running("Java", "2.4.1", EAGER + FOUR[3:]),
+    Running("Java", "2.8.2", ("range", "sticky", "cooperative-sticky")),
+    Running("Java", "3.3.2", ("range", "sticky", "cooperative-sticky")),
+    Running("Java", "3.4.1", ("range", "sticky", "cooperative-sticky")),
+    Running("Java", "4.4.0", FOUR),
+    Running("librdkafka", "2.1.1", ("range", "cooperative-sticky"), "confluent-kafka"),
+    Running("librdkafka", "2.2.0", ("range", "cooperative-sticky"), "confluent-kafka"),
+    Running("librdkafka", "2.16.1", ("range", "roundrobin", "cooperative-sticky"), "confluent-kafka"),
+    Running("kafka-python", "2.2.15", EAGER, "kafka-python"),
+    Running("kafka-python", "3.0.9", FOUR, "kafka-python"),
+    Running("aiokafka", "0.14.0", EAGER, "aiokafka"),
+)
+OF_GO_AND_NODE = (
+    Running("franz-go", "1.22.2", FOUR),
+    Running("Sarama", "1.61.1", FOUR),
+    Running("kafka-go", "0.4.51", ("range", "roundrobin")),
+    Running("kafkajs", "2.2.4", ("RoundRobinAssigner",)),
+)
+"""These need Go, or Node, which not every machine has."""
+
+
+def _pip(package: str, release: str) -> Path:
+    folder = maven.cache() / "clients" / f"{package}-{release}-{sys.implementation.cache_tag}"
+    with _fresh(folder) as scratch:
+        if scratch:
+            only = ["--only-binary", ":all:", "--disable-pip-version-check", "-q"]
+            _run([sys.executable, "-m", "pip", "install", *only, "--target", str(scratch), f"{package}=={release}"])
+    return folder
+
+
+def _npm(release: str) -> Path:
+    _need("node", "npm")
+    folder = maven.cache() / "clients" / f"kafkajs-{release}"
+    with _fresh(folder) as scratch:
+        if scratch:
+            _run(["npm", "install", "--silent", "--no-audit", "--prefix", str(scratch), f"kafkajs@{release}"])
+    return folder / "node_modules"
+
+
+def _go_program() -> Path:
+    """Built anew when its sources change."""
+    _need("go")
+    sources = sorted((PROGRAMS / "go").iterdir())
+    mark = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
+    folder = maven.cache() / "clients" / f"go-{mark}"
+    with _fresh(folder) as scratch:
+        if scratch:
+            _run(["go", "build", "-C", str(PROGRAMS / "go"), "-o", str(scratch / "leaders"), "."])
+    return folder / "leaders"
+
+
+@contextlib.contextmanager
+def _fresh(folder: Path) -> Iterator[Path | None]:
+    """A folder to fill, which is this one afterwards; null where it is there already."""
+    if folder.exists():
+        yield None
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, then renamed: what was interrupted never looks complete.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as scratch:
+        filled = Path(scratch) / "filled"
+        filled.mkdir()
+        yield filled
+        with contextlib.suppress(OSError):  # another one was faster
+            filled.rename(folder)
+
+
+def _need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise UnavailableError(f"{program} is not on PATH")
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"GOFLAGS": ""})
+    if done.returncode != 0:
+        said = (done.stderr + done.stdout).strip().splitlines()
+        raise UnavailableError(f"{command[-1]}: {said[-1] if said else 'no output'}")

@@ -1,0 +1,153 @@
+"""Who leads a group, as a snapshot tells it, held against the library and release that really ran.
+
+Every library that is known, in several releases and with each of its assignors, once under its default client id and
+once under a name that tells nothing. Nothing that is said with certainty `sure` or `likely` may be wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+
+from spark_assign.kernels.clients import LIBRARIES as KNOWN
+from spark_assign.kernels.fingerprints import LIKELY, SURE, UNKNOWN
+from spark_assign.sources.kafka import snapshot
+from tests.kafka import client_libraries, group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.client_libraries import OF_GO_AND_NODE, Running
+from tests.unit.test_fingerprints import by_name_alone, holds
+
+pytestmark = pytest.mark.kafka
+
+ALL = (*client_libraries.LIBRARIES, *OF_GO_AND_NODE)
+TOPIC = "led.topic"
+PARTITIONS = 6
+NAMED = "billing"
+"""A client id that tells nothing."""
+SETTLE_S = 90
+
+
+@dataclass(frozen=True)
+class Led:
+    """A group with two members of one library; `client_id` is empty for the library's own."""
+
+    by: Running
+    assignor: str
+    client_id: str
+
+    @property
+    def group(self) -> str:
+        """Its id; nothing of it may pass for a client's default name."""
+        return f"led.{self.by.name}.{self.assignor}.{self.client_id or 'default'}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What is given to the program that runs it."""
+        return ["\t".join((self.group, TOPIC, self.assignor, self.client_id))] * 2
+
+
+def groups_of(by: Running) -> list[Led]:
+    """With every assignor under the default client id, with the last one under another name, too."""
+    return [*(Led(by, name, "") for name in by.assignors), Led(by, by.assignors[-1], NAMED)]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the snapshot says of each group; and which libraries could not be had, with the reason."""
+
+    groups: dict[str, dict[str, Any]]
+    missing: dict[Running, str]
+
+
+@pytest.fixture(scope="module")
+def told(broker: Cluster) -> Iterator[Told]:
+    """All groups at the same time, a process for each release of a library."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
+    admin.wait_for_topics([TOPIC])
+    admin.close()
+    missing: dict[Running, str] = {}
+    with contextlib.ExitStack() as stack:
+        expected: set[str] = set()
+        for by in ALL:
+            try:
+                command = by.command(broker.bootstrap_servers)
+            except client_libraries.UnavailableError as reason:
+                missing[by] = str(reason)
+                continue
+            lines = [line for each in groups_of(by) for line in each.lines]
+            process = stack.enter_context(group_members.fed(command, lines, None))
+            stack.callback(process.kill)
+            expected |= {each.group for each in groups_of(by)}
+        yield Told(settled(broker, expected), missing)
+
+
+def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
+    """The groups when each has two members that own something, or when time is up: then those that have."""
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        tables = {
+            name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers, groups="led.*").tables.items()
+        }
+        owning = Counter(group for group, _ in {(row["group_id"], row["member_id"]) for row in tables["owned_runs"]})
+        done = {
+            row["group_id"]: row
+            for row in tables["groups"]
+            if row["state"] == "Stable" and owning[row["group_id"]] == 2
+        }
+        if expected <= set(done) or time.monotonic() > deadline:
+            return done
+        time.sleep(2)
+
+
+def _check(told: Told, by: Running) -> None:
+    if by in told.missing:
+        pytest.skip(f"{by.name} cannot be had: {told.missing[by]}")
+    wrong = []
+    for each in groups_of(by):
+        if each.group not in told.groups:
+            wrong.append(f"{each.group}: did not settle")
+            continue
+        row = told.groups[each.group]
+        said = (row["client_library"], row["client_version"], row["certainty"])
+        library, releases, certainty = said
+        if library is not None and (library != by.library or not holds(releases, by.release)):
+            wrong.append(f"{each.group}: {said}")
+        elif (library, certainty) != expected_of(each):
+            wrong.append(f"{each.group}: {said}, not {expected_of(each)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def expected_of(led: Led) -> tuple[str | None, str]:
+    """The bytes tell all but kafka-python and aiokafka, which are alike; with a default client id it is sure."""
+    by_name = by_name_alone(led.by.library, led.assignor)
+    if led.assignor == "RoundRobinAssigner":
+        return led.by.library, SURE
+    if led.client_id:
+        return (None, UNKNOWN) if by_name else (led.by.library, LIKELY)
+    return led.by.library, LIKELY if by_name else SURE
+
+
+@pytest.mark.parametrize("by", client_libraries.LIBRARIES, ids=lambda by: by.name)
+def test_the_leader_is_told(told: Told, by: Running) -> None:
+    """Java, librdkafka and the libraries for Python: with all that can be known, and nothing else."""
+    _check(told, by)
+
+
+@pytest.mark.parametrize("by", OF_GO_AND_NODE, ids=lambda by: by.name)
+def test_the_leader_is_told_of_go_and_node(told: Told, by: Running) -> None:
+    """The same of libraries that need Go, or Node."""
+    _check(told, by)
+
+
+def test_every_library_is_there() -> None:
+    """Forty groups at least."""
+    assert {by.library for by in ALL} == set(KNOWN)
+    assert sum(len(groups_of(by)) for by in ALL) >= 40

@@ -1,0 +1,68 @@
+"""By whose rules a group is planned, from what its metrics say."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.kernels.whose_rules import (
+    BROKER,
+    GIVEN,
+    OTHER,
+    OWN,
+    count_rules,
+    leader_in_words,
+    read_leader,
+    rules_in_words,
+    whose_rules,
+)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "leader", "kind", "words"),
+    [
+        ("sticky", "Java 3.4+ (sure)", "sure", "Java 3.4+ (sure)"),
+        ("range@3.3", "Java 2.4-3.3 (likely)", "likely", "Java 2.4-3.3 (likely), as 3.3"),
+        ("range@3.3", "Java 3.3 (given)", GIVEN, "Java 3.3 (given)"),
+        ("roundrobin", "Java 2.4-3.3 (guess)", "guess", "Java 2.4-3.3 (guess)"),
+        ("sticky", "Java 2.8-3.3 (likely)", OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
+        ("sticky@3.3", "Java 3.4+ (sure)", OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
+        ("sticky", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
+        ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
+        ("range", "Sarama (sure)", OTHER, "today's Java, but led by Sarama (sure)"),
+        (
+            *("range@3.4", "aiokafka (likely), with static members", OTHER),
+            "Java 3.4, but led by aiokafka (likely), with static members",
+        ),
+        ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
+        ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
+        ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
+        ("server-range", None, BROKER, "the broker"),
+        ("rack-uniform", None, OWN, "no client"),
+        ("house", "Java 3.4+ (sure)", OWN, "no client"),
+    ],
+)
+def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> None:
+    """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
+    found = whose_rules(assignor, leader)
+    assert (found.kind, found.words) == (kind, words)
+
+
+@pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])
+def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> None:
+    """What a plan says of a leader is read back as it was."""
+    assert read_leader(leader_in_words(*leader)) == leader
+    assert leader_in_words(None, None, "unknown") is None
+    words = leader_in_words("Sarama", None, "sure", static=True)
+    assert words == "Sarama (sure), with static members"
+    assert read_leader(words) == ("Sarama", None, "sure")
+    assert leader_in_words("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
+
+
+def test_a_fleet() -> None:
+    """Counts in one line; a name helps where it is a guess or nothing is known."""
+    rows = [("range", "Java 3.4+ (sure)", 1_200), ("sticky", "Java 3.4+ (guess)", 1), ("sticky", None, 2)]
+    assert rules_in_words(count_rules([*rows, ("uniform", None, 3)])) == (
+        "By the rules of their leader, sure: 1,200 groups; their leader, a guess: 1 group (--clients names it); "
+        "Java clients, leader not known: 2 groups (--clients names it); the broker: 3 groups"
+    )
+    assert rules_in_words(count_rules([])) == ""
