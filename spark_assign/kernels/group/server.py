@@ -22,6 +22,7 @@ from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server_orders import (
     Ids,
     Walk,
+    classic_groups,
     members_in_order,
     previous_in_order,
     read_ids,
@@ -117,7 +118,9 @@ def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Walk, ids: Ids, p
     rest, losing = before.where(~loses), before.where(loses)
     losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
     by_topic = np.where(ids.by_name[sheet.topics.group[walk.at][losing.topic]], 0, by_topic)
+    # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
     told = told_in_order(sheet)
+    told = told.where(~classic_groups(sheet)[sheet.members.group[told.member]])
     order, known = as_told(losing, Runs(member[told.member], topic[told.topic], *told.columns[2:]))
     losing = losing.where(order)
     by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))

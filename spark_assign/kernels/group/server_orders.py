@@ -58,7 +58,7 @@ def members_in_order(sheet: Sheet) -> Walk:
     slots = table_slots(hashes, members.group)
     by_slot = np.ones(sheet.number, bool)
     by_slot[members.group[position < none]] = False
-    by_slot |= _classic(sheet)
+    by_slot |= classic_groups(sheet)
     place = np.where(by_slot[members.group], slots, position)
     order = np.lexsort((place, members.group))
     order = order[table_order(hashes[order], order, members.group[order])]
@@ -76,8 +76,8 @@ def members_in_order(sheet: Sheet) -> Walk:
     return Walk(order, np.cumsum(new | ~unknown[here]) - 1)
 
 
-def _classic(sheet: Sheet) -> Flags:
-    """Groups that are known not to be in the coordinator's new table."""
+def classic_groups(sheet: Sheet) -> Flags:
+    """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
     rows = sheet.told.rows[GROUP]
     classic = np.zeros(sheet.told.number, bool)
     kinds = sheet.told.column("group_type", rows).to_pylist()
