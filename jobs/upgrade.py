@@ -22,7 +22,6 @@ from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 
-ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
 
@@ -33,8 +32,8 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
     click.option("--to", metavar="RELEASE", required=True, help="the release of Kafka's clients to go to, such as 3.9"),
     click.option(
         "--assignor",
-        type=click.Choice(ASSIGNORS),
-        help="switch to this assignor on the way (default: each group keeps its own)",
+        metavar="NAME",
+        help="switch to this assignor of Kafka's clients on the way (default: each group keeps its own)",
     ),
 )
 @named_values("--clients", "GLOB=LIB[@V]", "who leads groups by pattern, such as Java@2.8; first match wins")

@@ -55,8 +55,9 @@ def test_one_flag_has_one_meaning() -> None:
             kinds.setdefault(flag, set()).add((option.type.name, option.multiple, option.is_flag))
             assert flag not in ("--groups", "--topics", "--plans", "--plan", "--tables"), name
     several = {flag for flag, found in kinds.items() if len(found) > 1}
-    # A page is a file, conditions of a settings file a list, and a story is played with several protocols.
-    assert several <= {"--output", "--fail-on", "--output-format"}
+    # A page is a file, conditions of a settings file a list, a story is played with several protocols, and clients go
+    # to a release where snapshots are of places.
+    assert several <= {"--output", "--fail-on", "--output-format", "--to"}
     for name, each in commands().items():
         flags = options_of(each)
         assert ("--format" in flags) is ("--fleet" in flags or name == "drift"), name

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from spark_assign.report.html import drawings
 from spark_assign.report.html.rows import ConnectRows, ReplicaRows, Row, Rows
-from spark_assign.report.html.sections import Length, Table, any_table, rejected_table
+from spark_assign.report.html.sections import any_table, rejected_table
+from spark_assign.report.html.table import Length, Table
 from spark_assign.report.words import NONE, cell, count, number, ratio, seconds
 
 

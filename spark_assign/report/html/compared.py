@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from spark_assign.comparing.what_if import AS_IS
 from spark_assign.report.html.rows import CompareRows, Row, Rows
-from spark_assign.report.html.sections import Table
+from spark_assign.report.html.table import Table
 from spark_assign.report.words import NONE, count, number, ratio
 
 NOT_COMPARED = "another one"

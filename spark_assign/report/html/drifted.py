@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from spark_assign.report.html.one_group import Matrix, matrix
 from spark_assign.report.html.rows import MOST_ROWS, DriftRows, Row, Rows
-from spark_assign.report.html.sections import Table, by_group
+from spark_assign.report.html.sections import by_group
+from spark_assign.report.html.table import Table
 from spark_assign.report.words import NONE, cell, count, number, ratio, short_names
 
 MATRIX = 12

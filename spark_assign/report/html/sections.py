@@ -9,37 +9,14 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spark_assign.kernels.server import SERVER_SIDE
-from spark_assign.kernels.whose_rules import IN_WORDS, KINDS, TO_NAME, whose_rules
+from spark_assign.kernels.whose_rules import whose_rules
 from spark_assign.report.html import drawings
 from spark_assign.report.html.one_group import GroupView, view
 from spark_assign.report.html.rows import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
+from spark_assign.report.html.ruled import rules_table
+from spark_assign.report.html.table import Length, Table
 from spark_assign.report.ranking import SUMS, nobody_gets, over_share
 from spark_assign.report.words import NONE, cell, count, number, ratio, share
-
-
-@dataclass(frozen=True)
-class Length:
-    """A cell with a bar (`was`, `is`, `flow`, `bad`) beside its words; left and wide in per cent of the column."""
-
-    kind: str
-    words: str
-    wide: float
-    left: float = 0.0
-
-
-@dataclass(frozen=True)
-class Table:
-    """Any table: columns with whether they are numbers, and rows of text or bars; the first cell heads its row."""
-
-    caption: str
-    columns: Sequence[tuple[str, bool]]
-    rows: Sequence[Sequence[str | Length]]
-    note: str = ""
-
-    @property
-    def drawn(self) -> bool:
-        """Whether there are bars in it."""
-        return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
 
 
 @dataclass(frozen=True)
@@ -122,7 +99,7 @@ def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
         headline=_headline(totals, uneven, plan.rejected_total),
         tiles=_tiles(totals, uneven, plan, silent),
         assignors=_assignors(plan.classes),
-        rules=_rules(plan.ruled),
+        rules=rules_table(plan.ruled),
         clusters=_clusters(plan),
         cluster_names=sorted({row["cluster"] for row in plan.groups}),
         drawing=drawings.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
@@ -199,42 +176,6 @@ def _assignors(classes: Rows) -> Table:
         [("Assignor", False), *((title, True) for title, _ in _SUMMED)],
         [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
     )
-
-
-def _rules(rows: Rows) -> Table | None:
-    """A line for each way in which a plan knows the leaders."""
-    if not rows:
-        return None
-    sums: dict[str, Counter[str]] = defaultdict(Counter)
-    which: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        whose = whose_rules(row["assignor"], row["led_by"])
-        sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
-        which[whose.kind][whose.words] += row["groups"]
-    remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "
-    return Table(
-        "By whose rules",
-        [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Which", False)],
-        [
-            [IN_WORDS[kind], number(sums[kind]["groups"]), number(sums[kind]["partitions"]), _which(which[kind])]
-            for kind in KINDS
-            if kind in sums
-        ],
-        f"{remedy if TO_NAME & set(sums) else ''}The leader of a group decides, by the rules of its library and its "
-        "release: with others, the plan may not be what the group will do. Of releases that cannot be told apart the "
-        "newest is taken.",
-    )
-
-
-def _which(counted: Counter[str]) -> str:
-    """The most frequent ones."""
-    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
-    more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []
-    return "; ".join([*(f"{words}: {number(many)}" for words, many in ordered[:_WHICH]), *more])
-
-
-_WHICH = 6
-"""Leaders that are told of a line."""
 
 
 def _clusters(plan: PlanRows) -> Table | None:

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from spark_assign.protocol.compare import COMPARED
 from spark_assign.report.html import drawings
 from spark_assign.report.html.rows import Row, Rows, SimulationRows
-from spark_assign.report.html.sections import Table, by_group, rejected_table
+from spark_assign.report.html.sections import by_group, rejected_table
+from spark_assign.report.html.table import Table
 from spark_assign.report.words import NONE, count, number, ratio, seconds
 
 PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
