@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from spark_assign.errors import Fault, FleetError
 from spark_assign.java_order import string_order
 from spark_assign.kernels.clients import LIBRARIES
-from spark_assign.kernels.releases import is_profile, known_lines
+from spark_assign.kernels.releases import known_lines, read_profile
 from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS
 
@@ -109,7 +109,7 @@ def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: 
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
         raise FleetError([Fault("groups", "client_library", f"{library!r} is not known", f"Give one of {known}")])
-    if library == "Java" and release is not None and not is_profile(f"sticky@{release}"):
+    if library == "Java" and release is not None and read_profile(f"sticky@{release}") is None:
         problem = f"no release of Kafka's clients is known as {release!r}"
         raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {known_lines()}")])
     groups = fleet.groups

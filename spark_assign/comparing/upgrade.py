@@ -17,7 +17,7 @@ from spark_assign.comparing.schemas import UPGRADE_TABLES, UPGRADED
 from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.releases import CLIENT_SIDE, is_profile, known_lines
+from spark_assign.kernels.releases import CLIENT_SIDE, known_lines, read_profile
 from spark_assign.kernels.upgrade import upgrade as kernel
 
 
@@ -98,7 +98,7 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
         |payments-eu|     go|         2.8|       3.9|    7|             0|
         +-----------+-------+------------+----------+-----+--------------+
     """
-    if not is_profile(f"{CLIENT_SIDE[0]}@{to}"):
+    if read_profile(f"{CLIENT_SIDE[0]}@{to}") is None:
         raise ConfigError(f"to {to}: no such release of Kafka's clients is known. These answer alike: {known_lines()}")
     if assignor is not None and assignor not in CLIENT_SIDE:
         raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
