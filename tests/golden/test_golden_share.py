@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructField
 
 from spark_assign import Fleet
 from spark_assign.share import plan_share
@@ -55,13 +54,8 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
 def fleet_of(spark: SparkSession, rows: list[share_rows.Row]) -> Fleet:
     """Every case a cluster with one group; runs have positions."""
     told = [share_rows.tables(row) for row in rows]
-    position = StructField("position", IntegerType())
-    more = {"owned_runs": [position]}
     return Fleet(
-        **{
-            name: fleets.table(spark, name, [line for each in told for line in each[name]], *more.get(name, []))
-            for name in told[0]
-        }
+        **{name: fleets.table(spark, name, [line for each in told for line in each[name]]) for name in told[0]}
     )
 
 
