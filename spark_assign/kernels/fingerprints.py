@@ -1,8 +1,9 @@
 """By whose rules a classic group is assigned: the client library of its leader, and its release, as its bytes tell.
 
 The leader of a group runs the assignor, and writes what everybody gets; each member writes what it subscribes to. Both
-are versioned, and libraries differ in what they write where there is nothing to say: Java null, librdkafka no bytes. So
-the bytes that the coordinator hands out tell more than `client.id`, which anybody may set.
+are versioned, and libraries differ in what they write where there is nothing to say: Java null, aiokafka no bytes,
+librdkafka no bytes for itself, and for others again what they have written. So the bytes that the coordinator hands out
+tell more than `client.id`, which anybody may set.
 
 Principles, in this priority
     1. The leader is one of the members: what it wrote for all has to fit what one of them wrote for itself.
@@ -21,8 +22,8 @@ What each writes was seen on a broker, release by release (`tests/unit/fingerpri
                    2.4-2.7    version 1, null         version 1, null  null
                    2.8-3.3    version 1, null         version 1, null  the generation
                    3.4+       version 3, null         version 3, null  the generation
-    librdkafka     before 2.2 version 1, empty        version 0, empty what is owned, and the generation
-                   2.2+       version 3, empty        version 0, empty what is owned, and the generation
+    librdkafka     before 2.2 version 1, empty        version 0, again  what is owned, and the generation
+                   2.2+       version 3, empty        version 0, again  what is owned, and the generation
     franz-go       1.22       version 3, null         version 0, null  what is owned, and the generation
     Sarama         1.61       version 1, null         version 0, null  the generation
     kafka-go       0.4        version 1, cut short    version 1, null  –
@@ -98,6 +99,8 @@ class _Writer:
     """Bytes of cooperative-sticky's user data, at least; null: it has no such assignor, or says nothing."""
     echoes: str | None = None
     """The assignor with which it tells everybody in an assignment what it was told in the subscription."""
+    again: bool = False
+    """Its assignments are null for whom subscribes with null, whatever others are."""
     only: str | None = None
     """The one assignor with which it writes so."""
 
@@ -119,13 +122,17 @@ class _Writer:
             return False
         return bool(said) or (said is not None) == self.empty
 
-    def assigns(self, seen: Assigned, assignor: str) -> bool:
-        """Whether it may have written this assignment."""
-        if seen.version != self.assigned:
+    def assigns(self, seen: Seen, assignor: str) -> bool:
+        """Whether it may have written this member's assignment."""
+        if seen.assigned is None:
+            return True
+        if seen.assigned.version != self.assigned:
             return False
-        if seen.user_data and assignor in _BROUGHT:
+        said = seen.assigned.user_data
+        if said and assignor in _BROUGHT:
             return self.echoes == assignor
-        return bool(seen.user_data) or (seen.user_data is not None) == self.empty
+        empty = seen.subscribed.user_data is not None if self.again else self.empty
+        return bool(said) or (said is not None) == empty
 
 
 _GENERATION, _OWNED = 4, 8
@@ -136,8 +143,8 @@ _WRITERS = (
     _Writer("Java", "2.4-2.7", 1, 1),
     _Writer("Java", "2.8-3.3", 1, 1, cooperative=_GENERATION),
     _Writer("Java", "3.4+", 3, 3, cooperative=_GENERATION),
-    _Writer("librdkafka", "<2.2", 1, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE),
-    _Writer("librdkafka", "2.2+", 3, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE),
+    _Writer("librdkafka", "<2.2", 1, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
+    _Writer("librdkafka", "2.2+", 3, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
     _Writer("franz-go", None, 3, 0, cooperative=_OWNED),
     _Writer("Sarama", None, 1, 0, cooperative=_GENERATION, echoes="sticky"),
     _Writer("kafka-go", None, 1, 1, cut_short=True),
@@ -157,10 +164,11 @@ def find_leader(group_id: str, assignor: str, members: Sequence[Seen]) -> Leader
         assignor: what it runs with.
         members: all of them, as the coordinator shows them.
     """
-    given = [each.assigned for each in members if each.assigned is not None]
-    if not given:
+    if all(each.assigned is None for each in members):
         return Leader(None, None, UNKNOWN)
-    leaders = [each for each in _WRITERS if each.has(assignor) and all(each.assigns(seen, assignor) for seen in given)]
+    leaders = [
+        each for each in _WRITERS if each.has(assignor) and all(each.assigns(seen, assignor) for seen in members)
+    ]
     candidates: list[tuple[list[_Writer], Client]] = []
     for member in members:
         fits = [each for each in leaders if each.subscribes(member.subscribed, assignor)]

@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.kafka import maven
 
 PROGRAMS = Path(__file__).parent / "leaders"
+LIBRDKAFKA = Path(__file__).parent / "librdkafka" / "members.py"
 JAVA_PROGRAM = Path(__file__).parent / "java" / "Leaders.java"
 FOUR = ("range", "roundrobin", "sticky", "cooperative-sticky")
 EAGER = FOUR[:3]
@@ -56,7 +57,7 @@ class Running:
             modules = _npm(self.release)
             return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "leaders.js"), servers]
         if self.package:
-            folder = _pip(self.package, self.release)
+            folder = _of_pip(self.package, self.release)
             return ["env", f"PYTHONPATH={folder}", sys.executable, str(PROGRAMS / "leaders.py"), self.package, servers]
         return [str(_go_program()), self.library, servers]
 
@@ -83,7 +84,13 @@ OF_GO_AND_NODE = (
 """These need Go, or Node, which not every machine has."""
 
 
-def _pip(package: str, release: str) -> Path:
+def librdkafka_members(servers: str) -> list[str]:
+    """What runs members on the newest librdkafka that come and go; fetches what that takes. Raises UnavailableError."""
+    folder = _of_pip("confluent-kafka", "2.16.1")
+    return ["env", f"PYTHONPATH={folder}", sys.executable, str(LIBRDKAFKA), servers]
+
+
+def _of_pip(package: str, release: str) -> Path:
     folder = maven.cache() / "clients" / f"{package}-{release}-{sys.implementation.cache_tag}"
     with _fresh(folder) as scratch:
         if scratch:

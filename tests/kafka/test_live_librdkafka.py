@@ -3,15 +3,10 @@ subscribe to, by the rules of the library that the snapshot has told, is what th
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from kafka.admin import NewTopic
@@ -20,14 +15,12 @@ from spark_assign.kernels.releases import led_by
 from spark_assign.sources.kafka import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
-from tests.kafka import group_members, maven
+from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.once]
 
-WHEEL = "confluent-kafka==2.16.1"
-PROGRAM = Path(__file__).parent / "librdkafka" / "members.py"
 TOPICS = {"lr.orders": 7, "lr.payments": 5, "lr.a": 3, "lr.clicks": 4, "lr.audit": 2, "lr.z": 6}
 """More than four, so that the broker's answer is in the order of a hash."""
 ALL = tuple(TOPICS)
@@ -42,33 +35,19 @@ GROUPS = [
 
 
 @pytest.fixture(scope="module")
-def wheel() -> Path:
-    """A folder with confluent-kafka; skips where it cannot be had."""
-    folder = maven.cache() / WHEEL.replace("==", "-")
-    if not folder.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), WHEEL]
-        got = subprocess.run(pip, capture_output=True, text=True, timeout=120, check=False)
-        if got.returncode:
-            pytest.skip(f"needs {WHEEL}: {(got.stderr.strip() or 'no pip').splitlines()[-1]}")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def members(broker: Cluster, wheel: Path) -> Iterator[subprocess.Popen[str]]:
-    """A program with these consumers."""
+def members(broker: Cluster) -> Iterator[subprocess.Popen[str]]:
+    """A program with these consumers; skips where it cannot be had."""
+    try:
+        command = client_libraries.librdkafka_members(broker.bootstrap_servers)
+    except client_libraries.UnavailableError as reason:
+        pytest.skip(f"needs librdkafka: {reason}")
     admin = broker.admin()
     admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
     admin.wait_for_topics(list(TOPICS))
     admin.close()
-    command = [sys.executable, str(PROGRAM), broker.bootstrap_servers]
-    environment = os.environ | {"PYTHONPATH": str(wheel)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment) as process:
-        _start(process, GROUPS)
+    with group_members.fed(command, [], None) as process:
+        group_members.start(process, GROUPS)
         yield process
-
-
-def _start(process: subprocess.Popen[str], consumers: list[Consumer]) -> None:
-    group_members.write(process, [json.dumps({"start": asdict(consumer)}) for consumer in consumers])
 
 
 def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
@@ -127,12 +106,12 @@ def test_predicted_is_actual(broker: Cluster, members: subprocess.Popen[str]) ->
     eager = [group for group in first if "cooperative" not in first[group]["strategy"]]
     _check(first, {group: first[group] for group in eager})
     second = [consumer for consumer in GROUPS if consumer.client_id.endswith("-1")]
-    group_members.write(members, [f'{{"leave": "{consumer.client_id}"}}' for consumer in second])
+    group_members.leave(members, second)
     left = _rows(broker, {group: size - 1 for group, size in sizes.items()})
     _check(first, left)
-    _start(members, second)
+    group_members.start(members, second)
     back = _rows(broker, sizes)
     _check(left, back)
     new = [(group, f"{group}-new", ALL, row["strategy"].partition("@")[0]) for group, row in back.items()]
-    _start(members, [Consumer(*each) for each in new])
+    group_members.start(members, [Consumer(*each) for each in new])
     _check(back, _rows(broker, {group: size + 1 for group, size in sizes.items()}))

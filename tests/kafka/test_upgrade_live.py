@@ -2,7 +2,8 @@
 
 Who leads, and what everybody has after each restart, is what `kernels.upgrade` plays from the first snapshot, with the
 ids that the coordinator has really given. The leader's release is what a snapshot reads from the bytes it wrote. And
-two members of 2.8.2 with two of the newest release: whoever was first leads.
+members of 2.8.2, of the newest release and of librdkafka in one group: whoever was first leads, then whom Java's table
+of members has first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from spark_assign.kernels.upgrade.play import play
 from spark_assign.kernels.upgrade.seats import Seats
 from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
-from tests.kafka import group_members, maven
+from tests.kafka import client_libraries, group_members, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.unit.test_migration_restarts import sheet_of, who_has
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.kafka]
 PROGRAM = Path(__file__).parent / "java" / "OldConsumers.java"
 TOPICS = {"up.orders": 11, "up.clicks": 6}
 ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-range": "range"}
+MIXED = {"up-mixed": "sticky", "up-three": "range"}
 OLD, NEW = "2.8.2", "3.9.1"
 MEMBERS, FIRST = 3, 1
 Tables = dict[str, list[dict[str, Any]]]
@@ -41,7 +43,7 @@ WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
 
 def consumer(group: str, number: int) -> Consumer:
     """A member of a group."""
-    return Consumer(group, f"c{number}", tuple(TOPICS), ASSIGNORS.get(group, "sticky"))
+    return Consumer(group, f"c{number}", tuple(TOPICS), (ASSIGNORS | MIXED)[group])
 
 
 def class_path(release: str) -> str:
@@ -52,6 +54,14 @@ def class_path(release: str) -> str:
         if os.environ.get("CI", "").lower() in ("true", "1"):
             pytest.fail(f"Kafka is needed in CI: {reason}", pytrace=False)
         pytest.skip(f"needs Kafka: {reason}")
+
+
+def _librdkafka(servers: str) -> list[str]:
+    """What runs members on librdkafka; skips where it cannot be had."""
+    try:
+        return client_libraries.librdkafka_members(servers)
+    except client_libraries.UnavailableError as reason:
+        pytest.skip(f"needs librdkafka: {reason}")
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +86,17 @@ def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
             )
             for path in (class_path(OLD), class_path(NEW), broker.class_path)
         )
+        librdkafka = stack.enter_context(group_members.fed(_librdkafka(broker.bootstrap_servers), [], None))
         group_members.start(old, [consumer(group, FIRST) for group in ASSIGNORS])
         group_members.start(newest, [consumer("up-mixed", FIRST)])
-        look("first", dict.fromkeys((*ASSIGNORS, "up-mixed"), 1))
+        group_members.start(librdkafka, [consumer("up-three", FIRST)])
+        look("first", dict.fromkeys((*ASSIGNORS, *MIXED), 1))
         group_members.start(old, [consumer(group, at) for group in ASSIGNORS for at in range(MEMBERS) if at != FIRST])
-        group_members.start(old, [consumer("up-mixed", at) for at in (2, 3)])
-        group_members.start(newest, [consumer("up-mixed", 0)])
-        look("before", {**dict.fromkeys(ASSIGNORS, MEMBERS), "up-mixed": 4})
+        group_members.start(old, [consumer(group, at) for group in MIXED for at in (2, 3)])
+        group_members.start(newest, [consumer(group, 0) for group in MIXED])
+        look("before", {**dict.fromkeys(ASSIGNORS, MEMBERS), **dict.fromkeys(MIXED, 4)})
         group_members.leave(newest, [consumer("up-mixed", FIRST)])
+        group_members.leave(librdkafka, [consumer("up-three", FIRST)])
         for number in range(MEMBERS):
             group_members.leave(old, [consumer(group, number) for group in ASSIGNORS])
             look(f"{number} away", dict.fromkeys(ASSIGNORS, MEMBERS - 1))
@@ -172,14 +185,16 @@ def test_who_leads_and_who_has_what_after_each_restart(
         assert step.moved == moved, f"after {number}"
 
 
-def test_of_two_releases_the_first_member_leads(story: dict[str, Tables]) -> None:
-    """A member of the newest release was there first, and those of 2.8.2 joined it."""
-    library, releases = leader_of(story["before"], "up-mixed")
-    assert (library, releases) == ("Java", "3.4+")
-    row = row_of(story["before"], "up-mixed")
-    away = row | {"members": [each for each in row["members"] if each["id"] != ids(story["before"], "up-mixed")["c1"]]}
+@pytest.mark.parametrize(("group", "first"), [("up-mixed", ("Java", "3.4+")), ("up-three", ("librdkafka", "2.2+"))])
+def test_the_first_member_leads_whatever_it_runs_on(
+    group: str, first: tuple[str, str], story: dict[str, Tables]
+) -> None:
+    """Members of 2.8.2 and of the newest release joined it; when it leaves, the coordinator picks one of them."""
+    assert leader_of(story["before"], group) == first
+    row, left = row_of(story["before"], group), ids(story["before"], group)
+    away = row | {"members": [each for each in row["members"] if each["id"] != left[f"c{FIRST}"]]}
     sheet = sheet_of([away])
-    leader = Seats(((each, None) for each in sheet.member_id.to_pylist()), ("sticky",)).group.leader_id
-    name = next(name for name, each in ids(story["before"], "up-mixed").items() if each == leader)
-    library, releases = leader_of(story["2 back"], "up-mixed")
-    assert WRITTEN_BY[str(releases)] == (OLD if name in ("c2", "c3") else NEW)
+    leader = Seats(((each, None) for each in sheet.member_id.to_pylist()), (MIXED[group],)).group.leader_id
+    (name,) = (name for name, each in left.items() if each == leader)
+    library, releases = leader_of(story["2 back"], group)
+    assert (library, WRITTEN_BY[str(releases)]) == ("Java", OLD if name in ("c2", "c3") else NEW)

@@ -22,9 +22,6 @@ MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_said_and_leaves_nothing": (
         "mounts a small disk, which a container may forbid; that its words are found is in tests/unit/test_reason.py"
     ),
-    "tests.kafka.test_live_librdkafka.test_predicted_is_actual": (
-        "needs a wheel from a package index, which a machine may lack; 600 recorded answers are in tests/golden"
-    ),
     "tests.kafka.test_live_franz_go.test_what_is_called_sure_is_the_same_in_every_process": (
         "needs Go and its module proxy, which a machine may lack; 800 recorded answers are in tests/golden"
     ),

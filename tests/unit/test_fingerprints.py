@@ -99,6 +99,18 @@ def test_a_group_of_several_libraries() -> None:
         assert find_leader("g", "cooperative-sticky", mixed).library == library
 
 
+def test_librdkafka_leads_others() -> None:
+    """As seen on a broker: it writes null for members of Java, which subscribe with null, and nothing for its own.
+
+    franz-go writes null for everybody.
+    """
+    own = Seen("c1-1", "c1", Subscribed(3, b""), Assigned(0, b""))
+    java = Seen("c0-1", "c0", Subscribed(3, None), Assigned(0, None))
+    assert find_leader("g", "range", [own, java]) == Leader("librdkafka", "2.2+", LIKELY)
+    others = [replace(own, assigned=Assigned(0, None)), java]
+    assert find_leader("g", "range", others) == Leader("franz-go", None, LIKELY)
+
+
 def test_what_does_not_fit() -> None:
     """Bytes that nobody known writes, and no assignment at all."""
     one = seen(*RECORDED[0]["members"][0])

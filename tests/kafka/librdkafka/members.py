@@ -1,6 +1,7 @@
 """Consumers of librdkafka, by way of confluent-kafka, run in a process of its own.
 
-Reads lines of JSON: {"start": {group, client_id, topics, assignor}} and {"leave": client_id}. Ends with its input.
+Reads lines of JSON, as java/OldConsumers.java does: {"start": a member} and {"leave": a member}, with Java's classes as
+assignors. At the end of the input all leave.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ import threading
 from confluent_kafka import Consumer
 
 SERVERS = sys.argv[1]
+ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 
 
 def poll(settings: dict[str, object], topics: list[str], leaves: threading.Event) -> None:
@@ -23,21 +29,20 @@ def poll(settings: dict[str, object], topics: list[str], leaves: threading.Event
     consumer.close()
 
 
-running: dict[str, tuple[threading.Thread, threading.Event]] = {}
-for line in sys.stdin:
-    order = json.loads(line)
-    if "start" in order:
-        asked = order["start"]
-        told = {"bootstrap.servers": SERVERS, "group.id": asked["group"], "client.id": asked["client_id"]}
-        told |= {"partition.assignment.strategy": asked["assignor"], "log_level": 0}
-        if asked.get("instance_id"):
-            told["group.instance.id"] = asked["instance_id"]
-        leaves = threading.Event()
-        thread = threading.Thread(target=poll, args=(told, asked["topics"], leaves))
-        thread.start()
-        running[asked["client_id"]] = thread, leaves
-    else:
-        running.pop(order["leave"])[1].set()
+running: dict[tuple[str, str], tuple[threading.Thread, threading.Event]] = {}
+for line in filter(str.strip, sys.stdin):
+    ((what, member),) = json.loads(line).items()
+    if what == "leave":
+        running.pop((member["group"], member["client_id"]))[1].set()
+        continue
+    told = {"bootstrap.servers": SERVERS, "group.id": member["group"], "client.id": member["client_id"]}
+    told |= {"partition.assignment.strategy": ASSIGNORS[member["assignor"].rpartition(".")[2]], "log_level": 0}
+    if member.get("instance_id"):
+        told["group.instance.id"] = member["instance_id"]
+    leaves = threading.Event()
+    thread = threading.Thread(target=poll, args=(told, member["topics"], leaves))
+    thread.start()
+    running[member["group"], member["client_id"]] = thread, leaves
 for _, leaves in running.values():
     leaves.set()
 for thread, _ in running.values():
