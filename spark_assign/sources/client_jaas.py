@@ -1,6 +1,8 @@
 """`sasl.jaas.config`: a login module and its options, as Kafka's JaasConfig reads them with Java's StreamTokenizer.
 
-What Kafka takes is taken alike; beside that values without quotation marks may have digits and signs in them.
+What Kafka takes is taken alike; beside that values without quotation marks may have digits and signs in them. To a
+StreamTokenizer a single slash, too, begins a comment, of which the first character is looked at only for another slash
+or a star: behind a slash at the end of a line the next line is part of the comment.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from spark_assign.sources.secret import Secret
 
 KEY = "sasl.jaas.config"
 _TOKEN = re.compile(
-    r"""\s+|//[^\r\n]*|/\*.*?(?:\*/|\Z)"""
+    r"""\s+|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/.?[^\r\n]*"""
     r"""|(?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n]))"""
-    r"""|(?P<sign>[=;])|(?P<word>(?:(?!//|/\*)[^\s;="'])+)""",
+    r"""|(?P<sign>[=;])|(?P<word>[^\s;="'/]+)""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)

@@ -130,7 +130,7 @@ def _fleet(spark: SparkSession, tables: Tables, owned: list[Row], generation: in
     rows = tables | {"members": members, "owned_runs": owned}
     return Fleet(
         **{
-            name: dataframe(spark, schema, [tuple(row[field] for field in schema.names) for row in rows[name]])
+            name: dataframe(spark, schema, [tuple(map(row.get, schema.names)) for row in rows[name]])
             for name, schema in INPUT_TABLES.items()
             if name in rows
         }
