@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import sys
 from collections.abc import Mapping
 
@@ -10,8 +9,7 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, Migration, SparkAssignError, migrate
-from spark_assign.caching import cached
+from spark_assign import Fleet, SparkAssignError, migrate
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import (
     fail_on,
@@ -23,12 +21,13 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_run
+from spark_assign.command.storing import store_or_keep
 from spark_assign.comparing.schemas import MIGRATION_TABLES
 from spark_assign.protocol.settings import Settings
+from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.migration import steps_in_words, summarize_migration
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import check_output, read_plan
+from spark_assign.sinks.plan_store import check_output
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 
@@ -91,11 +90,8 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         library=options.library,
         settings=Settings(**times),
     )
-    if options.output:
-        tables = _write(options, place, found)
-    else:
-        found = found.with_decided(cached(found.decided()))
-        tables = {name: getattr(found, name) for name in MIGRATION_TABLES}
+    asked = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
+    tables = store_or_keep(options, found, schemas=MIGRATION_TABLES, inputs={"fleet": place, **asked})
     print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
@@ -106,25 +102,9 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
-    wanted = F.lit(False)
-    for pattern in options.group:
-        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
-    chosen = tables["migrations"].where(wanted).orderBy(F.asc_nulls_last("rank"), *GROUP_KEY).limit(options.top)
-    groups = [row.asDict() for row in chosen.collect()]
-    if not groups:
-        return f"No group matches {', '.join(options.group)}; what was rejected is in the summary"
-    named = chosen.select(*GROUP_KEY)
-    steps = tables["steps"].where(wanted).join(named, GROUP_KEY, "left_semi").orderBy(*GROUP_KEY, "step").collect()
-    return steps_in_words(groups, [row.asDict() for row in steps])
-
-
-def _write(options: Options, place: str | None, found: Migration) -> Mapping[str, DataFrame]:
-    """The tables written and read back."""
-    asked = {name: getattr(options, name) for name in ("server_assignor", "policy", "max_size", "library")}
-    written = {name: getattr(found, name) for name in MIGRATION_TABLES}
-    store_run(options, written, schemas=MIGRATION_TABLES, inputs={"fleet": place, **asked}, found=options.fail_on)
-    spark = found.told.sparkSession
-    return read_plan(spark, options.output, options.run_id, schemas=MIGRATION_TABLES).tables
+    order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
+    groups, steps = with_steps(tables["migrations"], tables["steps"], options.group, order, options.top)
+    return steps_in_words(groups, steps) if groups else no_match(options.group)
 
 
 if __name__ == "__main__":

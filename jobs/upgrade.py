@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import fnmatch
 import sys
 from collections.abc import Mapping
 
 import click
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from spark_assign import Fleet, SparkAssignError, Upgrade, upgrade
-from spark_assign.caching import cached
+from spark_assign import Fleet, SparkAssignError, upgrade
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import fail_on, fleet_or_sample, named_values, patterns, reads, together, top, writes
-from spark_assign.command.storing import store_run
+from spark_assign.command.storing import store_or_keep
 from spark_assign.comparing.schemas import UPGRADE_TABLES
+from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import check_output, read_plan
+from spark_assign.sinks.plan_store import check_output
 from spark_assign.sources.small import interpreted
 from spark_assign.sources.tables import read_fleet
 
@@ -57,11 +55,8 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
         library, _, version = told.partition("@")
         fleet = fleet.with_clients(library, version or None, group_id=glob)
     found = upgrade(fleet, options.to, assignor=options.assignor)
-    if options.output:
-        tables = _write(options, place, found)
-    else:
-        found = found.with_decided(cached(found.decided()))
-        tables = {name: getattr(found, name) for name in UPGRADE_TABLES}
+    asked = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
+    tables = store_or_keep(options, found, schemas=UPGRADE_TABLES, inputs={"fleet": place, **asked})
     print(_steps(options, tables) if options.group else _summary(options, tables), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
@@ -72,25 +67,8 @@ def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
 
 def _steps(options: Options, tables: Mapping[str, DataFrame]) -> str:
     """The steps of the groups that match, as many groups as --top says."""
-    wanted = F.lit(False)
-    for pattern in options.group:
-        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
-    chosen = tables["upgrades"].where(wanted).orderBy(*GROUP_KEY).limit(options.top)
-    groups = [row.asDict() for row in chosen.collect()]
-    if not groups:
-        return f"No group matches {', '.join(options.group)}; what was rejected is in the summary"
-    named = chosen.select(*GROUP_KEY)
-    steps = tables["steps"].where(wanted).join(named, GROUP_KEY, "left_semi").orderBy(*GROUP_KEY, "step").collect()
-    return restarts_in_words(groups, [row.asDict() for row in steps])
-
-
-def _write(options: Options, place: str | None, found: Upgrade) -> Mapping[str, DataFrame]:
-    """The tables written and read back."""
-    asked = {name: getattr(options, name) for name in ("to", "assignor", "clients")}
-    written = {name: getattr(found, name) for name in UPGRADE_TABLES}
-    store_run(options, written, schemas=UPGRADE_TABLES, inputs={"fleet": place, **asked}, found=options.fail_on)
-    spark = found.told.sparkSession
-    return read_plan(spark, options.output, options.run_id, schemas=UPGRADE_TABLES).tables
+    groups, steps = with_steps(tables["upgrades"], tables["steps"], options.group, GROUP_KEY, options.top)
+    return restarts_in_words(groups, steps) if groups else no_match(options.group)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_assign.command.job import Options, spark_session
 
@@ -47,6 +47,40 @@ def store_run(
     )
     options.outcome.wrote(manifest, options.output)
     print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
+
+
+class _Answer(Protocol):
+    """What one pass over a fleet has decided; its tables are attributes."""
+
+    @property
+    def told(self) -> DataFrame: ...
+
+    def decided(self) -> DataFrame: ...
+
+    def with_decided(self, decided: DataFrame) -> Any: ...
+
+
+def store_or_keep(
+    options: Options, found: _Answer, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
+) -> Mapping[str, DataFrame]:
+    """The tables of an answer: written as one run and read back; without `--output`, kept for as long as the job runs.
+
+    Args:
+        options: as `store_run` takes them; rows of `rejected` end the job with exit code 1 where `--fail-on` says so.
+        found: the answer.
+        schemas: of each of its tables.
+        inputs: for the manifest.
+    """
+    if options.output:
+        from spark_assign.sinks.plan_store import read_plan
+
+        written = {name: getattr(found, name) for name in schemas}
+        store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
+        return read_plan(found.told.sparkSession, options.output, options.run_id, schemas=schemas).tables
+    from spark_assign.caching import cached
+
+    kept = found.with_decided(cached(found.decided()))
+    return {name: getattr(kept, name) for name in schemas}
 
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:

@@ -34,7 +34,8 @@ def summarize_migration(migrations: DataFrame, rejected: DataFrame, top: int = _
     counted = {row["verdict"]: row["count"] for row in migrations.groupBy("verdict").count().collect()}  # four
     best_first = Window.partitionBy("verdict").orderBy("rank", *GROUP_KEY)
     ranked = migrations.where(F.col("verdict").isin(*_TITLES)).withColumn("nth", F.row_number().over(best_first))
-    shown = [row.asDict() for row in ranked.where(F.col("nth") <= top).orderBy("rank").collect()]
+    first = ranked.where(F.col("nth") <= top).orderBy("rank")
+    shown = [row.asDict() for row in first.collect()]  # `top` of each verdict
     refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top + 1).collect()]
     lines = [
         f"Groups: {counted.get(GO, 0):,} go, {counted.get(WARN, 0):,} go with a warning, "

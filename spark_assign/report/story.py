@@ -126,8 +126,9 @@ def _step(partitions: int) -> int:
 
 
 def _rows(table: DataFrame, protocols: Sequence[str]) -> ByProtocol:
-    """The rows of one group, by protocol; they are few."""
-    return _by_protocol((row.asDict() for row in with_protocol(table, protocols[0]).collect()), protocols)
+    """The rows of one group, by protocol."""
+    rows = with_protocol(table, protocols[0]).collect()  # one group; MOST_LINES bounds its partitions
+    return _by_protocol((row.asDict() for row in rows), protocols)
 
 
 def _by_protocol(rows: Iterable[Row], protocols: Sequence[str]) -> ByProtocol:

@@ -34,7 +34,7 @@ def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, top: int) -> str
     counted = {row["verdict"]: row["count"] for row in upgrades.groupBy("verdict").count().collect()}  # five
     worst_first = Window.partitionBy("verdict").orderBy(F.desc_nulls_last("moved_by_rules"), *GROUP_KEY)
     ranked = upgrades.withColumn("nth", F.row_number().over(worst_first)).where(F.col("nth") <= top)
-    shown = [row.asDict() for row in ranked.orderBy("nth").collect()]
+    shown = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `top` of each verdict
     refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top + 1).collect()]
     lines = [
         f"Groups: {counted.get(GO, 0):,} go, {counted.get(WARN, 0):,} go with a warning, "

@@ -157,7 +157,7 @@ def verify(checks: Sequence[Check]) -> None:
             return
         columns = ["file", "problem", "record"]
         found = [check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_SHOWN + 1) for check in faulty]
-        rows = reduce(DataFrame.unionByName, found).collect()
+        rows = reduce(DataFrame.unionByName, found).collect()  # a few of each check
     except PySparkException as error:
         tables = ", ".join(check.table for check in checks)
         raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,3 +45,11 @@ def tuples(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """All rows of a small table, sorted; of all columns or of those named."""
     rows = [tuple(row) for row in (df.select(*columns) if columns else df).collect()]
     return sorted(rows, key=lambda row: tuple((value is not None, value) for value in row))
+
+
+def written_as_json(place: Path, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Path:
+    """The folder, with a file of lines for each table."""
+    place.mkdir()
+    for name, rows in tables.items():
+        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place

@@ -14,7 +14,7 @@ from spark_assign import Fleet, compare, migrate
 from spark_assign.comparing.schemas import MIGRATION_TABLES
 from spark_assign.errors import ConfigError, UnknownAssignorError
 from spark_assign.protocol import Settings
-from tests.spark.fleets import fleet, tuples
+from tests.spark.fleets import fleet, tuples, written_as_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -121,10 +121,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
         "groups": [key | {"assignor": "range", "group_type": "classic"}],
     }
-    place = tmp_path / "fleet"
-    place.mkdir()
-    for name, rows in tables.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    place = written_as_json(tmp_path / "fleet", tables)
     words = ["--fleet", str(place), "--library", "java"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1

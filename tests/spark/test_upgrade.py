@@ -13,7 +13,7 @@ from jobs import upgrade as job
 from spark_assign import upgrade
 from spark_assign.comparing.schemas import UPGRADE_TABLES
 from spark_assign.errors import ConfigError
-from tests.spark.fleets import tuples
+from tests.spark.fleets import tuples, written_as_json
 from tests.spark.test_migrate import mixed
 
 pytestmark = [pytest.mark.spark]
@@ -75,10 +75,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
         "groups": [key | {"assignor": "sticky", "group_type": "classic"}],
     }
-    place = tmp_path / "fleet"
-    place.mkdir()
-    for name, rows in tables.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    place = written_as_json(tmp_path / "fleet", tables)
     words = ["--fleet", str(place), "--to", "3.9", "--clients", "g=Java@2.8"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,6 +12,22 @@ def tagged(kind: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: i
     """Rows of one kind with all columns of the table; those that are not given are null."""
     given = {**columns, "kind": pa.repeat(pa.scalar(kind, pa.string()), rows)}
     return pa.table([_cast(given.get(field.name), field, rows) for field in schema], schema=schema)
+
+
+def tagged_rows(kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """The same of rows by the names of columns; what no row has is null."""
+    used = {name for row in rows for name in row}
+    columns = {
+        field.name: pa.array([row.get(field.name) for row in rows], field.type)
+        for field in schema
+        if field.name in used
+    }
+    return tagged(kind, columns, len(rows), schema)
+
+
+def tagged_table(kind: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same of a table with some of the columns."""
+    return tagged(kind, {name: table[name] for name in table.column_names}, len(table), schema)
 
 
 def _cast(values: pa.Array | pa.ChunkedArray | None, wanted: pa.Field, rows: int) -> pa.Array:

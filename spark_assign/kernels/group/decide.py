@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group import assign as by
-from spark_assign.kernels.group.answers import tagged
+from spark_assign.kernels.group.answers import tagged_table
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
@@ -107,7 +107,7 @@ def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     """Answer for all groups of these facts (`kernels.group.facts`), in tables with the columns of `DECIDED` in use."""
     schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
     for kind, rows in _answer(facts, question):
-        yield tagged(kind, {name: rows[name] for name in rows.column_names}, len(rows), schema)
+        yield tagged_table(kind, rows, schema)
 
 
 def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table]]:

@@ -9,7 +9,7 @@ A row of the answer is tagged by its `kind`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.clients import STREAMS
-from spark_assign.kernels.group.answers import tagged
+from spark_assign.kernels.group.answers import tagged_rows, tagged_table
 from spark_assign.kernels.group.decide import named_groups
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
@@ -80,7 +80,8 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
     others = other_kinds(told, "migrate")
-    yield _rejected(refusals(told, faults | {group: why for group, why in others.items() if group not in faults}))
+    refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
+    yield tagged_table(REJECTED, refused, MIGRATED)
     sheet = read_sheet(told, {*faults, *others})
     there = np.array([kind == "consumer" for kind in kinds_of(sheet)], bool)
     now = assignors_of(sheet)
@@ -88,7 +89,7 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
     asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
     found = measure_migration(sheet, now, online & ~there, *asking)
-    yield _rejected(_refused(sheet, found))
+    yield tagged_table(REJECTED, _refused(sheet, found), MIGRATED)
     fine = np.ones(sheet.number, bool)
     fine[list(found.refused)] = False
     cases = _cases(sheet, found, asked)
@@ -97,30 +98,17 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         *(_row(sheet, found, group, cases[group]) for group in np.flatnonzero(fine & ~there).tolist()),
         *_idle(told, {*faults, *others}, asked),
     ]
-    yield _table(OF_GROUP, rows)
+    yield tagged_rows(OF_GROUP, rows, MIGRATED)
     names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
-    yield _table(
+    yield tagged_rows(
         OF_STEP,
         [
             {"cluster": names[0][group], "group_id": names[1][group], **step}
             for group in np.flatnonzero(fine & ~there).tolist()
             for step in steps_of(cases[group], found.of(group), found.restarts[group])
         ],
+        MIGRATED,
     )
-
-
-def _table(kind: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    known = {name for row in rows for name in row}
-    columns = {
-        entry.name: pa.array([row.get(entry.name) for row in rows], entry.type)
-        for entry in MIGRATED
-        if entry.name in known
-    }
-    return tagged(kind, columns, len(rows), MIGRATED)
-
-
-def _rejected(rows: pa.Table) -> pa.Table:
-    return tagged(REJECTED, {name: rows[name] for name in rows.column_names}, len(rows), MIGRATED)
 
 
 def _refused(sheet: Sheet, found: Figures) -> pa.Table:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.clients import STOP_ALL
-from spark_assign.kernels.group.answers import tagged
+from spark_assign.kernels.group.answers import tagged_rows, tagged_table
 from spark_assign.kernels.group.decide import leaders_of
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
@@ -71,7 +71,8 @@ def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
     others = other_kinds(told, "upgrade")
-    yield _rejected(refusals(told, faults | {group: why for group, why in others.items() if group not in faults}))
+    refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
+    yield tagged_table(REJECTED, refused, UPGRADED)
     sheet = read_sheet(told, {*faults, *others})
     cases = _cases(sheet, asked)
     served = [kind == "consumer" for kind in kinds_of(sheet)]
@@ -80,16 +81,17 @@ def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         for at, case in zip(served, cases, strict=True)
     ]
     found = _Found(sheet, [None if words or is_there(case) else case for words, case in zip(why, cases, strict=True)])
-    yield _table(
+    yield tagged_rows(
         REJECTED,
         [found.named(group) | {"code": code, "detail": said} for group, (code, said) in sorted(found.refused.items())],
+        UPGRADED,
     )
     rows = []
     for group, (case, words_) in enumerate(zip(cases, why, strict=True)):
         if group not in found.refused:
             rows.append(found.row(group, case, THERE if served[group] else NOT_KNOWN, words_))
-    yield _table(OF_GROUP, [*rows, *_idle(told, {*faults, *others})])
-    yield _table(OF_STEP, [step for group in range(sheet.number) for step in found.steps(group)])
+    yield tagged_rows(OF_GROUP, [*rows, *_idle(told, {*faults, *others})], UPGRADED)
+    yield tagged_rows(OF_STEP, [step for group in range(sheet.number) for step in found.steps(group)], UPGRADED)
 
 
 def _cases(sheet: Sheet, asked: Question) -> list[Case]:
@@ -232,17 +234,3 @@ def _idle(told: Any, excluded: set[int]) -> Iterator[dict[str, Any]]:
             "members": 0,
             "note": "It has no members: the first one founds it anew, by its own release.",
         }
-
-
-def _table(kind: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    used = {name for row in rows for name in row}
-    columns = {
-        entry.name: pa.array([row.get(entry.name) for row in rows], entry.type)
-        for entry in UPGRADED
-        if entry.name in used
-    }
-    return tagged(kind, columns, len(rows), UPGRADED)
-
-
-def _rejected(rows: pa.Table) -> pa.Table:
-    return tagged(REJECTED, {name: rows[name] for name in rows.column_names}, len(rows), UPGRADED)
