@@ -34,6 +34,7 @@ _KEYS = {
     "subtopologies": GROUP_KEY,
     "tasks": GROUP_KEY,
     "initialized": GROUP_KEY,
+    "loads": ["cluster", "topic", "partition"],
 }
 """What a faulty row of each table is known by; null in it cannot be pinned on a group."""
 

@@ -8,9 +8,11 @@ from pyspark.sql.types import (
     ArrayType,
     ByteType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     NullType,
+    NumericType,
     ShortType,
     StringType,
     StructType,
@@ -70,6 +72,8 @@ def _fits(have: DataType, want: DataType) -> bool:
             and have.names == want.names
             and all(_fits(*both) for both in zip(_types(have), _types(want), strict=True))
         )
+    if isinstance(want, DoubleType):
+        return isinstance(have, NumericType | NullType)
     if isinstance(want, StringType):
         return isinstance(have, StringType | NullType)
     return have == want

@@ -41,6 +41,7 @@ class Fleet:
         subtopologies: of streams groups (KIP-1071), one row per subtopology, with the number of its tasks.
         tasks: of streams groups, one row per task that a member has reached, or has state of on its disk.
         initialized: of share groups (KIP-932), the partitions that their coordinator can assign; null: all.
+        loads: what goes through each partition: rates, lag, bytes.
         departed: ownership (as `owned_runs`) of members that have left; see `with_members_left`.
         departed_tasks: the same of streams groups (as `tasks`).
 
@@ -71,6 +72,7 @@ class Fleet:
     subtopologies: DataFrame | None = None
     tasks: DataFrame | None = None
     initialized: DataFrame | None = None
+    loads: DataFrame | None = None
     departed: DataFrame | None = None
     departed_tasks: DataFrame | None = None
 

@@ -87,6 +87,8 @@ GROUPS = StructType(
             standby_replicas=_INT,
             subscription_type=_STRING,
         ),
+        StructField("capacity", _DOUBLE, nullable=True, metadata=ONLY_IF_GIVEN),
+        StructField("load_bound", _DOUBLE, nullable=True, metadata=ONLY_IF_GIVEN),
     ]
 )
 """What a snapshot knows of a group itself. `assignor` is the strategy that the group runs with now, by Kafka's
@@ -95,7 +97,27 @@ what a streams group is configured with (`streams.num.standby.replicas`, 0 where
 its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
 told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`kernels.fingerprints`). `subscription_type` says how the
 broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
-equal ones; null: as they are."""
+equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times the
+mean load a member may have at most (`weighted-sticky`). No snapshot knows these two."""
+
+LOADS = StructType(
+    [
+        *required(cluster=_STRING, topic=_STRING, partition=_INT),
+        *nullable(
+            group_id=_STRING,
+            in_rate=_DOUBLE,
+            in_rate_stddev=_DOUBLE,
+            out_rate=_DOUBLE,
+            lag=_LONG,
+            bytes=_DOUBLE,
+        ),
+    ]
+)
+"""What goes through partitions, on average over the readings of a snapshot. `in_rate`: messages a second that are
+written; `in_rate_stddev`: the standard deviation of that between readings, null for fewer than two rates; `out_rate`:
+messages a second by which a group's committed offset goes on; `lag`: messages that it is behind, at the last reading;
+`bytes`: bytes a second that are written, as stored. A row without `group_id` holds for all groups; one with it, for that
+group, and what it says comes before what the other one says, column by column. Null: unknown."""
 
 SUBTOPOLOGIES = StructType([*_GROUP, *required(subtopology=_STRING, partitions=_INT, stateful=BooleanType())])
 """The topology of a streams group. `partitions`: the number of its tasks; `stateful`: it has changelog topics."""
@@ -123,6 +145,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "subtopologies": SUBTOPOLOGIES,
     "tasks": TASKS,
     "initialized": INITIALIZED,
+    "loads": LOADS,
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
 
@@ -141,7 +164,7 @@ UNDESCRIBED = StructType([*_GROUP, *required(error=_STRING)])
 """Groups that the cluster listed but would not describe, with what it said."""
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
-    **{name: schema for name, schema in INPUT_TABLES.items() if name != "owned"},
+    **{name: schema for name, schema in INPUT_TABLES.items() if name not in ("owned", "loads")},
     "offsets": OFFSETS,
     "undescribed": UNDESCRIBED,
 }
