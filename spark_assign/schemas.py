@@ -97,8 +97,8 @@ what a streams group is configured with (`streams.num.standby.replicas`, 0 where
 its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
 told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`kernels.fingerprints`). `subscription_type` says how the
 broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
-equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times the
-mean load a member may have at most (`weighted-sticky`). No snapshot knows these two."""
+equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times
+the mean load a member may have at most (`weighted-sticky`). No snapshot knows these two."""
 
 LOADS = StructType(
     [
@@ -116,8 +116,8 @@ LOADS = StructType(
 """What goes through partitions, on average over the readings of a snapshot. `in_rate`: messages a second that are
 written; `in_rate_stddev`: the standard deviation of that between readings, null for fewer than two rates; `out_rate`:
 messages a second by which a group's committed offset goes on; `lag`: messages that it is behind, at the last reading;
-`bytes`: bytes a second that are written, as stored. A row without `group_id` holds for all groups; one with it, for that
-group, and what it says comes before what the other one says, column by column. Null: unknown."""
+`bytes`: bytes a second that are written, as stored. A row without `group_id` holds for all groups; one with it, for
+that group, and what it says comes before what the other one says, column by column. Null: unknown."""
 
 SUBTOPOLOGIES = StructType([*_GROUP, *required(subtopology=_STRING, partitions=_INT, stateful=BooleanType())])
 """The topology of a streams group. `partitions`: the number of its tasks; `stateful`: it has changelog topics."""
