@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -34,6 +35,7 @@ __all__ = [
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
+    "Zones",
     "__version__",
     "compare",
     "converge",
@@ -44,9 +46,11 @@ __all__ = [
     "plan",
     "register",
     "upgrade",
+    "zones",
 ]
 
 _HOMES = {
+    "advising.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),

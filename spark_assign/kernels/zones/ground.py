@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import LAYOUT
-from spark_assign.kernels.group.names import Places
+from spark_assign.kernels.group.names import Places, numbers
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.group.told import numbers
 from spark_assign.kernels.runs import Runs
 
 SECONDS_A_DAY = 86_400
@@ -45,22 +43,17 @@ class Ground:
         return rows.member[there], place[there]
 
 
-def survey(sheet: Sheet, rates: Sequence[Floats] | Floats) -> Ground:
-    """Where the partitions of all groups lie.
-
-    Args:
-        sheet: the groups; its facts have the racks of preferred leaders.
-        rates: of each partition the bytes a second that are written, topic by topic; NaN: unknown.
-    """
+def survey(sheet: Sheet) -> Ground:
+    """Where the partitions of all groups lie; the facts have the racks of preferred leaders, and loads."""
     partitions = np.maximum(sheet.topics.partitions, 0)
     begin = np.append(0, np.cumsum(partitions))
     replicas = np.zeros(int(begin[-1]), np.int64)
     for topic, sets in sheet.rack_set.items():
         replicas[begin[topic] : begin[topic] + len(sets)] = sets
     near = np.array([[rack in each for rack in range(len(sheet.racks))] for each in sheet.rack_sets], bool)
-    per_second = np.asarray(rates, np.float64)
-    known = np.isfinite(per_second) & (per_second >= 0)
-    a_day = np.rint(np.minimum(np.where(known, per_second, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
+    rate = sheet.loads.bytes
+    known = np.isfinite(rate) & (rate >= 0)
+    a_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
     near = near.reshape(len(sheet.rack_sets), len(sheet.racks))
     return Ground(begin, _leaders(sheet, begin), near, replicas, np.where(known, a_day, -1))
 

@@ -1,6 +1,6 @@
 """Where a replica would have to be for less to cross a zone: of every partition that is read, over all its groups.
 
-    reorder    without follower fetching: the replica whose rack reads most leads. It costs nothing, as no byte is copied.
+    reorder    without follower fetching: the replica whose rack reads most leads. It is free, as no byte is copied
     move       a replica goes to the rack that reads most of all those without one: there it leads, or, with follower
                fetching, it is read from
 
@@ -130,7 +130,8 @@ def _found(told: _Partitions) -> Iterator[tuple[Ints, pa.Table]]:
 
 def _most(reads: Ints, among: Flags) -> Ints:
     """Of each partition the rack that reads most, the first by name if several do."""
-    return np.argmax(np.where(among, reads, LEAST), axis=1)
+    most: Ints = np.argmax(np.where(among, reads, LEAST), axis=1)
+    return most
 
 
 def _goes(told: _Partitions, held: Ints) -> tuple[Ints, Ints]:

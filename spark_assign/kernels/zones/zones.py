@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.answers import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.facts import column
@@ -26,7 +26,7 @@ from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.migration.asked import assignors_of, kinds_of, other_kinds
-from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.runs import Runs, marked
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.zones.crossing import Crossing, crossing
 from spark_assign.kernels.zones.ground import MOST, SECONDS_A_DAY, Ground, survey
@@ -86,36 +86,32 @@ def zones(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     others = other_kinds(told, "compare")
     yield tagged_table(REJECTED, refusals(told, others | faults), ZONED)
     sheet = read_sheet(told, {*faults, *others})
-    rates = _rates(sheet)
-    ground = survey(sheet, rates)
-    beyond = _beyond(sheet, ground, rates)
+    ground = survey(sheet)
+    wrong = dict.fromkeys(np.flatnonzero(_beyond(sheet, ground)).tolist(), BEYOND) | dict(sheet.loads.faults)
     names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
-    yield tagged_rows(
-        REJECTED,
-        [{"cluster": names[0][at], "group_id": names[1][at], **_BEYOND} for at in np.flatnonzero(beyond).tolist()],
-        ZONED,
-    )
-    rows = [row for group in _ways(sheet, ground, asked, ~beyond) for row in group]
+    refused = [
+        {"cluster": names[0][group], "group_id": names[1][group], "code": code, "detail": detail}
+        for group, (code, detail) in sorted(wrong.items())
+    ]
+    yield tagged_rows(REJECTED, refused, ZONED)
+    fine = ~marked(np.array(list(wrong), np.int64), sheet.number)
+    rows = [row for group in _ways(sheet, ground, asked, fine) for row in group]
     yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, asked)], ZONED)
-    yield _reads(sheet, ground, ~beyond)
+    yield _reads(sheet, ground, fine)
 
 
-_BEYOND = {
-    "code": "bytes-beyond",
-    "detail": f"loads: its partitions have more than {MOST // SECONDS_A_DAY:,} bytes a second. Give bytes a second",
-}
+BEYOND = (
+    "bad-load",
+    f"loads: its partitions have more than {MOST // SECONDS_A_DAY:,} bytes a second together. Give bytes a second",
+)
 
 
-def _rates(sheet: Sheet) -> Floats:
-    """Of each partition the bytes a second."""
-    return np.full(int(np.maximum(sheet.topics.partitions, 0).sum()), np.nan)
-
-
-def _beyond(sheet: Sheet, ground: Ground, rates: Floats) -> Flags:
-    """Groups that read more than there is."""
+def _beyond(sheet: Sheet, ground: Ground) -> Flags:
+    """Groups that would read more than anybody writes."""
     topic = np.repeat(np.arange(len(sheet.topics)), np.diff(ground.begin))
-    total = np.bincount(sheet.topics.group[topic], np.nan_to_num(rates, posinf=MOST), sheet.number)
-    return total * SECONDS_A_DAY > MOST
+    a_day = np.maximum(ground.read, 0).astype(np.float64)
+    total: Flags = np.bincount(sheet.topics.group[topic], a_day, sheet.number) >= MOST
+    return total
 
 
 def _ways(sheet: Sheet, ground: Ground, asked: Question, fine: Flags) -> list[list[dict[str, Any]]]:
