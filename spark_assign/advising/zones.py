@@ -113,27 +113,8 @@ class Zones:
         return self._rows(kernel.REJECTED, "rejected")
 
     def changes(self, kind: str = REORDER) -> DataFrame:
-        """What `replicas.tool_files` writes as files for Kafka's tools: the replica moves of one kind.
-
-        Args:
-            kind: `reorder` or `move`. Of a partition that has both, take one.
-
-        Returns:
-            those for the groups as they are, with or without follower fetching: cluster, topic, partition, previous,
-            replicas, moved (replicas), leader_changed, bytes (null: how long the log is is not known).
-        """
-        rows = self.replica_moves.where((F.col("kind") == kind) & self._as_today())
-        return rows.select(
-            *_PARTITION,
-            "previous",
-            "replicas",
-            F.size(F.array_except("replicas", "previous")).alias("moved"),
-            (F.element_at("previous", 1) != F.element_at("replicas", 1)).alias("leader_changed"),
-            F.lit(None).cast("long").alias("bytes"),
-        )
-
-    def _as_today(self) -> Column:
-        return F.col("follower_fetching") == self.asked.follower_fetching
+        """The replica moves of one kind as `replicas.tool_files` takes them (`changes`), for the groups as they are."""
+        return changes(self.replica_moves, kind, follower_fetching=self.asked.follower_fetching)
 
     def _reads(self) -> DataFrame:
         """What is read of each partition, by rack."""
@@ -184,6 +165,29 @@ def zones(
     of_broker = fleet.groups is not None
     told = facts.in_whole_groups(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
     return Zones(told.mapInArrow(in_arrow(partial(kernel.zones, asked=asked)), ZONED), fleet, asked)
+
+
+def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:
+    """Replica moves as `replicas.tool_files` takes them, which makes files for Kafka's tools of them.
+
+    Args:
+        replica_moves: `Zones.replica_moves`, or read back.
+        kind: `reorder` or `move`. Of a partition that has both, take one.
+        follower_fetching: for groups that have it, or for those that do not.
+
+    Returns:
+        cluster, topic, partition, previous, replicas, moved (replicas), leader_changed, bytes (null: how long the log
+        is nobody knows).
+    """
+    wanted = (F.col("kind") == kind) & (F.col("follower_fetching") == follower_fetching)
+    return replica_moves.where(wanted).select(
+        *_PARTITION,
+        "previous",
+        "replicas",
+        F.size(F.array_except("replicas", "previous")).alias("moved"),
+        (F.element_at("previous", 1) != F.element_at("replicas", 1)).alias("leader_changed"),
+        F.lit(None).cast("long").alias("bytes"),
+    )
 
 
 def _check(fleet: Fleet) -> None:
