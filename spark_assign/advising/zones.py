@@ -58,7 +58,7 @@ class Zones:
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
 
     Attributes:
-        told: what the pass over the fleet says, or, read back, what one has said.
+        told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
         fleet: where the replicas are.
         asked: price, currency, and what is worth a change.
     """
@@ -156,6 +156,22 @@ def zones(
     Raises:
         FleetError: values that no plan can be made from; racks or loads that are missing.
         ConfigError: a price or a worth that is none.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from pyspark.sql import functions as F
+        >>> loads = fleet.replicas.selectExpr("cluster", "topic", "partition", "1e6D AS bytes")
+        >>> brokers = fleet.brokers.withColumn("rack_id", F.lit("a"))
+        >>> members = fleet.members.withColumn("rack_id", F.lit("b"))
+        >>> racked = replace(fleet, brokers=brokers, members=members, loads=loads)
+        >>> today = zones(racked).zones.where("group_id = 'payments-eu' and assignor = 'today'")
+        >>> today.select("follower_fetching", "bytes_per_day", "cross_zone_share", "cost_per_day").show()
+        +-----------------+-------------+----------------+------------+
+        |follower_fetching|bytes_per_day|cross_zone_share|cost_per_day|
+        +-----------------+-------------+----------------+------------+
+        |            false| 259200000000|             1.0|       5.184|
+        |             true| 259200000000|             1.0|       5.184|
+        +-----------------+-------------+----------------+------------+
     """
     for name, value in (("price", price), ("worth", worth)):
         if not isfinite(value) or value < 0:

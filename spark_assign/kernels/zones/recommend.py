@@ -123,5 +123,6 @@ def _moves(way: Way) -> str:
 
 def name(way: Way) -> str:
     """A way in words."""
-    words = "the owners of today" if way.assignor == TODAY else way.assignor
-    return f"{words} with follower fetching" if way.fetching else words
+    if way.assignor == TODAY:
+        return "follower fetching alone" if way.fetching else "today"
+    return f"{way.assignor} with follower fetching" if way.fetching else way.assignor
