@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, zones
 from spark_assign.advising.schemas import ZONES_TABLES
-from spark_assign.advising.zones import CURRENCY, PRICE, WORTH, changes
+from spark_assign.advising.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import fail_on, fleet_or_sample, patterns, reads, together, top, writes
 from spark_assign.command.storing import store_or_keep
-from spark_assign.kernels.zones.replica_moves import MOVE, REORDER
 from spark_assign.places import is_path, join
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.chosen import first_rows, no_match
@@ -91,7 +90,7 @@ def _write_files(options: Options, moves: DataFrame) -> None:
     """The replica moves as files for Kafka's tools; those that copy nothing apart."""
     place = join(options.output, "json")
     written: list[str] = []
-    for kind in (REORDER, MOVE):
+    for kind in CHANGES:
         files = tool_files(changes(moves, kind, follower_fetching=options.follower_fetching))
         written += write_tool_files(files, join(place, kind))
     options.outcome.places["files"] = place

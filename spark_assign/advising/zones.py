@@ -24,7 +24,7 @@ from spark_assign.fields import nullable, required
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.zones import zones as kernel
-from spark_assign.kernels.zones.replica_moves import FOUND, REORDER, replica_moves
+from spark_assign.kernels.zones.replica_moves import FOUND, MOVE, REORDER, replica_moves
 
 PRICE, CURRENCY = 0.02, "USD"
 """Of a gigabyte that crosses a zone: AWS takes 0.01 USD from whoever sends it and 0.01 USD from whoever receives it
@@ -32,6 +32,9 @@ PRICE, CURRENCY = 0.02, "USD"
 
 WORTH = 0.01
 """A change that saves less a day is none to make: a cent a day does not pay for the look at it."""
+
+CHANGES = (REORDER, MOVE)
+"""Kinds of replica moves: those that copy nothing, and those that do."""
 
 _PARTITION = ["cluster", "topic", "partition"]
 _READ = StructType(
@@ -61,6 +64,21 @@ class Zones:
         told: what the pass over the fleet says, or, read back, what one has said; the other attributes are its tables.
         fleet: where the replicas are.
         asked: price, currency, and what is worth a change.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> columns = ["cluster", "broker_id", "rack_id"]
+        >>> brokers = spark.createDataFrame([("c", 1, "a"), ("c", 2, "b")], columns)
+        >>> members = fleet.members.selectExpr("* except (rack_id)", "'b' AS rack_id")
+        >>> moves = zones(replace(fleet, brokers=brokers, members=members)).replica_moves
+        >>> moves.where("not follower_fetching").select("topic", "partition", "kind", "previous", "replicas").show()
+        +-----+---------+----+--------+--------+
+        |topic|partition|kind|previous|replicas|
+        +-----+---------+----+--------+--------+
+        |    t|        0|move|     [1]|     [2]|
+        |    t|        1|move|     [1]|     [2]|
+        |    t|        2|move|     [1]|     [2]|
+        +-----+---------+----+--------+--------+
     """
 
     told: DataFrame
@@ -160,18 +178,16 @@ def zones(
     Examples:
         >>> from dataclasses import replace
         >>> from pyspark.sql import functions as F
-        >>> loads = fleet.replicas.selectExpr("cluster", "topic", "partition", "1e6D AS bytes")
         >>> brokers = fleet.brokers.withColumn("rack_id", F.lit("a"))
         >>> members = fleet.members.withColumn("rack_id", F.lit("b"))
-        >>> racked = replace(fleet, brokers=brokers, members=members, loads=loads)
-        >>> today = zones(racked).zones.where("group_id = 'payments-eu' and assignor = 'today'")
-        >>> today.select("follower_fetching", "bytes_per_day", "cross_zone_share", "cost_per_day").show()
-        +-----------------+-------------+----------------+------------+
-        |follower_fetching|bytes_per_day|cross_zone_share|cost_per_day|
-        +-----------------+-------------+----------------+------------+
-        |            false| 259200000000|             1.0|       5.184|
-        |             true| 259200000000|             1.0|       5.184|
-        +-----------------+-------------+----------------+------------+
+        >>> found = zones(replace(fleet, brokers=brokers, members=members)).zones
+        >>> today = found.where("group_id = 'payments-eu' and assignor = 'today' and not follower_fetching")
+        >>> today.select("bytes_per_day", "cross_zone_share", "cost_per_day").show()
+        +-------------+----------------+------------+
+        |bytes_per_day|cross_zone_share|cost_per_day|
+        +-------------+----------------+------------+
+        |  51840000000|             1.0|      1.0368|
+        +-------------+----------------+------------+
     """
     for name, value in (("price", price), ("worth", worth)):
         if not isfinite(value) or value < 0:
