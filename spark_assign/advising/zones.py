@@ -180,13 +180,13 @@ def zones(
         >>> from pyspark.sql import functions as F
         >>> brokers = fleet.brokers.withColumn("rack_id", F.lit("a"))
         >>> members = fleet.members.withColumn("rack_id", F.lit("b"))
-        >>> found = zones(replace(fleet, brokers=brokers, members=members)).zones
+        >>> found = zones(replace(fleet, brokers=brokers, members=members), price=0.5).zones
         >>> today = found.where("group_id = 'payments-eu' and assignor = 'today' and not follower_fetching")
         >>> today.select("bytes_per_day", "cross_zone_share", "cost_per_day").show()
         +-------------+----------------+------------+
         |bytes_per_day|cross_zone_share|cost_per_day|
         +-------------+----------------+------------+
-        |  51840000000|             1.0|      1.0368|
+        |  51840000000|             1.0|       25.92|
         +-------------+----------------+------------+
     """
     for name, value in (("price", price), ("worth", worth)):
