@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.size import Size, size
     from spark_assign.advising.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
@@ -32,6 +33,7 @@ __all__ = [
     "Member",
     "Migration",
     "Plan",
+    "Size",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
@@ -45,11 +47,13 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "size",
     "upgrade",
     "zones",
 ]
 
 _HOMES = {
+    "advising.size": ("Size", "size"),
     "advising.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
