@@ -12,7 +12,16 @@ from spark_assign import Fleet, SparkAssignError, zones
 from spark_assign.advising.schemas import ZONES_TABLES
 from spark_assign.advising.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
 from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, fleet_or_sample, patterns, reads, together, top, writes
+from spark_assign.command.options import (
+    fail_on,
+    fleet_or_sample,
+    patterns,
+    reads,
+    tables_with_loads,
+    together,
+    top,
+    writes,
+)
 from spark_assign.command.storing import store_or_keep
 from spark_assign.places import is_path, join
 from spark_assign.replicas import tool_files, write_tool_files
@@ -59,9 +68,10 @@ def main(options: Options) -> int:
     if options.output:
         check_output(options.output)
     place = fleet_or_sample(options, __file__)
+    tables = tables_with_loads(options, __file__)
     spark = spark_session("zones", options)
-    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": options.table}
+    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": tables}
         return _run(options, place, read_fleet(spark, place, **given))
 
 

@@ -336,6 +336,8 @@ def test_which_way() -> None:
     assert taken(now, Way("range", False, 7, 0, 0.0))[0] == 0
     assert taken(now, Way("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
     assert taken(Way(TODAY, False, 8, 0, None), near)[0] is None
+    best, reasons = recommend([now, Way("rack-uniform", True, 8, 2, 0.0)], KNOWN)
+    assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, and Kafka has no such assignor")
 
 
 def test_all_ways_of_a_group() -> None:

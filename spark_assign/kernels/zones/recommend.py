@@ -2,7 +2,8 @@
 
 The cheapest way is the measure. Of all ways that cost less than `worth` a day more than it, that one is taken which
 changes least: the way of today; the owners of today with follower fetching, which moves nothing; then the fewest
-partitions that move, the assignor that the group runs with, and the order in which the ways are told.
+partitions that move, the assignor that the group runs with, and the order in which the ways are told. Assignors that
+Kafka does not have (`kernels.server.OURS`) are told, and never taken.
 
 Example: today 40.00 a day, follower fetching 0.00, cooperative-sticky with follower fetching 0.00. The second, as it
 moves nothing.
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from spark_assign.kernels.server import OURS
 
 TODAY = "today"
 """In place of an assignor: who has what now."""
@@ -66,7 +69,7 @@ def recommend(ways: Sequence[Way], told: Told) -> tuple[int | None, list[str]]:
         why = _unknown(now, told)
         return None, [way.refused or why for way in ways]
     able = [at for at, way in enumerate(ways) if way.cost is not None and way.refused is None]
-    able = [at for at in able if ways[at].partitions >= now.partitions]
+    able = [at for at in able if ways[at].partitions >= now.partitions and ways[at].assignor not in OURS]
     least = min(ways[at].cost or 0.0 for at in able)
     enough = [at for at in able if (ways[at].cost or 0.0) - least < told.worth or ways[at].cost == least]
     best = min(enough, key=lambda at: (_change(ways[at], told), at))
@@ -109,6 +112,8 @@ def _reason(way: Way, chosen: bool, now: Way, best: Way, told: Told) -> str:
         return "Fewer partitions would have an owner"
     if saved < 0:
         return f"Costs {money} more than today"
+    if way.assignor in OURS:
+        return f"Would save {money}, and Kafka has no such assignor"
     beyond = way.cost - (best.cost or 0.0)
     if beyond >= told.worth and beyond > 0:
         return f"Costs {beyond:,.2f} {told.currency} a day more than {name(best)}"
