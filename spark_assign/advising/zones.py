@@ -168,8 +168,8 @@ def zones(
         the zones. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
         in `zones` or in `rejected`. A member reads what is written, once, from the preferred leader, or, with follower
         fetching (KIP-392), from a replica in its rack (`kernels.zones.crossing`); assignors are those of Kafka's Java
-        clients from 3.5 on and of the broker, and ours that know racks there (told, never recommended). Which way is recommended, and why:
-        `kernels.zones.recommend`.
+        clients from 3.5 on and of the broker, and ours that know racks there, which are never recommended. What is, and
+        why: `kernels.zones.recommend`.
 
     Raises:
         FleetError: values that no plan can be made from; racks or loads that are missing.
