@@ -8,6 +8,7 @@ DescribeCluster tells whether the user has that.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from kafka import errors
 from kafka.protocol.admin import DescribeClusterRequest
@@ -48,3 +49,22 @@ def fault(error: Exception) -> str:
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text
+
+
+def no_sizes(broker: int, answer: Any) -> str | None:
+    """What is said where a broker does not tell the sizes of its logs; None if it does.
+
+    Without DESCRIBE on the cluster brokers before 3.2 (DescribeLogDirs v3) answer with no folder and no error.
+    """
+    denied = errors.ClusterAuthorizationFailedError.errno
+    if isinstance(answer, Exception):
+        return f"bytes of partitions that broker {broker} leads are not known: {type(answer).__name__}: {answer}"
+    code = getattr(answer, "error_code", 0) or 0
+    if code == denied or (not code and not answer.results):
+        return (
+            f"bytes of partitions that broker {broker} leads are not known: no permission DESCRIBE on the cluster. "
+            "Grant DESCRIBE on the cluster"
+        )
+    if code:
+        return f"bytes of partitions that broker {broker} leads are not known: {errors.for_code(code).__name__}"
+    return None
