@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.loads import loads_between
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge, heartbeats
+    from spark_assign.sources.offsets import Offsets
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,7 @@ __all__ = [
     "GroupAssignor",
     "Member",
     "Migration",
+    "Offsets",
     "Plan",
     "SparkAssignError",
     "UnknownAssignorError",
@@ -40,6 +43,7 @@ __all__ = [
     "drift",
     "explain",
     "heartbeats",
+    "loads_between",
     "migrate",
     "plan",
     "register",
@@ -47,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "advising.loads": ("loads_between",),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),
@@ -58,6 +63,7 @@ _HOMES = {
     "fleet": ("Fleet",),
     "planning": ("Plan", "plan"),
     "rounds": ("converge", "heartbeats"),
+    "sources.offsets": ("Offsets",),
 }
 
 
