@@ -69,15 +69,22 @@ class Watched:
     topic_ids: Mapping[str, Any]
     tell: Progress
 
-    def read(self) -> Reading:
-        """Once; what groups have committed before where partitions end, so that no group is ahead."""
-        sizes = kafka_log_dirs.sizes(self.connection, self.leaders, self.tell)
+    def read(self, sized: Collection[TopicPartition]) -> Reading:
+        """Once; what groups have committed before where partitions end, so that no group is ahead.
+
+        Sizes are asked for where they were told before, of the brokers that told them.
+        """
+        sizes = self.sizes(sized) if sized else {}
         answered_s: dict[str, float] = {}
         committing = {group_id: group for group_id, group in self.groups.items() if group.commits}
         committed, _ = kafka_offsets.committed(self.connection, committing, self.tell, answered_s)
         starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.tell, answered_s)
         ends = kafka_offsets.offsets_at(self.connection, self.leaders, self.leaders, self.tell)
         return Reading(committed | known_starts(starts), answered_s, ends, sizes)
+
+    def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, Found]:
+        """Of logs at the brokers that led them at first."""
+        return kafka_log_dirs.sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
 
     def made_anew(self) -> set[str]:
         """Topics that are gone, or that were deleted and made again."""
@@ -103,13 +110,13 @@ def add(rows: SnapshotRows, watched: Watched, first: Reading, loads: Loads) -> N
 
 def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s: float, times: int) -> None:
     begun = time.monotonic()
-    first = replace(first, sizes=kafka_log_dirs.sizes(watched.connection, watched.leaders, watched.tell))
+    first = replace(first, sizes=watched.sizes(watched.leaders))
     readings, anew = [first], set[str]()
     try:
         for number in range(1, times):
             kafka_connection.wait(max(begun + number * every_s - time.monotonic(), 0))
             watched.tell(f"reading {number + 1} of {times}")
-            readings.append(watched.read())
+            readings.append(watched.read(first.sizes))
         anew = watched.made_anew()
     except SourceError as error:  # what was read until then counts
         watched.tell(f"loads are of {len(readings)} readings, not of {times}: {error}")

@@ -43,11 +43,14 @@ def sizes(
 
     answers = connection.ask([(broker, _request(by_broker[broker])) for broker in brokers], answered)
     found: dict[TopicPartition, Found] = {}
+    silent: dict[str, list[str]] = defaultdict(list)
     for broker, answer, came_s in zip(brokers, answers, answered_s, strict=True):
-        if lacks := kafka_permissions.no_sizes(broker, answer):
-            tell(lacks)
-            continue
-        found |= {key: Found(size, _NO_TIMESTAMP, came_s) for key, size in _of(answer)}
+        if why := kafka_permissions.no_sizes(answer):
+            silent[why].append(str(broker))
+        else:
+            found |= {key: Found(size, _NO_TIMESTAMP, came_s) for key, size in _of(answer)}
+    for why, those in silent.items():
+        tell(f"{kafka_permissions.NO_SIZES}: {', '.join(those)} ({why})")
     tell(f"read sizes: {len(found)} of {len(leaders)} partitions")
     return found
 

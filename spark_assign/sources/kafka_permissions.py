@@ -17,6 +17,8 @@ from spark_assign.sources.kafka_connection import ClusterConnection
 
 _SHOWN = 5
 
+NO_SIZES = "bytes are not known of what these brokers lead"
+
 
 def missing(connection: ClusterConnection) -> str | None:
     """What is said where the user may not describe the cluster; None if he may, or the brokers are before 2.8."""
@@ -51,20 +53,14 @@ def fault(error: Exception) -> str:
     return text
 
 
-def no_sizes(broker: int, answer: Any) -> str | None:
-    """What is said where a broker does not tell the sizes of its logs; None if it does.
+def no_sizes(answer: Any) -> str | None:
+    """Why a broker does not tell the sizes of its logs; None if it does.
 
     Without DESCRIBE on the cluster brokers before 3.2 (DescribeLogDirs v3) answer with no folder and no error.
     """
-    denied = errors.ClusterAuthorizationFailedError.errno
     if isinstance(answer, Exception):
-        return f"bytes of partitions that broker {broker} leads are not known: {type(answer).__name__}: {answer}"
+        return f"{type(answer).__name__}: {answer}"
     code = getattr(answer, "error_code", 0) or 0
-    if code == denied or (not code and not answer.results):
-        return (
-            f"bytes of partitions that broker {broker} leads are not known: no permission DESCRIBE on the cluster. "
-            "Grant DESCRIBE on the cluster"
-        )
-    if code:
-        return f"bytes of partitions that broker {broker} leads are not known: {errors.for_code(code).__name__}"
-    return None
+    if code == errors.ClusterAuthorizationFailedError.errno or (not code and not answer.results):
+        return "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"
+    return errors.for_code(code).__name__ if code else None
