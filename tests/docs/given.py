@@ -37,8 +37,8 @@ DAYS = {"monday": 0, "tuesday": 1}
 """docs/loads.md: two snapshots of the sample, a day apart."""
 BEHIND = {"clickstream-sessionizer": (2_000_000, 500_000), "fraud-detection": (0, 90_000)}
 """How many messages, on each of the two days, a group is behind in every partition; the others are not behind."""
-RATES = {"clickstream": 40, "payments": 8, "fraud": 8}
-"""Messages a second in the first partition of topics; one more in each of the next six, and so on. Else 1."""
+RATES = {"clickstream.web": 40, "payments.authorized": 20}
+"""Messages a second in the first partition of a topic, if not 1; one more in each that follows."""
 
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
 """The catalog of the pages, and the one of the tests."""
@@ -150,7 +150,7 @@ def _one_day(folder: Path, day: int) -> None:
     with (SAMPLE / "offsets.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        rate = RATES.get(row["topic"].partition(".")[0], 1) + int(row["partition"]) % 7
+        rate = RATES.get(row["topic"], 1) + int(row["partition"])
         end = 10_000_000 + int(row["end_offset"]) + day * 86_400 * rate
         at = end - BEHIND.get(row["group_id"], (0, 0))[day]
         committed = {"committed_offset": at, "lag": end - at} if row["committed_offset"] else {}
