@@ -69,17 +69,18 @@ class Watched:
     topic_ids: Mapping[str, Any]
     tell: Progress
 
-    def read(self, sized: Collection[TopicPartition]) -> Reading:
-        """Once; what groups have committed before where partitions end, so that no group is ahead.
+    def read(self, first: Reading) -> Reading:
+        """Once more; what groups have committed before where partitions end, so that no group is ahead.
 
-        Sizes are asked for where they were told before, of the brokers that told them.
+        Of partitions that had an answer at first: neither those without a leader nor brokers that tell no sizes are
+        asked again.
         """
-        sizes = self.sizes(sized) if sized else {}
+        sizes = self.sizes(first.sizes) if first.sizes else {}
         answered_s: dict[str, float] = {}
         committing = {group_id: group for group_id, group in self.groups.items() if group.commits}
         committed, _ = kafka_offsets.committed(self.connection, committing, self.tell, answered_s)
         starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.tell, answered_s)
-        ends = kafka_offsets.offsets_at(self.connection, self.leaders, self.leaders, self.tell)
+        ends = kafka_offsets.offsets_at(self.connection, self.leaders, first.ends, self.tell)
         return Reading(committed | known_starts(starts), answered_s, ends, sizes)
 
     def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, Found]:
@@ -116,7 +117,7 @@ def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s:
         for number in range(1, times):
             kafka_connection.wait(max(begun + number * every_s - time.monotonic(), 0))
             watched.tell(f"reading {number + 1} of {times}")
-            readings.append(watched.read(first.sizes))
+            readings.append(watched.read(first))
         anew = watched.made_anew()
     except SourceError as error:  # what was read until then counts
         watched.tell(f"loads are of {len(readings)} readings, not of {times}: {error}")

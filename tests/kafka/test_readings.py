@@ -17,7 +17,7 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
-from spark_assign import Offsets, SparkAssignError, loads_between
+from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
 from spark_assign.sources import kafka_log_dirs, snapshot_files
 from spark_assign.sources.kafka import snapshot
 from spark_assign.sources.kafka_loads import Loads
@@ -225,6 +225,11 @@ def test_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path
     """As files, read back: rates over the time between; the wrong order is told."""
     for name in ("readings", "since"):
         snapshot_files.write_folder(getattr(taken, name), tmp_path / name)
+    loads = Fleet.read(spark, str(tmp_path / "readings")).loads
+    assert loads is not None
+    assert sorted((row.asDict() for row in loads.collect()), key=str) == sorted(
+        loads_of(taken.readings).values(), key=str
+    )
     before, after = (Offsets.read(spark, str(tmp_path / name)) for name in ("readings", "since"))
     rows = [row.asDict() for row in loads_between(before, after).collect()]
     found = {(row["topic"], row["partition"], row["group_id"]): row for row in rows}

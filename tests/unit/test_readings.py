@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from jobs import snapshot
 from spark_assign.errors import SourceError
 from spark_assign.sources import kafka_connection, kafka_loads, snapshot_files
 from spark_assign.sources.kafka_loads import Loads, Reading, Watched
@@ -27,7 +28,6 @@ class Played:
         self.first, self.later, self.anew = first, list(later), anew or set()
         self.leaders = dict.fromkeys(first.ends, 1)
         self.said: list[str] = []
-        self.sized: list[list[Any]] = []
 
     def tell(self, line: str) -> None:
         self.said.append(line)
@@ -35,8 +35,8 @@ class Played:
     def sizes(self, of: Any) -> Mapping[Any, Found]:
         return self.first.sizes
 
-    def read(self, sized: Any) -> Reading:
-        self.sized.append(sorted(sized))
+    def read(self, first: Reading) -> Reading:
+        assert first.sizes == self.first.sizes
         found = self.later.pop(0)
         if isinstance(found, SourceError):
             raise found
@@ -78,7 +78,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rates_lag_and_bytes() -> None:
-    """The lag is that of the last reading; sizes are asked for where they were told."""
+    """The lag is that of the last reading."""
     played = Played(
         reading(0, {T0: 100, T1: 0}, {"g": {T0: 90}}, {T0: 1000}),
         [reading(10, {T0: 200, T1: 0}, {"g": {T0: 140}}, {T0: 6000}), reading(20, {T0: 300, T1: 0}, {"g": {T0: 190}})],
@@ -88,7 +88,6 @@ def test_rates_lag_and_bytes() -> None:
         (1, None): {"in_rate": 0.0, "in_rate_stddev": 0.0},
         (0, "g"): {"out_rate": 5.0, "lag": 110},
     }
-    assert played.sized == [[T0], [T0]]
 
 
 def test_what_comes_goes_and_goes_back() -> None:
@@ -145,6 +144,38 @@ def test_by_timestamps(end: int, start: int, then: tuple[int, int], latest: int 
     newest = None if latest is None else Found(end - 1, latest, 0)
     found = kafka_loads._since(600, NOW_MS - 600_000, end, start, Found(*then, 0), newest, LIMIT_MS)
     assert (None if found != found else found) == (rate if rate is None else pytest.approx(rate))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--every", "1m", "--rates-since", "10m"], "--every and --rates-since are both given"),
+        (["--times", "3"], "--times needs --every"),
+        (["--every", "soon"], "soon: expected a time such as 90s, 10m or 1h"),
+        (["--every", "0s"], "0s: expected a time"),
+        (["--every", "60s", "--times", "1"], "1 is not in the range"),
+        (["--every", "60s", "--connect-url", "http://c:8083"], "--every is not for --connect-url"),
+        (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since is not for --connect-url"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
+    """Said before anything is read."""
+    place = ["--output", str(tmp_path / "x")]
+    server = [] if "--connect-url" in words else ["--bootstrap-server", "127.0.0.1:1"]
+    assert snapshot.main([*server, *place, *words]) == 2
+    assert said in capfd.readouterr().err + caplog.text
+
+
+def test_times_of_flags_and_of_a_settings_file(tmp_path: Path) -> None:
+    """With their unit; a number alone is seconds."""
+    given = {"90s": 90, "10m": 600, "1.5h": 5400, "1d": 86400, "250ms": 0.25, "30": 30}
+    for text, seconds in given.items():
+        assert snapshot.main.parse(["--every", text]).every == pytest.approx(seconds)
+    file = tmp_path / "snapshot.toml"
+    for text in ('every = "60s"\ntimes = 3', "every = 60\ntimes = 3"):
+        file.write_text(text)
+        options = snapshot.main.parse(["--config", str(file)])
+        assert (options.every, options.times, options.rates_since) == (60, 3, None)
 
 
 def test_loads_of_an_earlier_snapshot_do_not_stay(tmp_path: Path) -> None:
