@@ -8,11 +8,12 @@ over the time between two answers for the same partition, not over the time that
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.errors import SourceError
@@ -126,34 +127,29 @@ def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s:
 
 def _add(rows: SnapshotRows, readings: Sequence[Reading], anew: Collection[str]) -> None:
     keys = sorted(readings[0].ends)
-    ends = _matrix([[reading.ends.get(key) for reading in readings] for key in keys], len(readings))
-    written = rates.rates(*ends)
-    sizes = _matrix([[reading.sizes.get(key) for reading in readings] for key in keys], len(readings))
-    grown = rates.growth(*sizes)
-    for at, (topic, partition) in enumerate(keys):
-        told = {} if topic in anew else {"bytes": grown[at], "in_rate": written.mean[at]}
-        told |= {} if topic in anew else {"in_rate_stddev": written.stddev[at]}
-        rows.add("loads", topic=topic, partition=partition, **_known(told))
-    of_groups = sorted(
-        {
-            (group_id, key)
-            for reading in readings
-            for group_id, offsets in reading.committed.items()
-            for key in offsets
-            if key in readings[0].ends
-        }
-    )
-    committed = _matrix([[_committed(reading, *each) for reading in readings] for each in of_groups], len(readings))
-    read = rates.rates(*committed).mean
-    for at, (group_id, (topic, partition)) in enumerate(of_groups):
-        rate = {} if topic in anew else {"out_rate": read[at]}
+    same = np.fromiter((topic not in anew for topic, _ in keys), dtype=bool, count=len(keys))
+    written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
+    grown = rates.growth(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
+    told = (_known(each, same) for each in (written.mean, written.stddev, grown))
+    for (topic, partition), mean, stddev, grew in zip(keys, *told, strict=True):
+        rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=grew)
+    for group_id in sorted(set().union(*(reading.committed for reading in readings))):
+        _add_group(rows, readings, anew, group_id)
+
+
+def _add_group(rows: SnapshotRows, readings: Sequence[Reading], anew: Collection[str], group_id: str) -> None:
+    """What a group has committed at any reading."""
+    of_all = [reading.committed.get(group_id, {}) for reading in readings]
+    keys = sorted(key for key in set().union(*of_all) if key in readings[0].ends)
+    same = np.fromiter((topic not in anew for topic, _ in keys), dtype=bool, count=len(keys))
+    found = []
+    for reading, committed in zip(readings, of_all, strict=True):
+        came_s = reading.answered_s.get(group_id, np.nan)
+        found.append([Found(committed[key], -1, came_s) if key in committed else None for key in keys])
+    read = _known(rates.rates(*_matrix(found, len(keys))).mean, same)
+    for (topic, partition), rate in zip(keys, read, strict=True):
         lag = _lag(readings[-1], group_id, (topic, partition))
-        rows.add("loads", topic=topic, partition=partition, group_id=group_id, lag=lag, **_known(rate))
-
-
-def _committed(reading: Reading, group_id: str, key: TopicPartition) -> Found | None:
-    at = reading.committed.get(group_id, {}).get(key)
-    return None if at is None else Found(at, -1, reading.answered_s[group_id])
+        rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_rate=rate, lag=lag)
 
 
 def _lag(reading: Reading, group_id: str, key: TopicPartition) -> int | None:
@@ -162,16 +158,20 @@ def _lag(reading: Reading, group_id: str, key: TopicPartition) -> int | None:
     return None if at is None or end is None or end.offset < at else end.offset - at
 
 
-def _matrix(found: Sequence[Sequence[Found | None]], columns: int) -> tuple[rates.Floats, rates.Floats]:
+def _matrix(readings: Sequence[Iterable[Found | None]], rows: int) -> tuple[rates.Floats, rates.Floats]:
     """When, and what: a row per counter, a column per reading."""
-    shape = (len(found), columns)
-    at = [[np.nan if each is None else each.answered_s for each in row] for row in found]
-    counted = [[np.nan if each is None else each.offset for each in row] for row in found]
-    return np.array(at, dtype=np.float64).reshape(shape), np.array(counted, dtype=np.float64).reshape(shape)
+    at, counted = (np.full((rows, len(readings)), np.nan) for _ in range(2))
+    for number, reading in enumerate(readings):
+        for row, each in enumerate(reading):
+            if each is not None:
+                at[row, number], counted[row, number] = each.answered_s, each.offset
+    return at, counted
 
 
-def _known(columns: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: None if np.isnan(value) else float(value) for name, value in columns.items()}
+def _known(values: rates.Floats, told: npt.NDArray[np.bool_]) -> list[float | None]:
+    """Null where nothing is told, or nothing is known."""
+    known = (told & ~np.isnan(values)).tolist()
+    return [value if each else None for value, each in zip(values.tolist(), known, strict=True)]
 
 
 def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: float) -> None:
@@ -193,7 +193,7 @@ def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: floa
         rate = np.nan
         if key in starts and key in thens and (key in latest or not dated):
             rate = _since(over_s, then_ms, end.offset, starts[key].offset, thens[key], latest.get(key), limit_ms)
-        rows.add("loads", topic=key[0], partition=key[1], **_known({"in_rate": rate}))
+        rows.add("loads", topic=key[0], partition=key[1], in_rate=None if np.isnan(rate) else rate)
     for group_id in sorted(now.committed):
         for topic, partition in sorted(key for key in now.committed[group_id] if key in now.ends):
             lag = _lag(now, group_id, (topic, partition))

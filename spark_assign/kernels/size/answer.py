@@ -10,12 +10,12 @@ unknown     nobody knows how much a member can handle: the curve is there, and n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.size.cases import Case
 from spark_assign.kernels.size.counts import SAME, knee, of_no_more_use
 from spark_assign.kernels.size.sweep import Swept, Terms
 
@@ -26,30 +26,6 @@ GIVEN, MEASURED = "given", "measured"
 PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
 """What bounds how much more members help: each has one partition; one partition is more than the mean; the assignor
 leaves some without any (range in each topic for itself)."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One group and assignor.
-
-    Attributes:
-        assignor: by its name.
-        now: how many members there are.
-        partitions: that it subscribes to.
-        capacity: what a member can handle, messages a second; `NaN`: not known.
-        given: whether that is given, and not measured.
-        load, load_high: of all its partitions, on average and at the quantile.
-        hot: of its hottest partition the topic, the partition, and its load on average and at the quantile.
-    """
-
-    assignor: str
-    now: int
-    partitions: int
-    capacity: float
-    given: bool
-    load: float
-    load_high: float
-    hot: tuple[str, int, float, float]
 
 
 def keeps_up(swept: Swept, capacity: float, terms: Terms) -> Flags:
@@ -125,17 +101,18 @@ def _reason(case: Case, row: Mapping[str, Any], hot_high: float, terms: Terms) -
             f"{row['knee']} members; more than {row['no_more_use']} carry no less each."
         )
     limit = f"{case.capacity:,.0f} messages a second"
+    anew = "Keys then change their partition, and the order of a key's messages is lost across that moment."
     if row["verdict"] == CANNOT and hot_high * (1 + terms.headroom) > case.capacity:
         return (
-            f"{row['hot_topic']}-{row['hot_partition']} alone gets {hot_high:,.0f} messages a second at its peak, and a "
-            f"member handles {limit}{beside}: only faster members help, or more partitions, if its load is that of many "
-            "keys. Then keys change their partition, and the order of a key's messages is lost across that moment."
+            f"{row['hot_topic']}-{row['hot_partition']} alone gets {hot_high:,.0f} messages a second at its peak, and "
+            f"a member handles {limit}{beside}: only faster members help, or more partitions, if these are messages of "
+            f"many keys. {anew}"
         )
     if row["verdict"] == CANNOT:
         return (
-            f"Its {case.partitions} partitions are too few, or {case.assignor} spreads them too unevenly: at their peaks "
-            f"{row['partitions_needed']} members would have to share {case.load_high:,.0f} messages a second evenly. With "
-            "more partitions keys change their partition, and the order of a key's messages is lost across that moment."
+            f"Its {case.partitions} partitions are too few, or {case.assignor} spreads them too unevenly: at their "
+            f"peaks {row['partitions_needed']} members would have to share {case.load_high:,.0f} messages a second "
+            f"evenly. With more partitions they can. {anew}"
         )
     what = f"With {row['needed']} members the most loaded one gets {row['max_load_needed']:,.0f} messages a second"
     why = f"{what}; at its peak{beside} that is within the {limit} that a member handles"

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED
+from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED, RATES
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import KINDS, Told, owned
@@ -24,7 +24,7 @@ JOINER = "joiner-"
 _OF_GROUP = (GROUP, LAYOUT, ALIKE, LEFT)
 """Kinds of facts that are no single member's, or no living one's."""
 
-_DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "like")
+_DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "like", *RATES.values())
 _NONE = np.iinfo(np.int64).max
 
 
@@ -126,8 +126,9 @@ class _Rows:
         rows: dict[int, list[Ints]] = {kind: [] for kind in KINDS}
         for (kind, *_), begin, end in zip(self.parts, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             rows[kind].append(np.arange(begin, end))
-        kept = [name for name in base.facts.column_names if name not in _DROPPED]
-        taken = base.facts.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
+        some = base.facts
+        kept = [name for name in some.column_names if name not in _DROPPED and some[name].null_count < len(some)]
+        taken = some.select(kept).take(pa.array(row, pa.int64(), mask=row < 0))
         columns = {name: taken[name] for name in kept} | {"member_id": named(self.names, member)}
         for at, name in enumerate(("first", "step", "count")):
             values = base.numbers(name)[row]

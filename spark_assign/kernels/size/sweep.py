@@ -15,7 +15,7 @@ from spark_assign.kernels.group.cost import later_rounds, seconds_paused
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.group.figures import held, subscribed_partitions
-from spark_assign.kernels.group.loads import Carried, drain_seconds, largest
+from spark_assign.kernels.group.loads import Carried, by_group, drain_seconds, largest
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
@@ -125,6 +125,7 @@ def _sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Fl
     load = carried.sums(loads.in_rate)
     idle = np.bincount(new.members.group[carried.partitions() == 0], minlength=new.number)
     drain = drain_seconds(carried.sums(loads.lag), load, capacity[group][new.members.group])
+    behind = by_group(new, carried.known(loads.lag)) > 0
     return Swept(
         group=group,
         members=members,
@@ -132,7 +133,7 @@ def _sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Fl
         max_load_high=largest(new, carried.sums(high_rates(new, terms))),
         mean_load=np.bincount(new.members.group, load, new.number) / members,
         idle=idle,
-        drain_seconds=largest(new, drain),
+        drain_seconds=np.where(behind, largest(new, drain), np.nan),
         moved=counts.there - counts.kept - counts.back + later["moved"],
         paused=seconds_paused(new, counts, planned.runs, later, assignor, terms),
         refused=~fine,
