@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_assign.advising.loads import loads_between
+    from spark_assign.advising.size import Size, size
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -34,6 +35,7 @@ __all__ = [
     "Migration",
     "Offsets",
     "Plan",
+    "Size",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
@@ -47,11 +49,13 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "size",
     "upgrade",
 ]
 
 _HOMES = {
     "advising.loads": ("loads_between",),
+    "advising.size": ("Size", "size"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),

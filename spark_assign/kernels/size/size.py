@@ -44,7 +44,7 @@ SIZED = pa.schema(
         **dict.fromkeys(("load", "load_high", "capacity", "max_load", "max_load_needed"), _DOUBLE),
         **dict.fromkeys(("drain_seconds", "drain_seconds_needed", "partition_seconds_paused", "hot_load"), _DOUBLE),
         **dict.fromkeys(("capacity_is", "bound_by", "hot_topic"), _TEXT),
-        **dict.fromkeys(("hot_partition", "moved", "idle"), _LONG),
+        **dict.fromkeys(("hot_partition", "moved", "idle", "unassigned"), _LONG),
         **dict.fromkeys(("max_load_high", "load_max_over_mean"), _DOUBLE),
         **dict.fromkeys(("now", "keeps_up"), pa.bool_()),
         **dict.fromkeys(("code", "detail"), _TEXT),
@@ -128,10 +128,11 @@ def _of_assignor(sheet: Sheet, assignor: str, groups: Ints, asked: Question) -> 
     cases = read_cases(sheet, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
     found = _swept(sheet, assignor, tried, capacity, terms)
-    if not asked.numbers:
+    while not asked.numbers:
         more = {group: _more(found, group, cases[group], terms) for group in groups.tolist()}
-        if any(len(each) for each in more.values()):
-            found = in_order([found, _swept(sheet, assignor, more, capacity, terms)])
+        if not any(len(each) for each in more.values()):
+            break
+        found = in_order([found, _swept(sheet, assignor, more, capacity, terms)])
     rows, curves, refused = [], [], []
     for group in groups.tolist():
         mine, case = _of_group(found, group), cases[group]
@@ -193,6 +194,7 @@ def _curve(sheet: Sheet, curves: list[tuple[int, Swept, Case]], terms: Terms) ->
             "load_max_over_mean": pa.array(uneven, mask=mine.mean_load <= 0),
             "drain_seconds": pa.array(mine.drain_seconds, mask=np.isnan(mine.drain_seconds)),
             "idle": pa.array(mine.idle),
+            "unassigned": pa.array(mine.unassigned),
             "moved": pa.array(mine.moved),
             "partition_seconds_paused": pa.array(mine.paused),
             "now": pa.array(mine.members == case.now),
