@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.loads import loads_between
     from spark_assign.advising.size import Size, size
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge, heartbeats
+    from spark_assign.sources.offsets import Offsets
 
 __version__ = "0.1.0"
 
@@ -31,6 +33,7 @@ __all__ = [
     "GroupAssignor",
     "Member",
     "Migration",
+    "Offsets",
     "Plan",
     "Size",
     "SparkAssignError",
@@ -42,6 +45,7 @@ __all__ = [
     "drift",
     "explain",
     "heartbeats",
+    "loads_between",
     "migrate",
     "plan",
     "register",
@@ -50,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "advising.loads": ("loads_between",),
     "advising.size": ("Size", "size"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
@@ -62,6 +67,7 @@ _HOMES = {
     "fleet": ("Fleet",),
     "planning": ("Plan", "plan"),
     "rounds": ("converge", "heartbeats"),
+    "sources.offsets": ("Offsets",),
 }
 
 

@@ -7,10 +7,14 @@ from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, St
 
 from spark_assign.fields import nullable, required
 from spark_assign.kernels.size import size
-from spark_assign.schemas import REJECTED
+from spark_assign.schemas import LOADS, REJECTED
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 _GROUP = required(cluster=_STRING, group_id=_STRING)
+
+# --- loads: between two snapshots ---------------------------------------------------------------------------
+
+LOADS_TABLES: dict[str, StructType] = {"loads": LOADS}
 
 # --- size: how many consumers ------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -38,6 +39,23 @@ class PlaceType(click.types.StringParamType):
 
 
 PLACE = PlaceType()
+
+
+class DurationType(click.ParamType):  # type: ignore[type-arg]
+    """A time with its unit, `90s`, `10m`, `1h`, in seconds; a number alone is seconds."""
+
+    name = "duration"
+    _UNITS: ClassVar = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
+        said = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhd]?)", str(value).strip())
+        if said is None or not float(said[1]):
+            self.fail(f"{value}: expected a time such as 90s, 10m or 1h", param, ctx)
+        return float(said[1]) * self._UNITS[said[2]]
+
+
+DURATION = DurationType()
 
 
 def together(*options: Decorator) -> Decorator:
