@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_assign.advising.loads import loads_between
     from spark_assign.advising.size import Size, size
+    from spark_assign.advising.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -39,6 +40,7 @@ __all__ = [
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
+    "Zones",
     "__version__",
     "compare",
     "converge",
@@ -51,11 +53,13 @@ __all__ = [
     "register",
     "size",
     "upgrade",
+    "zones",
 ]
 
 _HOMES = {
     "advising.loads": ("loads_between",),
     "advising.size": ("Size", "size"),
+    "advising.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),

@@ -100,6 +100,51 @@ SHARE: dict[str, list[dict[str, Any]]] = {
 }
 """docs/share.md: two members have partitions of a topic with two, one of them both, and a third one joins."""
 
+_MB = 1e6
+_READERS = {
+    "billing": {
+        "billing-1": ("a", "orders", [1]),
+        "billing-2": ("b", "orders", [2]),
+        "billing-3": ("c", "orders", [0]),
+    },
+    "audit": {"audit-1": ("a", "orders", [0, 1, 2])},
+    "ranking": {"ranking-1": ("c", "clicks", [0, 1])},
+    "search": {"search-1": ("c", "clicks", [0]), "search-2": (None, "clicks", [1])},
+}
+_PLACED = {"orders": (10 * _MB, [[1, 2], [2, 3], [3, 1]]), "clicks": (_MB, [[1, 2, 3], [2, 3, 1]])}
+ZONES: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"topic": name, "partitions": len(each)} for name, (_, each) in _PLACED.items()],
+    "brokers": [{"broker_id": at, "rack_id": rack} for at, rack in enumerate("abc", 1)],
+    "replicas": [
+        {"topic": name, "partition": at, "replicas": ids}
+        for name, (_, each) in _PLACED.items()
+        for at, ids in enumerate(each)
+    ],
+    "loads": [
+        {"topic": name, "partition": at, "bytes": rate}
+        for name, (rate, each) in _PLACED.items()
+        for at in range(len(each))
+    ],
+    "groups": [{"group_id": group, "assignor": "range", "group_type": "classic"} for group in _READERS],
+    "members": [
+        {"group_id": group, "member_id": member, "rack_id": rack}
+        for group, members in _READERS.items()
+        for member, (rack, _, _) in members.items()
+    ],
+    "subscriptions": [
+        {"group_id": group, "member_id": member, "topic": topic}
+        for group, members in _READERS.items()
+        for member, (_, topic, _) in members.items()
+    ],
+    "owned": [
+        {"group_id": group, "member_id": member, "topic": topic, "partition": partition}
+        for group, members in _READERS.items()
+        for member, (_, topic, partitions) in members.items()
+        for partition in partitions
+    ],
+}
+"""docs/zones.md: three brokers in three zones, two topics, four groups."""
+
 
 def fill(folder: Path) -> None:
     """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, a Connect fleet."""
@@ -129,10 +174,11 @@ def fill(folder: Path) -> None:
             writer = csv.DictWriter(file, INPUT_TABLES[table].names)
             writer.writeheader()
             writer.writerows(_of_orders(table, row) for row in rows)
-    (folder / "share-fleet").mkdir()
-    for table, rows in SHARE.items():
-        lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
-        (folder / "share-fleet" / f"{table}.json").write_text("".join(lines))
+    for name, tables in (("share-fleet", SHARE), ("zones-fleet", ZONES)):
+        (folder / name).mkdir()
+        for table, rows in tables.items():
+            lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
+            (folder / name / f"{table}.json").write_text("".join(lines))
 
 
 def _of_orders(table: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -241,9 +287,21 @@ def _display(html: str) -> None:
 
 
 def _share(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in SHARE.items()}
-    tables = {name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()}
-    return {"fleet": Fleet(**tables)}
+    return {"fleet": _of_shop(spark, SHARE)}
+
+
+def zones_fleet(spark: SparkSession) -> Fleet:
+    """The fleet of docs/zones.md."""
+    return _of_shop(spark, ZONES)
+
+
+def _zones(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    return {"fleet": zones_fleet(spark)}
+
+
+def _of_shop(spark: SparkSession, tables: dict[str, list[dict[str, Any]]]) -> Fleet:
+    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in tables.items()}
+    return Fleet(**{name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()})
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
@@ -280,6 +338,7 @@ _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/simulate.md": _simulate,
     "docs/streams.md": _streams,
     "docs/what-if.md": _what_if,
+    "docs/zones.md": _zones,
 }
 
 

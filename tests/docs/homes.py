@@ -73,6 +73,7 @@ BLOCKS = {
     ("docs/connect-snapshot.md", "ssl.truststore.*"): "tests/docs/test_security_page.py",
     ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",
     ("docs/security.md", "security.protocol=*"): "tests/docs/test_security_page.py",
+    ("docs/zones.md", "*"): "tests/docs/test_zones_page.py",
     ("docs/security.md", "{"): "tests/docs/test_security_page.py",
     ("docs/security.md", "apiVersion: *"): "tests/docs/test_security_page.py",
 }
