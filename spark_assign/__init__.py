@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.membership import Membership, membership
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -29,6 +30,7 @@ __all__ = [
     "Group",
     "GroupAssignor",
     "Member",
+    "Membership",
     "Migration",
     "Plan",
     "SparkAssignError",
@@ -40,6 +42,7 @@ __all__ = [
     "drift",
     "explain",
     "heartbeats",
+    "membership",
     "migrate",
     "plan",
     "register",
@@ -47,6 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "advising.membership": ("Membership", "membership"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),
