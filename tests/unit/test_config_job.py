@@ -16,7 +16,7 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("check", "compare", "connect", "drift", "ingest", "migrate", "report"),
+    *("check", "compare", "connect", "drift", "ingest", "membership", "migrate", "report"),
     *("share", "simulate", "snapshot", "streams", "upgrade"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 
 from spark_assign.kernels.membership.grid import CRASH, RESTART, Grid, Pause
 from spark_assign.kernels.membership.question import Question
-from spark_assign.kernels.membership.ways import Opening, Take, opened
+from spark_assign.kernels.membership.ways import Opening, Take, Way, opened
 from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.stage import Stage
+from tests.kafka import random_groups
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
 ASKED = Question(Timing(), restarts_ms=(5_000, 17_300, 120_000))
 
 
-def played(stage: Stage, *events: Event) -> Play:
-    """All of it."""
-    return play(stage, *events)
-
-
-def full(
-    opening: Opening, grid: Grid, what: str, way: object, session_ms: int, restart_ms: int
-) -> tuple[int, int, int]:
+def full(opening: Opening, grid: Grid, what: str, way: Way, session_ms: int, restart_ms: int) -> tuple[int, int, int]:
     """One option by itself, with the events that `simulate` has for it."""
-    begun = opening.on(way, session_ms)  # type: ignore[arg-type]
+    begun = opening.on(way, session_ms)
     if what == CRASH:
         at_ms = opening.heartbeat_ms // 2
-        found = played(begun, Event(at_ms, "member-crashes", grid.crashed.name))
+        found = play(begun, Event(at_ms, "member-crashes", grid.crashed.name))
     elif max(grid.closing) == 0:
-        found = played(begun, Event(0, "rolling-restart", down_ms=restart_ms))
+        found = play(begun, Event(0, "rolling-restart", down_ms=restart_ms))
     else:
-        found = played(begun, *grid.rolling(restart_ms))
+        found = play(begun, *grid.rolling(restart_ms))
     gone = [each for each, _ in found.group.ledger.gone]
     longest = max(each.longest for each in gone)
     return sum(each.not_consumed for each in gone), longest, len(found.group.rounds)
@@ -70,15 +61,15 @@ def grid_of(opening: Opening, asked: Question = ASKED) -> Grid:
     for keys in (grid.keys, grid.missing):
         for key in list(keys()):
             take: Take = grid.take(key)
-            grid.played(key, played(take.opened, *take.events))
+            grid.played(key, play(take.opened, *take.events))
     return grid
 
 
-@pytest.mark.parametrize("number", range(int(os.environ.get("GROUPS", "8"))))
+@pytest.mark.parametrize("number", range(6))
 def test_the_short_way_is_the_long_way(number: int) -> None:
     """Every figure of every option of random groups."""
-    seed = os.environ.get("SPARK_ASSIGN_SEED") or str(random.SystemRandom().randrange(2**32))
-    print(f"repeat with SPARK_ASSIGN_SEED={seed}")
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     opening = random_opening(random.Random(f"{seed}-{number}"))
     grid = grid_of(opening)
     for way in grid.ways:
