@@ -42,6 +42,14 @@ class Membership:
         >>> of_one = options.where("group_id = 'payments-eu' and protocol = 'eager' and restart_ms = 5000")
         >>> of_one = of_one.orderBy("membership", "session_timeout_ms")
         >>> of_one.select("membership", "session_timeout_ms", "restart_pause_seconds", "crash_pause_seconds").show()
+        +----------+------------------+---------------------+-------------------+
+        |membership|session_timeout_ms|restart_pause_seconds|crash_pause_seconds|
+        +----------+------------------+---------------------+-------------------+
+        |   dynamic|             45000|               10.191|            140.112|
+        |   dynamic|             90000|               10.191|            275.112|
+        |    static|             45000|                 15.0|            140.112|
+        |    static|             90000|                 15.0|            275.112|
+        +----------+------------------+---------------------+-------------------+
     """
 
     told: DataFrame
@@ -117,8 +125,15 @@ def membership(
         ConfigError: a time, a threshold or a bound that cannot be.
 
     Examples:
+        >>> from spark_assign.protocol import Settings
         >>> advised = membership(fleet, Settings(restore_ms=60_000)).memberships.orderBy("group_id")
         >>> advised.select("group_id", "recommendation", "to_membership", "to_session_timeout_ms").show()
+        +-----------+--------------+-------------+---------------------+
+        |   group_id|recommendation|to_membership|to_session_timeout_ms|
+        +-----------+--------------+-------------+---------------------+
+        |  encoder-a|        static|       static|                45000|
+        |payments-eu|        static|       static|                45000|
+        +-----------+--------------+-------------+---------------------+
     """
     settings = settings or Settings()
     asked = Question(

@@ -37,7 +37,8 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         ("alone", "unknown-assignor"),
         ("connected", "out-of-scope"),
         ("empty", "no-members"),
-        *((name, "out-of-scope") for name in ("shared", "streamed")),
+        ("shared", "share-group"),
+        ("streamed", "streams-group"),
         ("twice", "duplicate-member"),
     ]
     rows = {row["group_id"]: row for row in found.memberships.collect()}

@@ -54,8 +54,10 @@ def test_what_members_have_to_restore_makes_them_static() -> None:
     assert heavy["to_restart_pause_seconds"] == 12 * 30
     assert heavy["to_restart_rebalances"] == 0
     assert heavy["settings"].splitlines()[1:] == ["group.instance.id=heavy-0"]
-    assert heavy["saved_seconds"] == pytest.approx(heavy["expected_pause_seconds"] - heavy["to_expected_pause_seconds"])
-    assert heavy["gain_seconds"] - heavy["cost_seconds"] == pytest.approx(heavy["saved_seconds"])
+    assert heavy["saved_seconds"] == pytest.approx(
+        heavy["expected_pause_seconds"] - heavy["to_expected_pause_seconds"], abs=0.01
+    )
+    assert heavy["gain_seconds"] - heavy["cost_seconds"] == pytest.approx(heavy["saved_seconds"], abs=0.01)
     assert heavy["warnings"] == "library-unknown"
     # All ways, session timeouts and restart times, each once; one of them is what the group runs with.
     mine = [row for row in found[OF_OPTION] if row["group_id"] == "heavy"]

@@ -244,16 +244,22 @@ def _figures(option: Option) -> dict[str, Any]:
         "restart_rebalances": option.restart.rebalances,
         "crash_pause_seconds": crash.partition_ms / 1000 if crash else None,
         "crash_longest_seconds": crash.longest_ms / 1000 if crash else None,
-        "expected_pause_seconds": option.expected_ms / 1000,
+        "expected_pause_seconds": _seconds(option.expected_ms),
     }
 
 
 def _balance(advice: Advice) -> dict[str, float]:
     """What a deploy gains in its restart, and what its share of a crash costs."""
     now, then = advice.now, advice.then
-    gain = (now.restart.partition_ms - then.restart.partition_ms) / 1000
-    saved = (now.expected_ms - then.expected_ms) / 1000
-    return {"gain_seconds": gain, "cost_seconds": gain - saved, "saved_seconds": saved}
+    gain = now.restart.partition_ms - then.restart.partition_ms
+    saved = now.expected_ms - then.expected_ms
+    told = {"gain_seconds": gain, "cost_seconds": gain - saved, "saved_seconds": saved}
+    return {name: _seconds(value) for name, value in told.items()}
+
+
+def _seconds(ms: float) -> float:
+    """To the millisecond."""
+    return round(ms) / 1000
 
 
 def _about(facts: pa.Table) -> dict[Name, list[Mapping[str, Any]]]:
