@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_assign.advising.membership import Membership, membership
+    from spark_assign.advising.size import Size, size
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -33,6 +34,7 @@ __all__ = [
     "Membership",
     "Migration",
     "Plan",
+    "Size",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
@@ -46,11 +48,13 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "size",
     "upgrade",
 ]
 
 _HOMES = {
     "advising.membership": ("Membership", "membership"),
+    "advising.size": ("Size", "size"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +10,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.kernels.membership.words import time
 from spark_assign.progress import progress
+from spark_assign.report.chosen import with_steps
 from spark_assign.report.columns import aligned
 from spark_assign.schemas import GROUP_KEY
-
-OPTIONS_SHOWN = 200
-"""Rows of options of the groups that are asked for."""
 
 Row = Mapping[str, Any]
 
@@ -73,15 +70,10 @@ def groups_with_options(
     memberships: DataFrame, options: DataFrame, patterns: Sequence[str], top: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The first groups whose id matches a shell pattern, and their options at the restart time that is asked for."""
-    wanted = F.lit(False)
-    for pattern in patterns:
-        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
-    chosen = memberships.where(wanted).orderBy(*GROUP_KEY).limit(top)
-    groups = [row.asDict() for row in chosen.collect()]  # `top` groups
-    of_chosen = options.where(wanted).join(chosen.select(*GROUP_KEY, "restart_ms"), [*GROUP_KEY, "restart_ms"])
-    order = [*GROUP_KEY, "expected_pause_seconds", "membership", "protocol", "session_timeout_ms"]
-    rows = of_chosen.orderBy(*order).limit(OPTIONS_SHOWN).collect()
-    return groups, [row.asDict() for row in rows]
+    asked = memberships.select(*GROUP_KEY, "restart_ms")
+    at_that = options.join(asked, [*GROUP_KEY, "restart_ms"], "left_semi")
+    order = ("expected_pause_seconds", "membership", "protocol", "session_timeout_ms")
+    return with_steps(memberships, at_that, patterns, GROUP_KEY, top, order)
 
 
 def group_in_words(groups: Sequence[Row], options: Sequence[Row]) -> str:
