@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_assign.advising.loads import loads_between
+    from spark_assign.advising.membership import Membership, membership
     from spark_assign.advising.size import Size, size
     from spark_assign.advising.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
@@ -33,6 +34,7 @@ __all__ = [
     "Group",
     "GroupAssignor",
     "Member",
+    "Membership",
     "Migration",
     "Offsets",
     "Plan",
@@ -48,6 +50,7 @@ __all__ = [
     "explain",
     "heartbeats",
     "loads_between",
+    "membership",
     "migrate",
     "plan",
     "register",
@@ -58,6 +61,7 @@ __all__ = [
 
 _HOMES = {
     "advising.loads": ("loads_between",),
+    "advising.membership": ("Membership", "membership"),
     "advising.size": ("Size", "size"),
     "advising.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
