@@ -24,6 +24,7 @@ from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.heartbeats import find_ways
+from spark_assign.kernels.group.loads import load_figures
 from spark_assign.kernels.group.recommend import figures, judge
 from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
@@ -55,6 +56,7 @@ class Comparison:
         timing: by which pauses are counted.
         custom: assignors that plan one group at a time.
         racks_known: whether the fleet says where replicas are.
+        loads_known: whether it says what goes through partitions.
         by_protocol: whether a group is compared only by those that its own protocol has: the broker's, or the clients'.
     """
 
@@ -64,6 +66,7 @@ class Comparison:
     timing: Timing
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
     racks_known: bool = False
+    loads_known: bool = False
     by_protocol: bool = False
 
     def concerns(self, assignor: str, by_broker: bool) -> bool:
@@ -182,6 +185,9 @@ def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> l
         "partition_seconds_paused": _paused(columns, counts, later, assignor, asked).tolist(),
         "rack_matched": rack_matched(sheet, target, racks_known=asked.racks_known).to_pylist(),
     }
+    if asked.loads_known:
+        carried = load_figures(sheet, target)
+        columns |= {name: carried[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for group, row in enumerate(rows):
         near, all_of_them = row["rack_matched"], row["partitions"]
@@ -223,6 +229,7 @@ def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[st
     return later
 
 
+_LOAD = ("load_max_over_mean", "drain_seconds")
 _FIGURES = (
     *(
         "members",
@@ -236,6 +243,7 @@ _FIGURES = (
         "stable",
     ),
     *("partition_seconds_paused", "rack_matched", "cross_rack_share", "rejected", "detail"),
+    *_LOAD,
 )
 
 

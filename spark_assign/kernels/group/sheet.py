@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
+from spark_assign.kernels.group.loads import Loads, read_loads
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
@@ -140,6 +141,11 @@ class Sheet:
     def group_id(self) -> pa.Array:
         """Of each group its id."""
         return self.told.group_id.take(pa.array(self.of_told))
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What goes through the partitions of the topics."""
+        return read_loads(self.told, self.of_told, self.topics)
 
     def planned(self, assignor: str) -> Runs:
         """The runs that windows have laid out by an assignor, of topics with metadata.
