@@ -1,11 +1,12 @@
 """The algorithms and streams of Landau et al., "Multi-Objective Optimization of Consumer Group Autoscaling in Message
 Broker Systems" (arXiv 2402.06085), as the paper and Landau's thesis describe them.
 
-Partitions are packed into consumers of one capacity. The any-fit algorithms sort partitions, the largest first; where one
-fits nowhere, its own consumer is opened, if it is not open yet, or else the first that is not. The modified ones sort
-consumers, by all they have or by their largest partition, and take one after the other: its partitions, the smallest
-first, go to the consumers that are open, until one fits nowhere; then it is opened, and keeps of the others, the largest
-first, what fits; the rest waits until all consumers are done, and goes then, the largest first, as in any fit.
+Partitions are packed into consumers of one capacity. The any-fit algorithms sort partitions, the largest first; where
+one fits nowhere, its own consumer is opened, if it is not open yet, or else the first that is not. The modified ones
+sort consumers, by all they have or by their largest partition, and take one after the other: its partitions, the
+smallest first, go to the consumers that are open, until one fits nowhere; then it is opened, and keeps of the others,
+the largest first, what fits; the rest waits until all consumers are done, and goes then, the largest first, as in any
+fit.
 
 A consumer that has nothing takes any partition.
 """

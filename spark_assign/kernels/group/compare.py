@@ -26,7 +26,7 @@ from spark_assign.kernels.group.figures import held, rack_matched, spread, subsc
 from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.loads import load_figures
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
+from spark_assign.kernels.group.rounds import is_cooperative, rounds_of
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
@@ -213,7 +213,7 @@ def _paused(
         return eager_seconds(told, asked.timing)
     if assignor in SERVER_SIDE:
         return server_seconds(told, asked.timing)
-    return (cooperative_seconds if client_side(assignor) == COOPERATIVE else eager_seconds)(told, asked.timing)
+    return (cooperative_seconds if is_cooperative(assignor) else eager_seconds)(told, asked.timing)
 
 
 def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[str, Any]:

@@ -19,8 +19,8 @@ What it does to a group
        the answer says so. One partition that is more than the bound has a member for itself.
     6. Partitions without load (`idle`) are balanced by their number.
 
-Example: the bound is 11. a has t-0 t-1 t-2 with loads 9 5 4, b has t-3 with load 2. a has 7 too much; 9 is the least that
-will do (4 is too little, and 5 and 4 are 9 as well, but two partitions). b has t-3 and t-0 then, 11.
+Example: the bound is 11. a has t-0 t-1 t-2 with loads 9 5 4, b has t-3 with load 2. a has 7 too much; 9 is the least
+that will do (4 is too little, and 5 and 4 are 9 as well, but two partitions). b has t-3 and t-0 then, 11.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `load_bound` times the mean load of a member; what a member can handle, its `capacity`, where only that is said; the
 lesser of both, where both are. Neither is said: 1.1 times the mean. So much the loads of partitions change between two
-readings of a quiet topic: a bound much closer to the mean would be passed again the next minute, and load would move for
-nothing; one much farther away leaves the busiest member with what one more consumer would have taken off it.
+readings of a quiet topic: a bound much closer to the mean would be passed again the next minute, and load would move
+for nothing; one much farther away leaves the busiest member with what one more consumer would have taken off it.
 
 Where all members together can handle less than is written, no assignment helps, and the mean decides again.
 """

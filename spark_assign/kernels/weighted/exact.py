@@ -1,11 +1,11 @@
 """The best answer there is, for few partitions: every assignment is looked at that could be better.
 
 The largest partitions first; each at home first, then with who has most room. Two members are as good as one where they
-have as much room, may have the same, and what is still to come belongs to neither. What already moves more than the best
-answer so far is not looked at any further.
+have as much room, may have the same, and what is still to come belongs to neither. What already moves more than the
+best answer so far is not looked at any further.
 
-Two questions: the least bound that an assignment can hold (`least_bound`), and of those that hold the bounds the one that
-moves least load (`least_moved`).
+Two questions: the least bound that an assignment can hold (`least_bound`), and of those that hold the bounds the one
+that moves least load (`least_moved`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ class _Search:
         self.size = packing.load[self.order].tolist()
         self.home = packing.home[self.order].tolist()
         self.may = [packing.may[kind].tolist() for kind in packing.kind[self.order].tolist()]
-        self.left = np.append(np.cumsum(packing.load[self.order][::-1])[::-1], 0.0).tolist()
-        self.limit, self.bound = packing.limit.tolist(), packing.bound.tolist()
-        self.alike = [tuple(member in each for each in map(set, packing.may)) for member in map(int, range(packing.members))]
+        self.limit = packing.limit.tolist()
+        self.alike = [tuple(each) for each in packing.allows.T.tolist()]
         # After which partition, in order, nothing more of what a member owns comes.
         self.last = [-1] * packing.members
         for place, member in enumerate(self.home):
@@ -72,7 +71,8 @@ class _Search:
         if self.steps < 0:
             raise _GivenUp
         home, found, seen = self.home[place], [], set()
-        for member in sorted(self.may[place], key=lambda each: (each != home, self.load[each] - self.limit[each], each)):
+        over = [load - limit for load, limit in zip(self.load, self.limit, strict=True)]
+        for member in sorted(self.may[place], key=lambda each: (each != home, over[each], each)):
             key = (self.load[member], self.limit[member], self.alike[member])
             if self.last[member] < place:
                 if key in seen:

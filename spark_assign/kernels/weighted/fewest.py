@@ -1,14 +1,14 @@
-"""Weighted-sticky where the number of members is open, too: the fewest that can handle the load, and little of it moved.
+"""Weighted-sticky where the number of members is open, too: the fewest that can handle the load, and little moved.
 
 Steps
     1. How few: the largest partitions first, each to the fullest member that still takes it (best fit decreasing).
     2. How many of those there are now stay: as many as in 1, or up to `spare` times as many more. Members with least
        load are closed, empty ones are added.
-    3. `settle` with these. Where that does not hold the capacity, one more; where that would be too many, the packing of
-       step 1, its members named so that much load stays.
+    3. `settle` with these. Where that does not hold the capacity, one more; where that would be too many, the packing
+       of step 1, its members named so that much load stays.
 
-`spare` is what is paid for peace: with 0 the last member is closed as soon as that is possible, and most partitions of a
-tight packing move; with 0.1 members are closed only where there are a tenth more than needed.
+`spare` is what is paid for peace: with 0 the last member is closed as soon as that is possible, and many partitions of
+a tight packing move; with 0.1 members are closed only where there are a tenth more than needed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _EVERY_CHOICE = 12
 
 
 def least_to_give(load: Floats, excess: float) -> Ints:
-    """Places of the partitions to give up, so that their loads are at least the excess; all, where that is too little."""
+    """Places of the partitions to give up, with loads of at least the excess; all, where that is too little."""
     if float(load.sum()) <= excess:
         return np.arange(len(load))
     if len(load) <= _EVERY_CHOICE:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_assign.kernels.arrays import Floats, Ints
+from spark_assign.kernels.sticky.groups import BALANCING
 
 HELD, HOT_PARTITION, OVER_CAPACITY, RELAXED = range(4)
 WORDS = ("held", "hot-partition", "over-capacity", "relaxed")
 """How it went with a group's bound: nobody has more; nobody but members of one partition that is more by itself; all
 members together can handle less than is written; no assignment was found that holds it."""
 
-STAYS, OVER_LOAD, MAKES_ROOM, OVER_NUMBER = range(4)
-"""Why a partition was taken from its owner: that has more than its bound; it made room for another one, that fitted
-nowhere else; without load, its owner has more of these than its share."""
+OVER_LOAD, MAKES_ROOM = BALANCING + 1, BALANCING + 2
+"""Why a partition was taken from its owner, beside what the sticky assignors have: that has more load than its bound;
+it made room for another one, that fitted nowhere else."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Answer:
 
     Attributes:
         owner: of each partition its next owner; -1 where nobody may have it.
-        reason: of each partition why it was taken from its owner; `STAYS` where it was not.
+        reason: of each partition why it was taken from its owner: `OVER_LOAD`, `MAKES_ROOM`, or, of one without load,
+            `OVER_QUOTA`; `STAYS` where it was not.
         word: of each group a place in `WORDS`.
     """
 

@@ -1,8 +1,8 @@
 """The least bound that can be held where the one asked for cannot: it hangs on loads and subscriptions, not on owners.
 
 So that it is the same the next time, and what holds it stays where it is. Few partitions are looked at exactly
-(`exact`); of many, the largest first each go to the member with least (LPT, which is never more than 4/3 - 1/(3n) of the
-least possible where all may have all); where that is more than the bound, a bound between is tried ten times, each
+(`exact`); of many, the largest first each go to the member with least (LPT, which is never more than 4/3 - 1/(3n) of
+the least possible where all may have all); where that is more than the bound, a bound between is tried ten times, each
 partition to the fullest member that still takes it (MULTIFIT).
 """
 

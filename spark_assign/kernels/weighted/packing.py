@@ -58,7 +58,7 @@ class Packing:
     def loads(self, at: Ints) -> Floats:
         """Of each member what it has to do."""
         some = at >= 0
-        return np.bincount(at[some], self.load[some], self.members)
+        return np.bincount(at[some], self.load[some], self.members).astype(np.float64)
 
     def too_much(self, at: Ints) -> Flags:
         """Members that have more than their bound, and more than one partition."""

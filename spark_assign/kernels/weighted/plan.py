@@ -6,6 +6,7 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.segments import stretches
+from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 from spark_assign.kernels.weighted.exact import FEW, least_moved
 from spark_assign.kernels.weighted.give_up import least_to_give
 from spark_assign.kernels.weighted.groups import (
@@ -14,9 +15,7 @@ from spark_assign.kernels.weighted.groups import (
     MAKES_ROOM,
     OVER_CAPACITY,
     OVER_LOAD,
-    OVER_NUMBER,
     RELAXED,
-    STAYS,
     Answer,
     Weighted,
 )
@@ -45,13 +44,13 @@ def plan_weighted(groups: Weighted) -> Answer:
     moves = had & (owner != groups.owner)
     much = np.zeros(len(owner), bool)
     much[had] = (before > groups.bound[groups.member_group] * (1 + _ROUNDING))[groups.owner[had]]
-    reason[moves] = np.where(idle, OVER_NUMBER, np.where(much, OVER_LOAD, MAKES_ROOM))[moves]
+    reason[moves] = np.where(idle, OVER_QUOTA, np.where(much, OVER_LOAD, MAKES_ROOM))[moves]
     return Answer(owner, reason, _words(groups, owner, busy))
 
 
 def _loads(groups: Weighted, owner: Ints, busy: Flags) -> Floats:
     some = busy & (owner >= 0)
-    return np.bincount(owner[some], groups.load[some], len(groups.member_group))
+    return np.bincount(owner[some], groups.load[some], len(groups.member_group)).astype(np.float64)
 
 
 def _open(groups: Weighted, owner: Ints, load: Floats, busy: Flags, rows: slice) -> bool:

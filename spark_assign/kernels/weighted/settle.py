@@ -86,9 +86,7 @@ class Bins:
         taken, number, limit = self.load.tolist(), self.number.tolist(), packing.limit.tolist()
         heaps: dict[int, list[tuple[float, int]]] = {}
         put: list[int] = []
-        for partition, load, kind in zip(
-            free.tolist(), packing.load[free].tolist(), packing.kind[free].tolist(), strict=True
-        ):
+        for load, kind in zip(packing.load[free].tolist(), packing.kind[free].tolist(), strict=True):
             heap = heaps.get(kind)
             if heap is None:
                 heap = heaps[kind] = [(taken[member] - limit[member], member) for member in packing.may[kind].tolist()]
@@ -129,7 +127,7 @@ class Bins:
         waiting = [(-float(self.packing.load[partition]), partition) for partition in self._waiting]
         heapify(waiting)
         while waiting:
-            load, partition = heappop(waiting)
+            partition = heappop(waiting)[1]
             member = self._with_room(partition)
             if member == NOBODY and self._looks > 0:
                 self._looks -= 1
