@@ -23,17 +23,18 @@ Floats = NDArray[np.float64]
 
 CAPACITY = 100.0
 PARTITIONS, MEASUREMENTS = 200, 500
+DELTAS = (5, 10, 15, 20, 25)
+STARTS = (0, 50, 100, None)
+"""Speeds at first: of all partitions the same, or of each its own, uniform between 0 and 100."""
 
 
-def stream(delta: int, seed: int, partitions: int = PARTITIONS, measurements: int = MEASUREMENTS) -> list[Floats]:
-    """Speeds in per cent of the capacity: uniform between 0 and 100 at first, then each a random walk within these.
-
-    A step is uniform between -delta and delta.
-    """
-    draw = np.random.default_rng([delta, seed])
-    speeds = [draw.integers(0, 101, partitions).astype(np.float64)]
+def stream(delta: int, start: int | None, measurements: int = MEASUREMENTS) -> list[Floats]:
+    """Speeds in per cent of the capacity: each a random walk between 0 and 100, in steps between -delta and delta."""
+    draw = np.random.default_rng([delta, 101 if start is None else start])
+    first = draw.integers(0, 101, PARTITIONS) if start is None else np.full(PARTITIONS, start)
+    speeds = [first.astype(np.float64)]
     for _ in range(measurements):
-        speeds.append(np.clip(speeds[-1] + draw.integers(-delta, delta + 1, partitions), 0, 100))
+        speeds.append(np.clip(speeds[-1] + draw.integers(-delta, delta + 1, PARTITIONS), 0, 100))
     return speeds
 
 

@@ -4,8 +4,8 @@ Steps
     1. How few: the largest partitions first, each to the fullest member that still takes it (best fit decreasing).
     2. How many of those there are now stay: as many as in 1, or up to `spare` times as many more. Members with least
        load are closed, empty ones are added.
-    3. `settle` with these. Where that does not hold the capacity, one more; where that would be too many, the packing
-       of step 1, its members named so that much load stays.
+    3. `settle` with these, and, where that does not hold the capacity, once more, tight. Else one more; where that
+       would be too many, the packing of step 1, its members named so that much load stays.
 
 `spare` is what is paid for peace: with 0 the last member is closed as soon as that is possible, and many partitions of
 a tight packing move; with 0.1 members are closed only where there are a tenth more than needed.
@@ -39,9 +39,10 @@ def fewest_members(load: Floats, home: Ints, capacity: float, spare: float = 0.0
     number = min(max(len(living), needed), most)
     while True:
         names, packing = _with_members(load, home, living, number, capacity)
-        at = settle(packing) if len(living) else found
-        if packing.holds(at):
-            return names[at]
+        for tight in (False, True):
+            at = settle(packing, tight=tight) if len(living) else found
+            if packing.holds(at):
+                return names[at]
         if number >= most:
             names, packing = _with_members(load, home, living, needed, capacity)
             return names[like_home(packing, found)]

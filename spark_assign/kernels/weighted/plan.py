@@ -25,6 +25,8 @@ from spark_assign.kernels.weighted.packing import NOBODY, Packing
 from spark_assign.kernels.weighted.settle import settle
 
 _ROUNDING = 1e-9
+_MANY = 5_000
+"""Of more partitions, what is given up is as good as exact: there is nothing to be won by another try."""
 
 
 def plan_weighted(groups: Weighted) -> Answer:
@@ -118,10 +120,19 @@ def _forced(packing: Packing) -> Floats:
 
 def _least_moved(packing: Packing) -> Ints:
     at = settle(packing)
-    if len(packing.load) > FEW or (packing.holds(at) and packing.moved(at) <= _must_move(packing) * (1 + _ROUNDING)):
+    if len(packing.load) > _MANY or _is_least(packing, at):
+        return at
+    other = settle(packing, tight=True)
+    at = min(at, other, key=lambda each: (not packing.holds(each), packing.moved(each)))
+    if len(packing.load) > FEW or _is_least(packing, at):
         return at
     best = least_moved(packing)
     return at if best is None else best
+
+
+def _is_least(packing: Packing, at: Ints) -> bool:
+    """Whether this holds all bounds, and no more moves than has to leave members that have too much."""
+    return packing.holds(at) and packing.moved(at) <= _must_move(packing) * (1 + _ROUNDING)
 
 
 def _must_move(packing: Packing) -> float:

@@ -32,11 +32,14 @@ _ASKED = 12
 """So many members are asked what it would cost them to make room."""
 
 
-def settle(packing: Packing) -> Ints:
-    """Of each partition the member that gets it; whether that holds all bounds, `packing.holds` says."""
+def settle(packing: Packing, *, tight: bool = False) -> Ints:
+    """Of each partition the member that gets it; whether that holds all bounds, `packing.holds` says.
+
+    Where it is `tight`, partitions go where they fit best and not where most room is: that leaves room for large ones.
+    """
     bins = Bins(packing)
     bins.give_up()
-    bins.place()
+    bins.place(tight=tight)
     bins.make_room()
     bins.come_home()
     return bins.at
@@ -77,12 +80,15 @@ class Bins:
 
     # --- place --------------------------------------------------------------------------------------------------------
 
-    def place(self) -> None:
-        """What nobody has, with whom most room is; what fits nowhere waits."""
+    def place(self, *, tight: bool = False) -> None:
+        """What nobody has, with whom most room is; what fits nowhere waits, or, where it is tight, all."""
         packing = self.packing
         self._empty_for_hot()
         free = np.flatnonzero(self.at < 0)
         free = free[np.lexsort((free, -packing.load[free]))]
+        if tight:
+            self._waiting = free.tolist()
+            return
         taken, number, limit = self.load.tolist(), self.number.tolist(), packing.limit.tolist()
         heaps: dict[int, list[tuple[float, int]]] = {}
         put: list[int] = []
