@@ -52,7 +52,7 @@ class Loads:
         out_rate, lag: messages a second that the group reads; messages that it is behind.
         bytes: bytes a second that are written.
         faults: of groups with rows that cannot be believed code and detail.
-        known: of each group whether the rate of any of its partitions is known.
+        known: of each group whether the rate of any partition that it subscribes to is known.
     """
 
     begin: Ints
@@ -92,7 +92,8 @@ def read_loads(told: Told, of_told: Ints, topics: Topics) -> Loads:
             known = ~np.isnan(of_each[inside])
             columns[name][at[known]] = of_each[inside][known]
     some = np.zeros(len(of_told), bool)
-    some[np.repeat(topics.group, sizes)[~np.isnan(columns["in_rate"])]] = True
+    told_of = np.repeat(topics.asked, sizes) & ~np.isnan(columns["in_rate"])
+    some[np.repeat(topics.group, sizes)[told_of]] = True
     return Loads(begin=begin, **columns, faults=faults, known=some)
 
 

@@ -101,6 +101,7 @@ class Sheet:
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
         in_order: single partitions in the order in which members tell that they own them; null: as the facts say.
+        carries: what goes through the partitions; null: as the facts say.
     """
 
     told: Told
@@ -116,6 +117,7 @@ class Sheet:
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, Ints]
     in_order: Runs | None = None
+    carries: Loads | None = None
 
     @property
     def number(self) -> int:
@@ -145,7 +147,7 @@ class Sheet:
     @cached_property
     def loads(self) -> Loads:
         """What goes through the partitions of the topics."""
-        return read_loads(self.told, self.of_told, self.topics)
+        return self.carries or read_loads(self.told, self.of_told, self.topics)
 
     def planned(self, assignor: str) -> Runs:
         """The runs that windows have laid out by an assignor, of topics with metadata.
