@@ -110,7 +110,7 @@ class Plan:
     def withheld(self) -> DataFrame:
         """Runs that their next owner gets in the round after this one, once the present owner has given them up.
 
-        Only cooperative-sticky and the assignors of the broker withhold.
+        Only cooperative-sticky, weighted-sticky and the assignors of the broker withhold.
         """
         return self._runs(WITHHELD)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.compare import MAX_ROUNDS
+from spark_assign.kernels.group.cost import MAX_ROUNDS
 from spark_assign.kernels.group.decide import EVERYTHING, Question, decide
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
 from spark_assign.kernels.group.rounds import converge
@@ -47,13 +47,26 @@ def of_kind(answer: list[Fact], kind: str, *columns: str) -> list[tuple[Any, ...
 
 
 def test_what_moves_is_withheld_and_told_with_its_load() -> None:
-    """a has 14 and may have 8.8: 9 is alone more than that, and stays; 5 goes."""
+    """a has 14 and may have 9.6: of what it has, 5 is the least that is enough."""
     answer = rows(group("g", {"a": [0, 1], "b": [2]}, [9, 5, 2], load_bound=1.2))
     assert of_kind(answer, "assigned", "member_id", "first", "count") == [("a", 0, 1), ("b", 2, 1)]
     assert of_kind(answer, "withheld", "member_id", "first", "count") == [("b", 1, 1)]
     moves = ("first", "member_id", "next_member_id", "reason", "loads")
     assert [row[name] for row in answer if row["kind"] == "move" for name in moves] == [1, "a", "b", "over-load", [5.0]]
     assert of_kind(answer, "revocation", "first", "member_id", "next_member_id") == [(1, "a", "b")]
+    assert of_kind(answer, "metrics", "bound", "moved") == [("held", 1)]
+
+
+def test_a_bound_that_cannot_be_held_is_told() -> None:
+    """By a word each."""
+    facts = [
+        *group("held", {"a": [0, 1], "b": [2]}, [4, 4, 4], load_bound=1.4),
+        *group("hot", {"a": [0, 1], "b": [2]}, [9, 1, 1]),
+        *group("relaxed", {"a": [0, 1], "b": [2]}, [4, 4, 4]),
+        *group("full", {"a": [0, 1], "b": [2]}, [4, 4, 4], capacity=5),
+    ]
+    words = [("full", "over-capacity"), ("held", "held"), ("hot", "hot-partition"), ("relaxed", "relaxed")]
+    assert of_kind(rows(facts), "metrics", "group_id", "bound") == words
 
 
 def test_a_capacity_is_enough() -> None:

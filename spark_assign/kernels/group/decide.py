@@ -57,8 +57,9 @@ FIGURES = {
     **dict.fromkeys(("unsure", "rack_matched"), _LONG),
     "led_by": _TEXT,
     **LOAD_FIGURES,
+    "bound": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES)
+_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES, "bound")
 DECIDED = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
@@ -140,6 +141,7 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
         figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(sheet), _TEXT)}
+        figures["bound"] = pa.array([planned.bound.get(group) for group in range(sheet.number)], _TEXT)
         if question.loads_known:
             figures |= load_figures(sheet, planned.given)
         yield METRICS, _group_rows(sheet, figures, fine)

@@ -25,7 +25,7 @@ from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.kernels.weighted.bounds import bounds, fill_loads
-from spark_assign.kernels.weighted.groups import Weighted
+from spark_assign.kernels.weighted.groups import WORDS, Weighted
 from spark_assign.kernels.weighted.plan import plan_weighted
 
 
@@ -44,7 +44,8 @@ def assign_weighted(sheet: Sheet, chosen: Flags) -> Planned:
     nobody_waits = np.zeros(int(has.sum()), bool)
     runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
     planned = withheld_or_not(sheet, Targets(runs, reason))
-    return Planned(planned.runs, planned.reason, planned.withheld, refused)
+    words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
+    return Planned(planned.runs, planned.reason, planned.withheld, refused, bound=words)
 
 
 def _refused(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str]]]:
