@@ -39,10 +39,10 @@ def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
             load[member] += 1
     free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NOBODY]
     least = LeastLoaded(range(group.members), load)
-    dealt = [least.take() for _ in free]
+    dealt = least.takes(len(free))
     for partition, member in zip(free, dealt, strict=True):
         owner[partition] = member
-    steals = _steals(load)
+    steals = steals_of(load)
     givers = {giver for giver, _ in steals}
     taken = set()
     held = _held(group, owner, givers)
@@ -65,7 +65,7 @@ def _held(group: Group, owner: list[int], givers: set[int]) -> dict[int, list[in
     return held
 
 
-def _steals(load: list[int]) -> list[tuple[int, int]]:
+def steals_of(load: list[int]) -> list[tuple[int, int]]:
     """Who takes from whom, until no two members differ by more than one."""
     levels = Levels(load)
     steals: list[tuple[int, int]] = []

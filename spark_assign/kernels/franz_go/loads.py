@@ -13,11 +13,23 @@ class LeastLoaded:
         for at in reversed(range(len(self._heap) // 2)):
             self._sink(at)
 
-    def take(self) -> int:
-        """The least loaded member, which has one more from now on."""
-        taken = self._heap[0]
-        self._load[taken] += 1
-        self._sink(0)
+    def takes(self, times: int) -> list[int]:
+        """So many times the least loaded member, which has one more from then on."""
+        heap, load = self._heap, self._load
+        size, taken = len(heap), []
+        for _ in range(times):
+            top = heap[0]
+            taken.append(top)
+            load[top] = mine = load[top] + 1
+            at, least = 0, 1
+            while least < size:
+                if least + 1 < size and load[heap[least + 1]] < load[heap[least]]:
+                    least += 1
+                if mine <= load[heap[least]]:
+                    break
+                heap[at] = heap[least]
+                at, least = least, 2 * least + 1
+            heap[at] = top
         return taken
 
     def _sink(self, at: int) -> None:
