@@ -27,7 +27,7 @@ from spark_assign.kernels.sticky.balance import Balance, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
 from spark_assign.kernels.sticky.groups import Decided, Groups
-from spark_assign.kernels.sticky.keep import in_order
+from spark_assign.kernels.sticky.keep import ByTopic, in_order
 
 UNKNOWABLE = (
     "It cannot be known: nine partitions of one hash code share a bucket, and Java tells them apart by address."
@@ -59,7 +59,7 @@ class Asked:
     claimed_in: Ints
 
 
-def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs, rules: Rules) -> Decided:
+def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs | ByTopic, rules: Rules) -> Decided:
     """Plan one group.
 
     Args:
@@ -128,7 +128,7 @@ def by_generation(raw: Runs, walk: Ints, claimed_in: Ints, unreadable: Flags) ->
     return ByGeneration(rows.where(rank == 0), rows.where(rank == 1))
 
 
-def as_put(raw: Runs, told: Runs, walk: Ints) -> Runs:
+def as_put(raw: Runs, told: Runs | ByTopic, walk: Ints) -> Runs:
     """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
     rows = in_order(raw.rows(), told)
     return rows.where(np.argsort(walk[rows.member], kind="stable"))
