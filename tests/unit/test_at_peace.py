@@ -10,6 +10,7 @@ import pytest
 
 from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.group import franz_go, librdkafka
+from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.planned import Planned
@@ -18,11 +19,12 @@ from spark_assign.kernels.group.told import read
 from spark_assign.kernels.libraries import read_library
 from spark_assign.kernels.librdkafka.group import served
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky import at_rest_2_4, general_2_8
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 
-GROUPS = 700
+GROUPS = 250
 Rows = dict[tuple[str, str, str, int], tuple[int, bool]]
 
 
@@ -115,9 +117,21 @@ def test_franz_go(sheet: Sheet, assignor: str) -> None:
     _same(sheet, planned, franz_go._one_by_one(sheet, library[0], every))
 
 
+@pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
+def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups at rest against the same with all partitions walked over."""
+    every: Flags = np.ones(sheet.number, bool)
+    planned = assign(sheet, assignor, every, {})
+    asked = []
+    monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
+    _same(sheet, planned, assign(sheet, assignor, every, {}))
+    at_rest = sum(at_rest_2_4.plan_at_rest(*told) is not None for told in asked)
+    assert GROUPS / 5 < at_rest < len(asked)
+
+
 def test_many_are_at_peace(sheet: Sheet) -> None:
     """So that the two are held against each other often enough, and not only where nothing moves."""
     peace = at_peace(sheet, np.ones(sheet.number, bool), sheet.members.subscribes)
-    assert 2 * GROUPS < peace.groups.sum() < 4 * GROUPS - 200
+    assert 2 * GROUPS < peace.groups.sum() < 3.7 * GROUPS
     moved = librdkafka.assign_by_librdkafka(sheet, "cooperative-sticky", peace.groups)
     assert len(np.unique(sheet.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10

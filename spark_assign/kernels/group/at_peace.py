@@ -13,7 +13,6 @@ import numpy as np
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import counted, ranks
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import unowned
 
@@ -71,29 +70,3 @@ def at_peace(sheet: Sheet, chosen: Flags, counted_in: Flags) -> AtPeace:
     topic, partition = unowned(owned, partitions)
     order = np.lexsort((partition, topic))
     return AtPeace(groups, owned, load, topic[order], partition[order])
-
-
-def fill_up(group: Ints, load: Ints, name: Ints, free: Ints) -> Ints:
-    """Who gets what nobody has, if each time it is whoever has least, and of those the first by name.
-
-    Args:
-        group, load, name: of each member; groups ascend.
-        free: of each group, how many partitions are to be handed out.
-
-    Returns:
-        members, by group and turn.
-    """
-    # The least level at which members who have less, each brought up to it, take at least so many.
-    low = np.zeros(len(free), np.int64)
-    high = np.zeros(len(free), np.int64)
-    np.maximum.at(high, group, load)
-    high += free
-    while (low < high).any():
-        middle = (low + high) >> 1
-        taken = np.bincount(group, np.maximum(middle[group] - load, 0), len(free))
-        enough = taken >= free
-        high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
-    takes = np.maximum(high[group] - load, 0)
-    member = np.repeat(np.arange(len(load)), takes)
-    member = member[np.lexsort((name[member], load[member] + counted(takes), group[member]))]
-    return member[ranks(group[member]) < free[group[member]]]

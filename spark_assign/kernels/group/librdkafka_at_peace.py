@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.group.at_peace import AtPeace, fill_up
+from spark_assign.kernels.group.at_peace import AtPeace
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
@@ -28,6 +28,7 @@ from spark_assign.kernels.segments import counted, ranks
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, STAYS
 from spark_assign.kernels.sticky.keep import keep_told
+from spark_assign.kernels.sticky.levels import fill_up
 
 
 def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:

@@ -23,6 +23,7 @@ from spark_assign.kernels.java_tree import IdentityDecides
 from spark_assign.kernels.releases import Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import first_of_each, ranks
+from spark_assign.kernels.sticky.at_rest_2_4 import plan_at_rest
 from spark_assign.kernels.sticky.balance import Balance, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
@@ -70,6 +71,13 @@ def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs | ByTo
         rules: of which release.
     """
     groups, walk = asked.groups, asked.groups.walk
+    if rules.general_only and asked.of_topic.all():
+        topics = None
+        if len(raw) + len(gone):
+            topics = _topics_in_walk(Hashes(asked.topic_hash, asked.without_metadata, 0, 0))
+        decided = plan_at_rest(groups, raw, asked.topic_hash, topics)
+        if decided is not None:
+            return decided
     read_twice = np.zeros(len(walk), bool)
     if asked.differs is not None and not rules.general_only:
         read_twice[np.argsort(walk)[: asked.differs]] = True
