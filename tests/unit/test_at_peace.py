@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 
-GROUPS = 250
+GROUPS = 60
 Rows = dict[tuple[str, str, str, int], tuple[int, bool]]
 
 
@@ -127,6 +128,19 @@ def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch)
     _same(sheet, planned, assign(sheet, assignor, every, {}))
     at_rest = sum(at_rest_2_4.plan_at_rest(*told) is not None for told in asked)
     assert GROUPS / 5 < at_rest < len(asked)
+
+
+@pytest.mark.parametrize("assignor", ["sticky@2.5.1", "cooperative-sticky@2.5.1", "cooperative-sticky@2.4"])
+def test_runs_are_planned_as_their_partitions_are(assignor: str) -> None:
+    """Also where two members claim parts of each other's runs."""
+    rows = [row for row in islice(_rows(random_groups.seed()), GROUPS) if row["members"]]
+    planned = []
+    for runs in (False, True):
+        told = read(sticky_kernel.facts(rows, runs=runs))
+        sheet = read_sheet(told, set(find_faults(told)))
+        plan = assign(sheet, assignor, np.ones(sheet.number, bool), {})
+        planned.append((_expanded(sheet, plan.runs, plan.reason, plan.withheld), plan.refused))
+    assert planned[0] == planned[1]
 
 
 def test_many_are_at_peace(sheet: Sheet) -> None:
