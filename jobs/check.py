@@ -12,9 +12,9 @@ from spark_assign.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.caching import cached
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import PLACE, fail_on, stored_run, top
+from spark_assign.comparing.schemas import DRIFT_TABLES
 from spark_assign.places import place_and_run
 from spark_assign.report.alerts import summarize_alerts
-from spark_assign.schemas import DRIFT_TABLES
 from spark_assign.sinks.openmetrics import write_metrics
 from spark_assign.sinks.plan_store import read_plan
 

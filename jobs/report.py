@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import PLACE, fail_on, reads, stored_run
+from spark_assign.comparing.schemas import DRIFT_TABLES
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.places import place_and_run
@@ -21,7 +22,7 @@ from spark_assign.protocol import schemas as protocol
 from spark_assign.protocol.compare import COMPARED, COSTS
 from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import COMPARE_TABLES, DRIFT_TABLES, OFFSETS, PLAN_TABLES
+from spark_assign.schemas import COMPARE_TABLES, OFFSETS, PLAN_TABLES
 from spark_assign.sinks.plan_store import StoredPlan, read_plan
 from spark_assign.sources.tables import Shape, read_tables
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     ArrayType,
     ByteType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -49,6 +50,8 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
     "at": ArrayType(IntegerType()),
+    **dict.fromkeys(kinds.RATES.values(), ArrayType(DoubleType())),
+    **dict.fromkeys(kinds.OF_GROUPS, DoubleType()),
     "racks": ArrayType(ArrayType(StringType())),
 }
 _RUN = ("first", "step", "count")
@@ -65,6 +68,7 @@ def gather(
     topic_ids: bool = False,
     in_order: bool = False,
     initialized: bool = False,
+    loads: bool = False,
 ) -> DataFrame:
     """The facts of the fleet, but for the racks of replicas.
 
@@ -75,6 +79,7 @@ def gather(
         topic_ids: whether an assignor looks at the ids of topics.
         in_order: whether it matters to one in which order members tell what they own.
         initialized: whether it is asked for which partitions the coordinator has initialised share state.
+        loads: whether it is asked for what goes through the partitions.
 
     Returns:
         cluster, group_id, kind, and those columns of a fact that some fact of this fleet uses.
@@ -95,7 +100,9 @@ def gather(
         asked = _to_those_alike(asked, alike)
     facts.append(_fact(_with(asked, known), kinds.ASKS, "member_id", "topic", "partitions", *by_id))
     if fleet.groups is not None:
-        facts.append(_fact(fleet.groups, kinds.GROUP, "assignor", "group_type", "subscription_type", *kinds.LED_BY))
+        of_load = [name for name in kinds.OF_GROUPS if loads and name in fleet.groups.columns]
+        of_group = ("assignor", "group_type", "subscription_type", *kinds.LED_BY, *of_load)
+        facts.append(_fact(fleet.groups, kinds.GROUP, *of_group))
     if fleet.owned_runs is not None:
         facts.append(
             _fact(_with(fleet.owned_runs, known), kinds.OWNED, "member_id", "topic", "partitions", *by_id, *_RUN)
@@ -114,6 +121,8 @@ def gather(
         facts.append(_fact(_with(fleet.departed, known), kinds.LEFT, "member_id", "topic", "partitions", *by_id, *_RUN))
     if initialized and fleet.initialized is not None:
         facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_RUN))
+    if loads and fleet.loads is not None:
+        facts += _loads(fleet.loads, fleet.subscriptions)
     if fleet.subtopologies is not None:
         facts.append(_fact(fleet.subtopologies, kinds.TOPOLOGY))
     return _union(facts)
@@ -127,17 +136,19 @@ def in_whole_groups(
     clients: bool = False,
     topic_ids: bool = False,
     in_order: bool = False,
+    loads: bool = False,
 ) -> DataFrame:
     """All facts of the fleet, those of a group in one task.
 
     Args:
-        fleet, user_data, clients, topic_ids, in_order: as for `gather`.
+        fleet, user_data, clients, topic_ids, in_order, loads: as for `gather`.
         assignors: those of `assignors.windows` that lay out every group.
 
     Returns:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
     """
-    told = gather(fleet, user_data=user_data, clients=clients, topic_ids=topic_ids, in_order=in_order)
+    about = {"user_data": user_data, "clients": clients, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
+    told = gather(fleet, **about)
     rows = told.repartition(tasks(fleet), *GROUP_KEY)
     static = fleet.sizes.static_members > 0
     if not _racks_matter(fleet):
@@ -154,14 +165,11 @@ def of_changes(
     user_data: bool = False,
     topic_ids: bool = False,
     in_order: bool = False,
+    loads: bool = False,
 ) -> DataFrame:
     """The same of several states of a fleet, told apart by a column `change`; with the members' client ids."""
-    told = [
-        gather(each, user_data=user_data, clients=True, topic_ids=topic_ids, in_order=in_order).withColumn(
-            "change", F.lit(name)
-        )
-        for name, each in fleets.items()
-    ]
+    about = {"user_data": user_data, "clients": True, "topic_ids": topic_ids, "in_order": in_order, "loads": loads}
+    told = [gather(each, **about).withColumn("change", F.lit(name)) for name, each in fleets.items()]
     number = sum(tasks(each) for each in fleets.values())
     rows = _union(told).repartition(number, *GROUP_KEY)
     key, static = [*GROUP_KEY, "change"], any(each.sizes.static_members for each in fleets.values())
@@ -259,6 +267,20 @@ def _in_order(owned: DataFrame) -> DataFrame:
     listed = F.sort_array(F.collect_list(F.struct("position", "partition"))).alias("listed")
     rows = told.groupBy(*MEMBER_KEY, "topic").agg(listed, F.min("position").alias("position"))
     return rows.withColumn("at", F.col("listed.partition"))
+
+
+def _loads(loads: DataFrame, subscriptions: DataFrame) -> list[DataFrame]:
+    """What goes through the partitions of the topics that groups subscribe to; and of those a group has rows for."""
+    each = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.RATES))
+    listed = [F.col("each.partition").alias("at")]
+    listed += [F.col(f"each.{name}").alias(list_of) for name, list_of in kinds.RATES.items()]
+    of_all = loads.where(F.col("group_id").isNull()).groupBy("cluster", "topic").agg(F.collect_list(each).alias("each"))
+    readers = subscriptions.select(*GROUP_KEY, "topic").distinct()
+    of_one = loads.where(F.col("group_id").isNotNull()).groupBy(*GROUP_KEY, "topic")
+    return [
+        _fact(readers.join(of_all, ["cluster", "topic"]), kinds.LOAD, "topic", *listed),
+        _fact(of_one.agg(F.collect_list(each).alias("each")), kinds.OWN_LOAD, "topic", *listed),
+    ]
 
 
 def _with(owned: DataFrame, known: DataFrame) -> DataFrame:

@@ -290,6 +290,35 @@ class Fleet:
         """
         return changed_fleet.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
 
+    def with_capacity(
+        self,
+        capacity: float | None = None,
+        *,
+        load_bound: float | None = None,
+        cluster: str = "*",
+        group_id: str = "*",
+    ) -> Fleet:
+        """The same fleet with what a member can handle, in groups that match; what is not given stays as it is.
+
+        Args:
+            capacity: messages a second that one member of such a group can handle.
+            load_bound: how many times the mean load of its group a member may have at most (`weighted-sticky`).
+            cluster, group_id: shell patterns; the groups that match.
+
+        Raises:
+            FleetError: neither is given; a capacity is not above 0, or a bound below 1.
+
+        Examples:
+            >>> fast = fleet.with_capacity(5_000, group_id="payments-*")
+            >>> fast.groups.where("group_id = 'payments-eu'").select("group_id", "capacity").show()
+            +-----------+--------+
+            |   group_id|capacity|
+            +-----------+--------+
+            |payments-eu|  5000.0|
+            +-----------+--------+
+        """
+        return changed_fleet.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
+
     def after(self, plan: Plan) -> Fleet:
         """The same fleet once every member has what a plan of it assigns, and has given up the rest.
 

@@ -241,7 +241,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     question = asking(fleet, patterns)
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = gather_chosen(fleet, patterns)
+        told = gather_chosen(fleet, patterns, loads=METRICS in wanted)
         columns = StructType([DECIDED[name] for name in columns_of(wanted)])
         return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), columns)
 
@@ -257,15 +257,24 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
     for name in sorted(set(patterns.values()) - {CONFIGURED}):
         find(name)
     _ = fleet.sizes
-    return Question(tuple(patterns.items()), tuple(names()), custom(), racks_known=fleet.racks_known)
+    return Question(
+        patterns=tuple(patterns.items()),
+        known=tuple(names()),
+        custom=custom(),
+        racks_known=fleet.racks_known,
+        loads_known=fleet.loads is not None,
+    )
 
 
-def gather_chosen(fleet: Fleet, patterns: Mapping[str, str]) -> DataFrame:
-    """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs."""
+def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
+    """The fleet's facts, with what windows lay out where these patterns may choose an assignor of theirs.
+
+    With `loads` also what goes through the partitions, as far as the fleet says so.
+    """
     own = custom()
     wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
     by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
     in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
-    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id, in_order=in_order)
+    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads)

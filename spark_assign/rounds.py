@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import rounds
-from spark_assign.kernels.group.compare import MAX_ROUNDS
+from spark_assign.kernels.group.cost import MAX_ROUNDS
 from spark_assign.kernels.group.decide import CONFIGURED
 from spark_assign.kernels.group.heartbeats import list_heartbeats
 from spark_assign.planning import asking, gather_chosen

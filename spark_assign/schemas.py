@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.fields import nullable, required
-from spark_assign.kernels.group import decide, drift
+from spark_assign.kernels.group import decide
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
@@ -217,7 +217,15 @@ METRICS = StructType(
             claim_conflicts=_LONG,
             unsure=_LONG,
         ),
-        *nullable(rack_matched=_LONG, led_by=_STRING),
+        *nullable(
+            rack_matched=_LONG,
+            led_by=_STRING,
+            load=_DOUBLE,
+            max_load_per_member=_DOUBLE,
+            load_max_over_mean=_DOUBLE,
+            load_unknown=_LONG,
+            drain_seconds=_DOUBLE,
+        ),
     ]
 )
 """A row per planned group. All counts are of partitions, but `members`, `members_without_subscription` (members)
@@ -225,7 +233,13 @@ and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `
 that gets them a round later. `unsure`: partitions that Kafka may give to somebody else, as that hangs on an order which
 the fleet does not say (`Plan.unsure`); counted for `uniform` only. `max_over_mean` is null where nothing is assigned;
 `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by whose rules a group
-is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.fingerprints`)."""
+is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.fingerprints`).
+
+The last five are null where `loads` says nothing of a group. `load`: messages a second that are written to what is
+assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
+whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
+is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads
+(`kernels.group.loads.capacities`)."""
 
 ROUNDS = StructType(
     [
@@ -276,6 +290,7 @@ COMPARISON = StructType(
         ),
         *required(recommended=BooleanType(), reason=_STRING),
         *nullable(runs_with=_STRING, clients=_STRING, way=_STRING),
+        *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
     ]
 )
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
@@ -286,7 +301,8 @@ unknown, as is `rack_matched`. `configured`: whether the group runs with it now,
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
 has the detail. `runs_with`: the assignor that the group runs with now, null where unknown. `clients`: the libraries
 that its members run on, as far as their client ids tell, with the number of members (`kernels.clients`). `way`: how to
-switch to the recommended assignor, where the group runs with another one or that is not known."""
+switch to the recommended assignor, where the group runs with another one or that is not known. `load_max_over_mean` and
+`drain_seconds` as in METRICS."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 
@@ -305,70 +321,7 @@ PLAN_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-# --- what changed between two fleets or plans ------------------------------------------------------------
-
-DRIFT_GROUPS = StructType(
-    [
-        *_GROUP,
-        *required(change=_STRING),
-        *nullable(
-            assignor_before=_STRING,
-            assignor_after=_STRING,
-            members_before=_LONG,
-            members_after=_LONG,
-        ),
-        *required(came=_LONG, went=_LONG, restarted=_LONG),
-        *nullable(partitions_before=_LONG, partitions_after=_LONG),
-        *required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
-        *nullable(
-            max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE, rejected_before=_STRING, rejected_after=_STRING
-        ),
-    ]
-)
-"""A row per group of either side. `change`: `came`, `went`, `changed` or `same`. `members_…`, `came`, `went` and
-`restarted` count members, the other counts partitions: owned then, with another owner, owned by nobody before or after.
-A side is null where the group is not there or is rejected (`rejected_…` has the code). `max_over_mean_…` is null where
-nothing is owned."""
-
-DRIFT_MEMBERS = StructType(
-    [
-        *_MEMBER,
-        *required(change=_STRING),
-        *nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
-    ]
-)
-"""A row per member that `came`, `went` or `restarted`: a static member (`group_instance_id`) that has another id now,
-its earlier one in `previous_member_id`."""
-
-DRIFT_OWNERSHIP = StructType(
-    [
-        *_GROUP,
-        *required(topic=_STRING, partition=_INT),
-        *nullable(from_member_id=_STRING, to_member_id=_STRING),
-        *required(change=_STRING),
-    ]
-)
-"""A row per partition that has another owner: `moved`, `newly-owned` (nobody owned it) or `no-longer-owned`. A static
-member that restarted is the same owner."""
-
-DRIFT_TOPICS = StructType(
-    [
-        *required(cluster=_STRING, topic=_STRING, change=_STRING),
-        *nullable(partitions_before=_INT, partitions_after=_INT),
-    ]
-)
-"""A row per topic that was `created`, `deleted`, has `grown` or `shrunk`."""
-
-DRIFTED = from_arrow_schema(drift.DRIFTED)
-"""All of it but the topics, a row per group, member or run; `kind` says which columns a row uses
-(`kernels.group.drift`). The tables of a drift are projections of it."""
-
-DRIFT_TABLES: dict[str, StructType] = {
-    "groups": DRIFT_GROUPS,
-    "members": DRIFT_MEMBERS,
-    "ownership": DRIFT_OWNERSHIP,
-    "topics": DRIFT_TOPICS,
-}
+# --- alerts ------------------------------------------------------------------------------------------------
 
 ALERTS = StructType(
     [

@@ -201,6 +201,15 @@ def fleet_or_sample(options: SimpleNamespace, job_file: str) -> str | None:
     return place
 
 
+def tables_with_loads(options: SimpleNamespace, job_file: str) -> dict[str, str] | None:
+    """What `--table` says; for the sample fleet also its made-up rates, which are not among its files."""
+    tables: dict[str, str] = dict(options.table or {})
+    loads = shipped(job_file) / "sample-loads" / "loads.csv"
+    if options.sample and not options.fleet and "loads" not in tables and loads.exists():
+        tables["loads"] = str(loads)
+    return tables or None
+
+
 def sample_fleet(job_file: str) -> str:
     """Where the sample fleet is.
 

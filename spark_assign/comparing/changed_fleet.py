@@ -6,6 +6,7 @@ Every change is a table of what changes, or shell patterns (`payments-*`) over t
 from __future__ import annotations
 
 import fnmatch
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from spark_assign.java_order import string_order
 from spark_assign.kernels.clients import LIBRARIES
 from spark_assign.kernels.releases import known_lines, read_profile
 from spark_assign.runs import compress
-from spark_assign.schemas import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS
+from spark_assign.schemas import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
@@ -112,15 +113,38 @@ def led_by(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: 
     if library == "Java" and release is not None and read_profile(f"sticky@{release}") is None:
         problem = f"no release of Kafka's clients is known as {release!r}"
         raise FleetError([Fault("groups", "client_version", problem, f"These answer alike: {known_lines()}")])
-    groups = fleet.groups
-    if groups is None:
-        groups = fleet.members.select(*GROUP_KEY).distinct()
-        nothing = {field.name: F.lit(None).cast(field.dataType) for field in GROUPS if field.nullable}
-        groups = groups.withColumns(nothing)
+    groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
     told = {"client_library": library, "client_version": release, "certainty": "given"}
     led = {name: F.when(matching, F.lit(value)).otherwise(F.col(name)) for name, value in told.items()}
     return replace(fleet, groups=groups.withColumns(led))
+
+
+def with_capacity(
+    fleet: Fleet, capacity: float | None, load_bound: float | None, *, cluster: str, group_id: str
+) -> Fleet:
+    """The fleet with these numbers in the groups that match; null leaves them as they are."""
+    given = {name: value for name, value in (("capacity", capacity), ("load_bound", load_bound)) if value is not None}
+    if not given:
+        raise FleetError([Fault("groups", "capacity", "nothing is given", "Give capacity, load_bound or both")])
+    if capacity is not None and not 0 < capacity < math.inf:
+        raise FleetError([Fault("groups", "capacity", f"it is {capacity}", "Give messages a second, above 0")])
+    if load_bound is not None and not 1 <= load_bound < math.inf:
+        raise FleetError([Fault("groups", "load_bound", f"it is {load_bound}", "Give how many times the mean, from 1")])
+    groups, matching = _groups_of(fleet), matches(cluster=cluster, group_id=group_id)
+    for name, value in given.items():
+        before = F.col(name) if name in groups.columns else F.lit(None).cast("double")
+        groups = groups.withColumn(name, F.when(matching, F.lit(float(value))).otherwise(before))
+    return replace(fleet, groups=groups)
+
+
+def _groups_of(fleet: Fleet) -> DataFrame:
+    """The table `groups`, with a row for every group where the fleet has none."""
+    if fleet.groups is not None:
+        return fleet.groups
+    nothing = [field for field in GROUPS if field.nullable and field.metadata != ONLY_IF_GIVEN]
+    named = fleet.members.select(*GROUP_KEY).distinct()
+    return named.withColumns({field.name: F.lit(None).cast(field.dataType) for field in nothing})
 
 
 def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, to: int | None) -> DataFrame:

@@ -99,6 +99,7 @@ def compare(
         timing=settings.timing,
         custom=custom(),
         racks_known=fleet.racks_known,
+        loads_known=any(each.loads is not None for each in changed.values()),
         by_protocol=by_protocol,
     )
     own = custom()
@@ -110,6 +111,7 @@ def compare(
         user_data=bool(own),
         topic_ids=by_id,
         in_order=by_id or any(tells_order(name) for name in names),
+        loads=True,
     )
     work = partial(kernel.compare, asked=asked, schema=to_arrow_schema(_NULLABLE))
     return together.mapInArrow(in_arrow(work, 10_000), _NULLABLE)

@@ -14,13 +14,13 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.comparing.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
 from spark_assign.comparing.states import State, in_whole_groups, state_of
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.group import drift as kernel
 from spark_assign.planning import Plan
 from spark_assign.runs import expand
-from spark_assign.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
 
 _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.OWNERSHIP}
 """Of each table but the topics the kind of rows that it is made of."""
@@ -28,7 +28,7 @@ _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.
 
 @dataclass(frozen=True)
 class Drift:
-    """What changed, as lazy DataFrames (columns: `schemas.DRIFT_TABLES`).
+    """What changed, as lazy DataFrames (columns: `comparing.schemas.DRIFT_TABLES`).
 
     Each table is one pass over both sides, unless `decided` is stored (`with_decided`).
 
@@ -52,7 +52,7 @@ class Drift:
     stored: DataFrame | None = None
 
     def decided(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`schemas.DRIFTED`); topics are not in it."""
+        """All that these tables are projections of, as one table (`DRIFTED` of the schemas); topics are not in it."""
         return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
 
     def with_decided(self, decided: DataFrame) -> Drift:

@@ -1,5 +1,5 @@
-"""Every table of a migration to the broker's protocol, and of an upgrade of clients, declared once; the rules of
-`spark_assign.schemas` hold."""
+"""Every table of a drift, of a migration to the broker's protocol, and of an upgrade of clients, declared once; the
+rules of `spark_assign.schemas` hold."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.fields import nullable, required
+from spark_assign.kernels.group import drift
 from spark_assign.kernels.migration import migrate
 from spark_assign.kernels.upgrade import upgrade
 from spark_assign.schemas import REJECTED
@@ -22,6 +23,74 @@ _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleT
 
 
 _GROUP = required(cluster=_STRING, group_id=_STRING)
+_MEMBER = [*_GROUP, *required(member_id=_STRING)]
+
+# --- what changed between two fleets or plans ------------------------------------------------------------
+
+DRIFT_GROUPS = StructType(
+    [
+        *_GROUP,
+        *required(change=_STRING),
+        *nullable(
+            assignor_before=_STRING,
+            assignor_after=_STRING,
+            members_before=_LONG,
+            members_after=_LONG,
+        ),
+        *required(came=_LONG, went=_LONG, restarted=_LONG),
+        *nullable(partitions_before=_LONG, partitions_after=_LONG),
+        *required(moved=_LONG, newly_owned=_LONG, no_longer_owned=_LONG),
+        *nullable(
+            max_over_mean_before=_DOUBLE, max_over_mean_after=_DOUBLE, rejected_before=_STRING, rejected_after=_STRING
+        ),
+    ]
+)
+"""A row per group of either side. `change`: `came`, `went`, `changed` or `same`. `members_…`, `came`, `went` and
+`restarted` count members, the other counts partitions: owned then, with another owner, owned by nobody before or after.
+A side is null where the group is not there or is rejected (`rejected_…` has the code). `max_over_mean_…` is null where
+nothing is owned."""
+
+DRIFT_MEMBERS = StructType(
+    [
+        *_MEMBER,
+        *required(change=_STRING),
+        *nullable(previous_member_id=_STRING, group_instance_id=_STRING, client_id=_STRING, client_host=_STRING),
+    ]
+)
+"""A row per member that `came`, `went` or `restarted`: a static member (`group_instance_id`) that has another id now,
+its earlier one in `previous_member_id`."""
+
+DRIFT_OWNERSHIP = StructType(
+    [
+        *_GROUP,
+        *required(topic=_STRING, partition=_INT),
+        *nullable(from_member_id=_STRING, to_member_id=_STRING),
+        *required(change=_STRING),
+    ]
+)
+"""A row per partition that has another owner: `moved`, `newly-owned` (nobody owned it) or `no-longer-owned`. A static
+member that restarted is the same owner."""
+
+DRIFT_TOPICS = StructType(
+    [
+        *required(cluster=_STRING, topic=_STRING, change=_STRING),
+        *nullable(partitions_before=_INT, partitions_after=_INT),
+    ]
+)
+"""A row per topic that was `created`, `deleted`, has `grown` or `shrunk`."""
+
+DRIFTED = from_arrow_schema(drift.DRIFTED)
+"""All of it but the topics, a row per group, member or run; `kind` says which columns a row uses
+(`kernels.group.drift`). The tables of a drift are projections of it."""
+
+DRIFT_TABLES: dict[str, StructType] = {
+    "groups": DRIFT_GROUPS,
+    "members": DRIFT_MEMBERS,
+    "ownership": DRIFT_OWNERSHIP,
+    "topics": DRIFT_TOPICS,
+}
+
+# --- to the broker's protocol ---------------------------------------------------------------------------
 
 MIGRATIONS = StructType(
     [

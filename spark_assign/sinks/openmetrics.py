@@ -45,7 +45,7 @@ class Figures:
         groups: `schemas.METRICS`.
         planned: cluster, groups: how many were planned.
         rejected: cluster, code, groups: how many were rejected.
-        drifted: `schemas.DRIFT_GROUPS`; null where no drift was given.
+        drifted: `comparing.schemas.DRIFT_GROUPS`; null where no drift was given.
     """
 
     run_id: str

@@ -165,6 +165,13 @@ OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md", "docs/upgrade.md", "docs/
 WEIGHT = StructField("user_data", StringType())
 
 
+LOADS = [
+    {"cluster": "c", "topic": "t", "partition": partition, "in_rate": rate, "bytes": rate * 1_000}
+    for partition, rate in enumerate((300.0, 200.0, 100.0))
+]
+"""docs/reference.md: 300, 200 and 100 messages a second, of a thousand bytes each."""
+
+
 def small_fleet(spark: SparkSession) -> Fleet:
     """Two groups of two members; payments-eu-0 owns all of the topic, and encoder-a-1 sends a weight."""
     members = [("c", group, f"{group}-{n}") for group in ("payments-eu", "encoder-a") for n in range(2)]
@@ -178,6 +185,7 @@ def small_fleet(spark: SparkSession) -> Fleet:
         replicas=fleets.table(spark, "replicas", [("c", "t", partition, [1]) for partition in range(3)]),
         brokers=fleets.table(spark, "brokers", [("c", 1, None)]),
         groups=fleets.table(spark, "groups", [("c", group, "range") for group in ("payments-eu", "encoder-a")]),
+        loads=_rows(spark, INPUT_TABLES["loads"], LOADS),
     )
 
 

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, drift, plan
 from spark_assign.alerts import alerts
+from spark_assign.comparing.schemas import DRIFT_GROUPS
 from spark_assign.errors import ConfigError
-from spark_assign.schemas import DRIFT_GROUPS, REJECTED
+from spark_assign.schemas import REJECTED
 from tests.spark.test_compare_job import snapshot, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

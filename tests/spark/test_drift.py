@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, drift, plan
 from spark_assign.caching import cached
+from spark_assign.comparing.schemas import DRIFT_TABLES
 from spark_assign.errors import SourceError
-from spark_assign.schemas import DRIFT_TABLES
 from tests.spark.fleets import fleet, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]

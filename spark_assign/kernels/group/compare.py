@@ -18,23 +18,20 @@ from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.cost import later_rounds, seconds_paused
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.heartbeats import find_ways
+from spark_assign.kernels.group.loads import load_figures
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
 from spark_assign.kernels.server import SERVER_SIDE
-
-MAX_ROUNDS = 12
-"""So many rounds a group that does not come to rest is followed."""
 
 AS_GIVEN = ""
 """The change of facts that say what was before any change."""
@@ -55,6 +52,7 @@ class Comparison:
         timing: by which pauses are counted.
         custom: assignors that plan one group at a time.
         racks_known: whether the fleet says where replicas are.
+        loads_known: whether it says what goes through partitions.
         by_protocol: whether a group is compared only by those that its own protocol has: the broker's, or the clients'.
     """
 
@@ -64,6 +62,7 @@ class Comparison:
     timing: Timing
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
     racks_known: bool = False
+    loads_known: bool = False
     by_protocol: bool = False
 
     def concerns(self, assignor: str, by_broker: bool) -> bool:
@@ -166,7 +165,7 @@ def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> l
     fine[list(planned.refused)] = False
     target = planned.runs
     counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
-    later = _later(sheet, assignor, fine, asked)
+    later = later_rounds(sheet, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
         later["rounds"] = find_ways(sheet, planned).of_groups(sheet)
     owned = spread(sheet.members.group, sheet.number, target)
@@ -179,9 +178,12 @@ def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> l
         "unassigned": (subscribed_partitions(sheet) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
-        "partition_seconds_paused": _paused(columns, counts, later, assignor, asked).tolist(),
+        "partition_seconds_paused": seconds_paused(sheet, counts, target, later, assignor, asked).tolist(),
         "rack_matched": rack_matched(sheet, target, racks_known=asked.racks_known).to_pylist(),
     }
+    if asked.loads_known:
+        carried = load_figures(sheet, target)
+        columns |= {name: carried[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for group, row in enumerate(rows):
         near, all_of_them = row["rack_matched"], row["partitions"]
@@ -192,37 +194,7 @@ def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> l
     return rows
 
 
-def _paused(
-    columns: Mapping[str, list[Any]], counts: Any, later: Mapping[str, Any], assignor: str, asked: Comparison
-) -> Any:
-    told = Counts(
-        members=np.maximum(np.array(columns["members"], np.int64), 1),
-        partitions=np.array(columns["partitions"], np.int64),
-        living=counts.there_living,
-        kept=counts.kept,
-        back=counts.back,
-        later=later["revoked"],
-    )
-    if assignor in asked.custom:
-        return eager_seconds(told, asked.timing)
-    if assignor in SERVER_SIDE:
-        return server_seconds(told, asked.timing)
-    return (cooperative_seconds if client_side(assignor) == COOPERATIVE else eager_seconds)(told, asked.timing)
-
-
-def _later(sheet: Sheet, assignor: str, fine: Any, asked: Comparison) -> dict[str, Any]:
-    """Of each group the rounds, and what the rounds after the first do."""
-    later = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
-    later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
-    rounds = None if assignor in asked.custom else rounds_of(assignor, sheet, fine, MAX_ROUNDS)
-    for each in rounds or ():
-        later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
-        if each.number > 1:
-            later["moved"][each.group] += each.moved
-            later["revoked"][each.group] += each.revoked
-    return later
-
-
+_LOAD = ("load_max_over_mean", "drain_seconds")
 _FIGURES = (
     *(
         "members",
@@ -236,6 +208,7 @@ _FIGURES = (
         "stable",
     ),
     *("partition_seconds_paused", "rack_matched", "cross_rack_share", "rejected", "detail"),
+    *_LOAD,
 )
 
 

@@ -29,6 +29,7 @@ from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
+from spark_assign.kernels.group.loads import LOAD_FIGURES, load_figures
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
@@ -54,7 +55,9 @@ FIGURES = {
     **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
     **dict.fromkeys(("unsure", "rack_matched"), _LONG),
     "led_by": _TEXT,
+    **LOAD_FIGURES,
 }
+_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES)
 DECIDED = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
@@ -94,6 +97,7 @@ class Question:
         custom: those that plan one group at a time.
         wanted: the kinds of rows to answer with.
         racks_known: whether the fleet says where replicas are.
+        loads_known: whether it says what goes through partitions.
     """
 
     patterns: tuple[tuple[str, str], ...]
@@ -101,6 +105,7 @@ class Question:
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
     wanted: frozenset[str] = EVERYTHING
     racks_known: bool = False
+    loads_known: bool = False
 
 
 def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
@@ -132,8 +137,10 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
-        led_by = pa.array(_led_by(sheet), _TEXT)
-        yield METRICS, _group_rows(sheet, {"assignor": pa.array(names, _TEXT), **figures, "led_by": led_by}, fine)
+        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(sheet), _TEXT)}
+        if question.loads_known:
+            figures |= load_figures(sheet, planned.given)
+        yield METRICS, _group_rows(sheet, figures, fine)
         yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
     if question.wanted & {MOVE, REVOCATION}:
         yield from _changes(sheet, compared, planned, question)
@@ -247,7 +254,7 @@ def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
     names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
     assignor = column(facts, "assignor").take(at).fill_null("none")
     zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
-    for name in ("max_over_mean", "rack_matched", "led_by"):
+    for name in _NULLABLE:
         zeros[name] = pa.nulls(len(at), FIGURES[name])
     return pa.table(names | zeros | {"assignor": assignor})
 

@@ -16,6 +16,9 @@ IN_ORDER member_id, topic, position, at: partitions of a topic in the order in w
 LAYOUT   topic, at (partitions), racks (those of each one's replicas)
 INITIALIZED
          topic, first, step, count: a row of `initialized`
+LOAD     topic, at (partitions), and side by side with them what goes through each, null where that is not known:
+         in_rates, in_rate_stddevs, out_rates, lags, byte_rates: rows of `loads` that hold for all groups
+OWN_LOAD the same of rows that are of this group alone
 TOPOLOGY nothing more: a row of `subtopologies`
 """
 
@@ -23,10 +26,22 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED = range(11)
+MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD = range(13)
 
 LED_BY = ("client_library", "client_version", "certainty")
 """What is known of a group's leader (`kernels.fingerprints`)."""
+
+RATES = {
+    "in_rate": "in_rates",
+    "in_rate_stddev": "in_rate_stddevs",
+    "out_rate": "out_rates",
+    "lag": "lags",
+    "bytes": "byte_rates",
+}
+"""Columns of `loads`, and those of a fact that have a list of each."""
+
+OF_GROUPS = ("capacity", "load_bound")
+"""Columns of `groups` that say something of load."""
 
 LAID_OUT = ("range", "roundrobin")
 """Assignors whose runs windows lay out, wherever windows can say it."""
@@ -57,6 +72,8 @@ FACTS: dict[str, pa.DataType] = {
     "twice": pa.list_(pa.int64()),
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
+    **dict.fromkeys(RATES.values(), pa.list_(pa.float64())),
+    **dict.fromkeys(OF_GROUPS, pa.float64()),
     "user_data": pa.binary(),
     "client_id": _TEXT,
     **dict.fromkeys(("subscription_type", *LED_BY), _TEXT),

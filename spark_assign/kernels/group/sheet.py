@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
+from spark_assign.kernels.group.loads import Loads, read_loads
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
@@ -100,6 +101,7 @@ class Sheet:
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
         in_order: single partitions in the order in which members tell that they own them; null: as the facts say.
+        carries: what goes through the partitions; null: as the facts say.
     """
 
     told: Told
@@ -115,6 +117,7 @@ class Sheet:
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, Ints]
     in_order: Runs | None = None
+    carries: Loads | None = None
 
     @property
     def number(self) -> int:
@@ -140,6 +143,11 @@ class Sheet:
     def group_id(self) -> pa.Array:
         """Of each group its id."""
         return self.told.group_id.take(pa.array(self.of_told))
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What goes through the partitions of the topics."""
+        return self.carries or read_loads(self.told, self.of_told, self.topics)
 
     def planned(self, assignor: str) -> Runs:
         """The runs that windows have laid out by an assignor, of topics with metadata.

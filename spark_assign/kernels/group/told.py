@@ -19,7 +19,9 @@ from spark_assign.kernels.group.facts import (
     INITIALIZED,
     LAYOUT,
     LEFT,
+    LOAD,
     MEMBER,
+    OWN_LOAD,
     OWNED,
     TOPOLOGY,
     column,
@@ -27,7 +29,7 @@ from spark_assign.kernels.group.facts import (
 from spark_assign.kernels.group.names import Names, Places, numbers
 from spark_assign.kernels.segments import expand_runs
 
-KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED)
+KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
     """What the page shows of what changed between two runs.
 
     Args:
-        tables: `schemas.DRIFT_TABLES`, those that are there.
+        tables: `comparing.schemas.DRIFT_TABLES`, those that are there.
         about: `from` and `to`, the names of the two runs, if they are known.
     """
     found: dict[str, Rows] = {}

@@ -1,0 +1,67 @@
+"""What it costs to go over to a plan: the rounds after the first, and partition-seconds without consumption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.kernels.group import changes
+from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.releases import client_side
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.server import SERVER_SIDE
+
+MAX_ROUNDS = 12
+"""So many rounds a group that does not come to rest is followed."""
+
+
+class Asked(Protocol):
+    """By which times pauses are counted, and which assignors plan one group at a time."""
+
+    @property
+    def timing(self) -> Timing:
+        """What groups are set to."""
+
+    @property
+    def custom(self) -> Mapping[str, GroupAssignor]:
+        """By name."""
+
+
+def later_rounds(sheet: Sheet, assignor: str, fine: Flags, custom: Mapping[str, GroupAssignor]) -> dict[str, Any]:
+    """Of each group the rounds, and what the rounds after the first do."""
+    later: dict[str, Any] = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
+    later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
+    rounds = None if assignor in custom else rounds_of(assignor, sheet, fine, MAX_ROUNDS)
+    for each in rounds or ():
+        later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
+        if each.number > 1:
+            later["moved"][each.group] += each.moved
+            later["revoked"][each.group] += each.revoked
+    return later
+
+
+def seconds_paused(
+    sheet: Sheet, counts: changes.Counts, target: Runs, later: Mapping[str, Ints], assignor: str, asked: Asked
+) -> Floats:
+    """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
+    told = Counts(
+        members=np.maximum(np.bincount(sheet.members.group, minlength=sheet.number), 1),
+        partitions=np.bincount(sheet.topics.group[target.topic], target.count, sheet.number).astype(np.int64),
+        living=counts.there_living,
+        kept=counts.kept,
+        back=counts.back,
+        later=later["revoked"],
+    )
+    seconds: Any = cooperative_seconds if client_side(assignor) == COOPERATIVE else eager_seconds
+    if assignor in asked.custom:
+        seconds = eager_seconds
+    elif assignor in SERVER_SIDE:
+        seconds = server_seconds
+    return np.asarray(seconds(told, asked.timing), np.float64)

@@ -1,0 +1,1 @@
+"""How many consumers each group needs."""

@@ -1,0 +1,135 @@
+"""Load in the figures of a plan: sums by member, what is not known, how long it takes to catch up."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.decide import METRICS, Question, decide
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
+from spark_assign.kernels.group.loads import LOAD_FIGURES, capacities, drain_seconds
+from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.told import read
+
+Fact = dict[str, Any]
+
+
+def group(name: str, partitions: int, members: int = 2, **of_group: float) -> list[Fact]:
+    """A group of one topic `t`; member `m0` owns the even partitions, `m1` the odd ones."""
+    key = {"cluster": "c", "group_id": name}
+    facts = [{**key, "kind": GROUP, **of_group}]
+    for number in range(members):
+        me = {**key, "member_id": f"m{number}"}
+        mine = {"first": number, "step": members, "count": len(range(number, partitions, members))}
+        facts += [
+            {**me, "kind": MEMBER},
+            {**me, "kind": ASKS, "topic": "t", "partitions": partitions},
+            {**me, "kind": OWNED, "topic": "t", "partitions": partitions, **mine},
+        ]
+    return facts
+
+
+def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None]) -> Fact:
+    """What goes through the partitions `at` of its topic."""
+    lists = {RATES[column]: values for column, values in rates.items()}
+    nothing = {list_of: [None] * len(at) for list_of in RATES.values()}
+    return {"cluster": "c", "group_id": name, "kind": kind, "topic": "t", "at": at, **nothing, **lists}
+
+
+def figures(facts: list[Fact]) -> dict[str, Fact]:
+    """By group the load columns of its metrics, planned by `sticky`."""
+    asked = Question((("*", "sticky"),), ("sticky",), wanted=frozenset({METRICS}), loads_known=True)
+    tables = decide(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked)
+    rows = [row for table in tables for row in table.to_pylist()]
+    return {row["group_id"]: {name: row[name] for name in LOAD_FIGURES} for row in rows}
+
+
+def test_the_load_of_members() -> None:
+    """m0 has partitions 0 and 2, m1 has 1; nothing is known of partition 3, which is m1's."""
+    found = figures([*group("g", 4), loads("g", [0, 1, 2], in_rate=[10, 20, 30])])["g"]
+    assert found == {
+        "load": 60,
+        "max_load_per_member": 40,
+        "load_max_over_mean": 40 / 30,
+        "load_unknown": 1,
+        "drain_seconds": None,
+    }
+
+
+def test_what_a_group_says_itself_comes_first() -> None:
+    """Column by column; what it does not say holds as for all."""
+    of_all = loads("g", [0, 1], in_rate=[10, 20], lag=[5, 5])
+    of_group = loads("g", [1], OWN_LOAD, in_rate=[None], lag=[100], out_rate=[1])
+    told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACTS))
+    known = read_sheet(read(told), set()).loads
+    assert known.in_rate.tolist() == [10, 20]
+    assert known.lag.tolist() == [5, 100]
+    assert np.isnan(known.out_rate[0])
+    assert known.out_rate[1] == 1
+
+
+def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
+    """m0 reads 50 a second and is 1,000 behind; m1 reads 80 and waits for messages. What is given comes first."""
+    rates = loads("g", [0, 1], in_rate=[60, 80], out_rate=[50, 80], lag=[1_000, 3])
+    for given, expected in ((None, 50), (200, 200)):
+        facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
+        sheet = read_sheet(read(pa.Table.from_pylist(facts, schema=pa.schema(FACTS))), set())
+        assert capacities(sheet).tolist() == [expected]
+    assert figures([*group("g", 2, capacity=200), rates])["g"]["drain_seconds"] == 1_000 / (200 - 60)
+    assert figures([*group("g", 2), rates])["g"]["drain_seconds"] == np.inf
+
+
+def test_how_long_until_nothing_is_left() -> None:
+    """Never, where no less is written than can be read; at once where there is no lag; unknown without a capacity."""
+    lag, in_rate = np.array([100.0, 100, 0, 0, 5]), np.array([5.0, 10, 10, 11, 0])
+    found = drain_seconds(lag, in_rate, np.array([10.0, 10, 10, 10, np.nan]))
+    assert found[:4].tolist() == [20, np.inf, 0, np.inf]
+    assert np.isnan(found[4])
+
+
+@pytest.mark.parametrize("wrong", [{"in_rate": [-1.0, 2.0]}, {"lag": [float("inf"), None], "in_rate": [1.0, 1.0]}])
+def test_a_group_with_rows_that_cannot_be_believed_has_no_figures(wrong: dict[str, list[float | None]]) -> None:
+    """And the others have theirs."""
+    facts = [*group("bad", 2), loads("bad", [0, 1], OWN_LOAD, **wrong), *group("fine", 2)]
+    facts += [loads("fine", [0, 1], in_rate=[1, 2])]
+    found = figures(facts)
+    assert set(found["bad"].values()) == {None}
+    assert found["fine"]["load"] == 3
+
+
+def test_faults_name_the_row() -> None:
+    """The first by topic and partition."""
+    for rows, code, text in (
+        ([loads("g", [1, 0], in_rate=[-2.0, 4.0])], "bad-load", "loads: topic=t, partition=1, in_rate=-2.0."),
+        ([loads("g", [1, 1], in_rate=[2.0, 4.0])], "duplicate-load", "loads: topic=t, partition=1. Keep one row"),
+        ([loads("g", [-1], in_rate=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
+    ):
+        told = read(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACTS)))
+        found_code, detail = read_sheet(told, set()).loads.faults[0]
+        assert (found_code, detail[: len(text)]) == (code, text)
+
+
+def test_partitions_behind_the_end_of_a_topic_count_for_nothing() -> None:
+    """Loads of a larger topic that was made anew with fewer partitions."""
+    assert figures([*group("g", 2), loads("g", [0, 1, 7], in_rate=[1, 2, 50])])["g"]["load"] == 3
+
+
+def test_the_same_to_the_last_bit_whatever_else_is_in_the_task() -> None:
+    """Sums of floating-point numbers hang on their order."""
+    seed = random.randrange(1_000_000)
+    draw = random.Random(seed)
+    groups = [f"g{number}" for number in range(6)]
+    facts: list[Fact] = []
+    for name in groups:
+        size = draw.randrange(3, 40)
+        at = draw.sample(range(size), size)
+        facts += [*group(name, size, members=3), loads(name, at, in_rate=[draw.random() * 1e3 for _ in at])]
+    together = figures(facts)
+    draw.shuffle(facts)
+    assert figures(facts) == together, seed
+    for name in groups:
+        assert figures([fact for fact in facts if fact["group_id"] == name])[name] == together[name], seed

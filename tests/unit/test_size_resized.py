@@ -1,0 +1,106 @@
+"""Groups with another number of members are those that members have left or joined."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.changes import count_changes
+from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.figures import held
+from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.told import read
+from spark_assign.kernels.java_hash import java_key
+from spark_assign.kernels.size.resized import resize
+from tests.golden.vectors import Row
+from tests.kafka import random_groups
+from tests.unit.test_whole_groups import facts, windows
+
+Fact = dict[str, Any]
+NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+
+
+def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
+    """The facts of a group with so many members, as if `Fleet.with_members_left` or `…_joined` had made it."""
+    ids = sorted((each["id"] for each in row["members"]), key=java_key)
+    gone = set(ids[: max(len(ids) - members, 0)])
+    joiners = [f"joiner-{nth:02d}" for nth in range(1, members - len(ids) + 1)]
+    kept = [fact for fact in told if fact["kind"] not in (MEMBER, ASKS, IN_ORDER) or fact["member_id"] not in gone]
+    kept = [fact | {"kind": LEFT} if fact["kind"] == OWNED and fact["member_id"] in gone else fact for fact in kept]
+    topics = {fact["topic"]: fact["partitions"] for fact in told if fact["kind"] == ASKS}
+    nothing = dict.fromkeys(FACTS) | {"cluster": name, "group_id": "group", "at": [], "racks": []}
+    for joiner in joiners:
+        kept.append(nothing | {"kind": MEMBER, "member_id": joiner})
+        for topic, partitions in topics.items():
+            kept.append(nothing | {"kind": ASKS, "member_id": joiner, "topic": topic, "partitions": partitions})
+    new = {"rack": None, "generation": None, "owned": []}
+    new_row = row | {
+        "case": name,
+        "members": [each for each in row["members"] if each["id"] not in gone]
+        + [{**new, "id": joiner, "topics": list(topics)} for joiner in joiners],
+    }
+    laid: dict[Any, dict[str, int]] = {}
+    for assignor in ("range", "roundrobin"):
+        for key, run in windows(new_row, assignor):
+            laid[key] = laid.get(key, {}) | run
+    for fact in kept:
+        if fact["kind"] == ASKS:
+            fact |= laid.get((name, fact["member_id"], fact["topic"]), {})
+    return [fact | {"cluster": name} for fact in kept]
+
+
+def said(sheet: Sheet, assignor: str, names: list[str]) -> list[Any]:
+    """Of each group who gets what, why it is refused, and how much moves."""
+    planned = assign(sheet, assignor, np.ones(sheet.number, bool), {})
+    counts = count_changes(
+        held(sheet, planned.given, planned.runs.where(planned.withheld), np.ones(sheet.number, bool))
+    )
+    found: list[Any] = [
+        [planned.refused.get(at), int(counts.there[at]), int(counts.kept[at]), int(counts.claimed[at]), set()]
+        for at in range(len(names))
+    ]
+    rows = planned.runs.rows()
+    member_ids, topics = sheet.member_id.take(rows.member).to_pylist(), sheet.topic.take(rows.topic).to_pylist()
+    groups = sheet.topics.group[rows.topic].tolist()
+    for group, member, topic, partition in zip(groups, member_ids, topics, rows.first.tolist(), strict=True):
+        found[group][4].add((member, topic, partition))
+    return found
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_as_if_members_had_left_or_joined(strategy: str) -> None:
+    """Random groups with every oddity, with fewer and more members, by all assignors."""
+    seed = random_groups.seed()
+    rows = list(random_groups.groups(strategy, seed, small=25, mid_size=0))
+    rng = random.Random(seed)
+    told_rows = facts(rows, ()).to_pylist()
+    assert not any(fact["kind"] == BLOCK for fact in told_rows)
+    by_case: dict[str, list[Fact]] = {}
+    for fact in told_rows:
+        by_case.setdefault(fact["cluster"], []).append(fact)
+    told = read(pa.Table.from_pylist(told_rows, schema=pa.schema(FACTS)))
+    sheet = read_sheet(told, set(find_faults(told)))
+    of_case = {row["case"]: row for row in rows}
+    groups, members, expected, names = [], [], [], []
+    for at, case in enumerate(sheet.cluster.to_pylist()):
+        now = len(of_case[case]["members"])
+        for number in {1, now, now + 1, rng.randint(1, now + 3)}:
+            groups.append(at)
+            members.append(number)
+            names.append(f"{len(names):05d}")
+            expected += changed(of_case[case], by_case[case], number, names[-1])
+    by_hand = read(pa.Table.from_pylist(expected, schema=pa.schema(FACTS)))
+    wanted = read_sheet(by_hand, set())
+    found = resize(sheet, np.array(groups), np.array(members), ("range", "roundrobin"))
+    assert found.number == wanted.number == len(names)
+    for assignor in NAMES:
+        for name, one, other in zip(names, said(found, assignor, names), said(wanted, assignor, names), strict=True):
+            at = int(name)
+            case = sheet.cluster[groups[at]].as_py()
+            assert one == other, (f"SPARK_ASSIGN_SEED={seed}", assignor, case, members[at])
