@@ -69,13 +69,18 @@ def steals_of(load: list[int]) -> list[tuple[int, int]]:
     """Who takes from whom, until no two members differ by more than one."""
     levels = Levels(load)
     steals: list[tuple[int, int]] = []
-    while (top := max(levels.of)) > (bottom := min(levels.of)) + 1:
+    top, bottom = max(levels.of), min(levels.of)
+    while top > bottom + 1:
         low, high = levels.of[bottom], levels.of[top]
         pairs = min(len(low), len(high))
         steals += zip(high[:pairs], low[:pairs], strict=True)
         levels.at(bottom + 1).extend(low[:pairs])
         levels.at(top - 1).extend(high[:pairs])
         del low[:pairs], high[:pairs]
-        levels.close(bottom)
-        levels.close(top)
+        if not low:
+            levels.close(bottom)
+            bottom += 1
+        if not high:
+            levels.close(top)
+            top -= 1
     return steals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 class LeastLoaded:
@@ -14,7 +15,28 @@ class LeastLoaded:
             self._sink(at)
 
     def takes(self, times: int) -> list[int]:
-        """So many times the least loaded member, which has one more from then on."""
+        """So many times the least loaded member, which has one more from then on.
+
+        Once all have the same, each round of the heap goes by its places alone, whoever stands there.
+        """
+        load, size = self._load, len(self._heap)
+        has = [load[member] for member in self._heap]
+        until_level = size * max(has) - sum(has)
+        if times < until_level + size:
+            return self._one_by_one(times)
+        taken = self._one_by_one(until_level)
+        rounds, rest = divmod(times - until_level, size)
+        turns, after = _round(size)
+        heap = self._heap
+        for _ in range(rounds):
+            taken += [heap[at] for at in turns]
+            heap = [heap[at] for at in after]
+        for member in heap:
+            load[member] += rounds
+        self._heap = heap
+        return taken + self._one_by_one(rest)
+
+    def _one_by_one(self, times: int) -> list[int]:
         heap, load = self._heap, self._load
         size, taken = len(heap), []
         for _ in range(times):
@@ -41,6 +63,13 @@ class LeastLoaded:
                 return
             heap[at], heap[least] = heap[least], heap[at]
             at = least
+
+
+@lru_cache(maxsize=64)
+def _round(size: int) -> tuple[list[int], list[int]]:
+    """The places from which a heap of so many, all alike, takes each once; and who stands where after it."""
+    heap = LeastLoaded(range(size), [0] * size)
+    return heap._one_by_one(size), heap._heap
 
 
 class Levels:
