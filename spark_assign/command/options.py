@@ -8,6 +8,7 @@
 | `--output`, `--output-format`, `--output-option` | where what is written goes, and how |
 | `--run-id` | what the run that is written is called |
 | `--group`, `--topic` | only those; shell patterns, repeatable |
+| `--session-timeout-ms`, … | what groups are set to, for who plays them |
 | `--fail-on`, `--top` | what ends with exit code 1; how many lines the summary has |
 | `--outcome` | every job: a file that says how it ended, as JSON (`outcome`) |
 | `--config`, `--verbose` | every job: a file with what the flags say; warnings and tracebacks |
@@ -15,10 +16,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -38,6 +40,54 @@ class PlaceType(click.types.StringParamType):
 
 
 PLACE = PlaceType()
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
+
+
+class DurationType(click.types.StringParamType):
+    """A time such as `500ms`, `30s`, `2min` or `1h`, in milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|h)", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 2min or 1h", param, ctx)
+        return int(found[1]) * _UNITS_MS[found[2]]
+
+
+class DurationsType(click.types.StringParamType):
+    """Several times with commas between them."""
+
+    name = "time,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read them."""
+        words = value.split(",") if isinstance(value, str) else value
+        return tuple(DURATION.convert(each, param, ctx) for each in words)
+
+
+DURATION, DURATIONS = DurationType(), DurationsType()
+
+
+class DurationType(click.ParamType):  # type: ignore[type-arg]
+    """A time with its unit, `90s`, `10m`, `1h`, in seconds; a number alone is seconds."""
+
+    name = "duration"
+    _UNITS: ClassVar = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
+        said = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhd]?)", str(value).strip())
+        if said is None or not float(said[1]):
+            self.fail(f"{value}: expected a time such as 90s, 10m or 1h", param, ctx)
+        return float(said[1]) * self._UNITS[said[2]]
+
+
+DURATION = DurationType()
 
 
 def together(*options: Decorator) -> Decorator:
@@ -171,6 +221,25 @@ def fail_on(what: str, help: str) -> Decorator:
 def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
     """A time, `--name-ms`."""
     return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
+
+
+TIMES = (
+    *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
+    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
+    *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
+    "group_consumer_assignment_interval_ms",
+)
+"""What groups are set to, under the names of `protocol.Settings`."""
+
+
+def times_of_groups() -> Decorator:
+    """`--session-timeout-ms` and the other times that groups are set to; see `given_times`."""
+    return together(*(milliseconds(name) for name in TIMES))
+
+
+def given_times(options: SimpleNamespace) -> dict[str, Any]:
+    """Those that are given, for `protocol.Settings`."""
+    return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 
 def shipped(job_file: str) -> Path:

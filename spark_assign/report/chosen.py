@@ -36,7 +36,7 @@ def with_steps(
     if not listed:
         return [], []
     of_chosen = steps.where(wanted).join(chosen.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    found = of_chosen.orderBy(*GROUP_KEY, *steps_by).collect()  # 64 restarts, 120 numbers of members of each at most
+    found = of_chosen.orderBy(*GROUP_KEY, *steps_by).collect()  # at most 120 rows of each
     return listed, [row.asDict() for row in found]
 
 

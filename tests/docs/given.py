@@ -33,6 +33,13 @@ CLUSTERS = ("shop-prod", "shop-eu")
 """docs/forty-clusters.md: two of them, one as the other."""
 DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
 
+DAYS = {"monday": 0, "tuesday": 1}
+"""docs/loads.md: two snapshots of the sample, a day apart."""
+BEHIND = {"clickstream-sessionizer": (2_000_000, 500_000), "fraud-detection": (0, 90_000)}
+"""How many messages, on each of the two days, a group is behind in every partition; the others are not behind."""
+RATES = {"clickstream.web": 40, "payments.authorized": 20}
+"""Messages a second in the first partition of a topic, if not 1; one more in each that follows."""
+
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
 """The catalog of the pages, and the one of the tests."""
 SCHEMAS = ("kafka", "plans")
@@ -151,6 +158,8 @@ def fill(folder: Path) -> None:
         home.mkdir(parents=True)
         for file in (*SAMPLE.glob("*.csv"), SAMPLE / "snapshot.json"):
             (home / file.name).write_text(file.read_text().replace(CLUSTERS[0], name))
+    for name, day in DAYS.items():
+        _one_day(folder / name, day)
     (folder / "faulty").mkdir()
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)
@@ -176,6 +185,26 @@ def _of_orders(table: str, row: dict[str, Any]) -> dict[str, Any]:
     """A row of the streams fleet with what all of them have."""
     keys = {"cluster": "prod", "group_id": "orders"}
     return {name: value for name, value in keys.items() if name in INPUT_TABLES[table].names} | row
+
+
+def _one_day(folder: Path, day: int) -> None:
+    """The sample so many days later."""
+    shutil.copytree(SAMPLE, folder)
+    summary = json.loads((SAMPLE / "snapshot.json").read_text())
+    summary["taken_at"] = summary["taken_at"].replace("-21T", f"-{21 + day}T")
+    (folder / "snapshot.json").write_text(json.dumps(summary, indent=2))
+    with (SAMPLE / "offsets.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        rate = RATES.get(row["topic"], 1) + int(row["partition"])
+        end = 10_000_000 + int(row["end_offset"]) + day * 86_400 * rate
+        at = end - BEHIND.get(row["group_id"], (0, 0))[day]
+        committed = {"committed_offset": at, "lag": end - at} if row["committed_offset"] else {}
+        row |= {"end_offset": end} | committed
+    with (folder / "offsets.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def in_catalog(text: str) -> str:
