@@ -109,6 +109,8 @@ def check_usage(options: Options) -> None:
         if getattr(options, name):
             kind = "is not for" if options.connect_url else "needs"
             raise ConfigError(f"--{name.replace('_', '-')} {kind} --connect-url")
+    if options.every == 0 or options.rates_since == 0:
+        raise ConfigError("--every and --rates-since: expected a time above 0, such as 60s")
     if options.every and options.rates_since:
         raise ConfigError("--every and --rates-since are both given; give one of the two")
     if options.times and not options.every:
@@ -141,9 +143,9 @@ def _of_kafka(options: Options) -> Snapshot:
 
 def _loads(options: Options) -> kafka_loads.Loads | None:
     if options.rates_since:
-        return kafka_loads.Loads(since_s=options.rates_since)
+        return kafka_loads.Loads(since_s=options.rates_since / 1000)
     if options.every:
-        return kafka_loads.Loads(every_s=options.every, times=options.times or TIMES)
+        return kafka_loads.Loads(every_s=options.every / 1000, times=options.times or TIMES)
     return None
 
 

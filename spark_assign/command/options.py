@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
@@ -41,11 +41,11 @@ class PlaceType(click.types.StringParamType):
 
 PLACE = PlaceType()
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DurationType(click.types.StringParamType):
-    """A time such as `500ms`, `30s`, `2min` or `1h`, in milliseconds."""
+    """A time such as `500ms`, `30s`, `2m` (or `2min`), `1h` or `1d`, in milliseconds."""
 
     name = "time"
 
@@ -53,10 +53,10 @@ class DurationType(click.types.StringParamType):
         """Read it."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|h)", str(value).strip())
+        found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no time; write 500ms, 30s, 2min or 1h", param, ctx)
-        return int(found[1]) * _UNITS_MS[found[2]]
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 2m, 1h or 1d", param, ctx)
+        return round(float(found[1]) * _UNITS_MS[found[2]])
 
 
 class DurationsType(click.types.StringParamType):
@@ -71,23 +71,6 @@ class DurationsType(click.types.StringParamType):
 
 
 DURATION, DURATIONS = DurationType(), DurationsType()
-
-
-class DurationType(click.ParamType):  # type: ignore[type-arg]
-    """A time with its unit, `90s`, `10m`, `1h`, in seconds; a number alone is seconds."""
-
-    name = "duration"
-    _UNITS: ClassVar = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        said = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhd]?)", str(value).strip())
-        if said is None or not float(said[1]):
-            self.fail(f"{value}: expected a time such as 90s, 10m or 1h", param, ctx)
-        return float(said[1]) * self._UNITS[said[2]]
-
-
-DURATION = DurationType()
 
 
 def together(*options: Decorator) -> Decorator:
