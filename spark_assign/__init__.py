@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.advise import Advised, advise
     from spark_assign.advising.loads import loads_between
     from spark_assign.advising.membership import Membership, membership
     from spark_assign.advising.size import Size, size
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advised",
     "Change",
     "Drift",
     "Fleet",
@@ -44,6 +46,7 @@ __all__ = [
     "Upgrade",
     "Zones",
     "__version__",
+    "advise",
     "compare",
     "converge",
     "drift",
@@ -60,6 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "advising.advise": ("Advised", "advise"),
     "advising.loads": ("loads_between",),
     "advising.membership": ("Membership", "membership"),
     "advising.size": ("Size", "size"),

@@ -6,6 +6,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DoubleType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.fields import nullable, required
+from spark_assign.kernels.advise import advise
 from spark_assign.kernels.membership import membership
 from spark_assign.kernels.size import size
 from spark_assign.kernels.zones import zones
@@ -183,3 +184,41 @@ ZONED = from_arrow_schema(zones.ZONED)
 ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
 
 # --- advise: all of it, ranked ------------------------------------------------------------------------------
+
+ADVICE = StructType(
+    [
+        *required(rank=_INT, matter=_STRING, cluster=_STRING),
+        *nullable(group_id=_STRING),
+        *required(kind=_STRING, what=_STRING),
+        *nullable(gain=_DOUBLE, gain_unit=_STRING, cost=_DOUBLE, cost_unit=_STRING, pays_after=_DOUBLE),
+        *required(risk=_STRING, command=_STRING),
+        *nullable(settings=_STRING),
+    ]
+)
+"""A row per thing to do, `rank` 1 first. `matter`: what it is about, the most pressing first: `behind` (a group falls
+behind), `money`, `pause`, `balance`, `unknown` (what has to be known first). `group_id` null: it is for the whole
+cluster. `kind`: `scale-up`, `scale-down`, `more-partitions`, `assignor`, `rebalance`, what `membership` recommends
+(`static`, `dynamic`, `cooperative`, `session`, …), `follower-fetching`, `replicas-reorder`, `replicas-move`,
+`readings`, `capacity` or `racks`. `what` says it with its figures. `gain` and `cost` in their units; null: not known.
+`pays_after`: months until the gain has paid the cost, null where these are not of one kind. `command`: the job with its
+flags that shows more, or writes the files for it; `settings`: lines to paste."""
+
+NOT_ADVISED = StructType(
+    [
+        *required(cluster=_STRING),
+        *nullable(group_id=_STRING),
+        *required(of=_STRING),
+        *nullable(kind=_STRING),
+        *required(code=_STRING, detail=_STRING),
+        *nullable(gain=_DOUBLE, gain_unit=_STRING, cost=_DOUBLE, cost_unit=_STRING),
+    ]
+)
+"""A row per thing that was looked at and is not advised. `of`: `size`, `assignor`, `membership`, `zones` or `replicas`.
+`code`: `below-cost`, `superseded` (by what, says `detail`), `included` (another advice brings it as well),
+`falls-behind`, `costs-more`, `not-possible`, `not-known`, `nothing-to-do`, or that of the adviser which refused the
+group. The others as in ADVICE."""
+
+ADVISED = from_arrow_schema(advise.ADVISED)
+"""All of it, a row per advice, what is not advised, or refusal; `kind` says which (`kernels.advise.advise`)."""
+
+ADVISE_TABLES: dict[str, StructType] = {"advice": ADVICE, "not_advised": NOT_ADVISED, "rejected": REJECTED}

@@ -192,7 +192,8 @@ def zones(
     for name, value in (("price", price), ("worth", worth)):
         if not isfinite(value) or value < 0:
             raise ConfigError(f"{name} {value}: expected a number from 0")
-    _check(fleet)
+    if lacking := faults(fleet):
+        raise FleetError(lacking)
     asked = kernel.Question(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
     told = facts.in_whole_groups(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
@@ -222,26 +223,21 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
     )
 
 
-def _check(fleet: Fleet) -> None:
-    """Whether the fleet has what zones are about.
-
-    Raises:
-        FleetError: it has not; lists everything that is missing.
-    """
+def faults(fleet: Fleet) -> list[Fault]:
+    """What the fleet has not of that which zones are about."""
     why = "the table is missing"
     remedies = {
         "replicas": "Give it: who leads a partition is read from it",
         "brokers": "Give it, with the rack of each broker",
         "loads": "Give it, with the bytes a second that are written to each partition",
     }
-    faults = [Fault(name, "*", why, remedy) for name, remedy in remedies.items() if getattr(fleet, name) is None]
+    found = [Fault(name, "*", why, remedy) for name, remedy in remedies.items() if getattr(fleet, name) is None]
     if fleet.brokers is not None and fleet.brokers.where(F.col("rack_id") != "").isEmpty():
-        faults.append(Fault("brokers", "rack_id", "no broker has a rack", "Set broker.rack to the zone of each broker"))
+        found.append(Fault("brokers", "rack_id", "no broker has a rack", "Set broker.rack to the zone of each broker"))
     if not fleet.sizes.racked_members:
         remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients tell it from 3.5 on)"
-        faults.append(Fault("members", "rack_id", "no member has a rack", remedy))
-    if faults:
-        raise FleetError(faults)
+        found.append(Fault("members", "rack_id", "no member has a rack", remedy))
+    return found
 
 
 def _in_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

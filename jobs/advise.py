@@ -1,0 +1,112 @@
+"""Say what to do over the whole fleet: all advice, ranked, with what it gains, costs and risks; none contradicts."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from spark_assign import Fleet, SparkAssignError, advise
+from spark_assign.advising.schemas import ADVISE_TABLES
+from spark_assign.advising.size import HEADROOM, QUANTILE
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
+    DURATION,
+    fail_on,
+    fleet_or_sample,
+    given_times,
+    named_values,
+    patterns,
+    reads,
+    tables_with_loads,
+    times_of_groups,
+    together,
+    top,
+    writes,
+)
+from spark_assign.command.storing import store_or_keep
+from spark_assign.errors import ConfigError
+from spark_assign.report.advise import advice_in_words, silence_in_words, summarize_advice
+from spark_assign.report.chosen import first_rows, no_match
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import read_fleet
+
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+ASKED = {
+    **{name: name for name in ("price", "currency", "follower_fetching", "consumer_price", "change_cost", "months")},
+    **{name: name for name in ("deploys", "pause_price", "least_members", "least_balance", "retention_days")},
+    **{name: name for name in ("headroom", "quantile")},
+    "restart": "restart_ms",
+}
+"""Flags, and what they are called in Python."""
+
+
+@job(__doc__, EXIT_CODES, name="advise", wrong=(SparkAssignError, ValueError))
+@reads()
+@named_values("--capacity", "GLOB=RATE", "messages a second that one member handles, by pattern; first match wins")
+@together(
+    click.option("--price", type=float, help="of a gigabyte that crosses a zone (default: 0.02)"),
+    click.option("--currency", metavar="NAME", help="of all prices (default: USD)"),
+    click.option("--consumer-price", type=float, help="of a consumer, an hour (default: 0.05)"),
+    click.option("--change-cost", type=float, help="of any change, once (default: 60)"),
+    click.option("--months", type=float, help="within so many a change has to pay its cost (default: 12)"),
+    click.option("--deploys", type=float, help="rolling restarts of a group a month (default: 4)"),
+    click.option("--pause-price", type=float, help="of an hour in which nobody reads a partition (default: none)"),
+    click.option("--least-members", type=int, help="no group is advised to have fewer (default: 2)"),
+    click.option("--least-balance", type=float, help="share a balance has to take off the most loaded (default: 0.25)"),
+    click.option("--retention-days", type=float, help="of topics: what a moving replica copies (default: 7)"),
+    click.option("--headroom", type=float, help=f"as for size (default: {HEADROOM})"),
+    click.option("--quantile", type=float, help=f"as for size (default: {QUANTILE})"),
+    click.option("--restart", type=DURATION, help="how long a member is away when it is restarted (default: 30s)"),
+    click.option(
+        "--follower-fetching",
+        is_flag=True,
+        default=None,
+        help="brokers have replica.selector.class=…RackAwareReplicaSelector today",
+    ),
+)
+@times_of_groups()
+@patterns("--group", "what is advised to these groups, and what is not, in place of the summary")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("pieces of advice in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    place = fleet_or_sample(options, __file__)
+    tables = tables_with_loads(options, __file__)
+    spark = spark_session("advise", options)
+    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": tables}
+        return _run(options, place, read_fleet(spark, place, **given))
+
+
+def _run(options: Options, place: str | None, fleet: Fleet) -> int:
+    from spark_assign.protocol import Settings
+
+    for glob, rate in reversed((options.capacity or {}).items()):  # the first one wins
+        try:
+            fleet = fleet.with_capacity(float(rate), group_id=glob)
+        except ValueError as error:
+            raise ConfigError(f"--capacity {glob}={rate}: expected a number") from error
+    asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
+    times = given_times(options)
+    found = advise(fleet, Settings(**times), **asked)
+    inputs = {"fleet": place, "capacity": options.capacity, "asked": asked, "settings": times}
+    tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
+    advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)
+    if options.group:
+        rows = first_rows(advice, options.group, options.top)
+        less = first_rows(silent, options.group, options.top)
+        words = [*advice_in_words(sorted(rows, key=lambda row: row["rank"])), *silence_in_words(less)]
+        print("\n".join(words).lstrip("\n") or no_match(options.group), flush=True)
+    else:
+        print(summarize_advice(advice, silent, rejected, options.top), flush=True)
+    return int(options.fail_on == "rejected" and not rejected.isEmpty())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""All advice for a fleet, none contradicting another."""
