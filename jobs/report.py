@@ -12,6 +12,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
+from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import PLACE, fail_on, reads, stored_run
 from spark_assign.comparing.schemas import DRIFT_TABLES
@@ -56,6 +57,7 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "replicas": REPLICA_TABLES,
     "comparison": COMPARE_TABLES,
     "drift": DRIFT_TABLES,
+    "advice": ADVISE_TABLES,
 }
 OTHERWISE = {
     "simulation": (
@@ -81,6 +83,7 @@ NAMES = {
     "connect": "Connect",
     "replicas": "Replicas",
     "drift": "Drift",
+    "advice": "Advice",
 }
 """What the sections are called where the page says what they were made from."""
 
@@ -104,6 +107,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 @of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
 @of_job("--replicas", "replicas (job replicas place, reassign or check)")
 @of_job("--drift", "what changed between two runs (job drift)")
+@of_job("--advice", "what to do, ranked (job advise): the page begins with it")
 @click.option(
     "--output",
     metavar="FILE",
@@ -115,7 +119,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 @fail_on("rejected", "exit code 1 for rejected groups in the plan")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift")
+    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift", "advice")
     if not any(getattr(options, name) for name in flags):
         raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
     if options.fleet and not options.run:
@@ -136,6 +140,7 @@ def main(options: Options) -> int:
         connect=found["connect"].tables if "connect" in found else None,
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
+        advice=found["advice"].tables.get("advice") if "advice" in found else None,
         offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
@@ -169,6 +174,8 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredPlan:
         found = read_plan(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
     if job == "comparison" and "comparison" not in found.tables:
         raise SourceError(f"{place} holds no comparison of assignors but {', '.join(sorted(found.tables))}")
+    if job == "advice" and "advice" not in found.tables:
+        raise SourceError(f"{place} holds no advice but {', '.join(sorted(found.tables))}")
     return found
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import advise as job
+from jobs import report
 from spark_assign import advise
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.errors import ConfigError
@@ -63,15 +65,28 @@ def test_rows_in_any_order(spark: SparkSession) -> None:
     assert "follower-fetching" in {json.loads(row)["kind"] for row in rows}
 
 
-def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Writes the tables, prints the list, or one group; settings that cannot be are refused."""
-    place, output = tmp_path / "fleet", tmp_path / "out"
-    written_as_json(mixed(spark), place)
-    call = ["--fleet", str(place), "--output", str(output), "--run-id", "a", "--restore-ms", "60000"]
-    assert job.main([*call, "--fail-on", "rejected"]) == 1
-    said = capsys.readouterr().out
-    assert "Pauses:" in said
-    assert "Take readings" in said
-    assert "set  group.instance.id=" in said
-    assert spark.read.parquet(str(output / "advice")).where("run_id = 'a'").count() > 0
-    assert job.main(["--fleet", str(place), "--months", "-1"]) == 2
+def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Writes the tables, and prints the list; one group with what is not advised; settings that cannot be."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 8}],
+        "members": [key | {"member_id": name} for name in "ab"]
+        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
+        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [key | {"member_id": "ab"[p // 4], "topic": "t", "partition": p} for p in range(8)],
+        "groups": [key | {"assignor": "range", "group_type": "classic"}],
+    }
+    words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--restore-ms", "60000"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
+    printed = capsys.readouterr().out
+    assert "Advice: 2 pieces (1 pause, 1 unknown)" in printed
+    assert "set  group.instance.id=g-0" in printed
+    assert "Take readings" in printed
+    assert "c/twice: duplicate-member: " in printed
+    files = tmp_path.glob("out/advice/run_id=r/attempt=*/*.json")
+    assert [json.loads(line)["rank"] for file in files for line in file.open()] == [1, 2]
+    page = tmp_path / "page.html"
+    assert report.main(["--advice", str(tmp_path / "out"), "--output", str(page)]) == 0
+    assert "group.instance.id=g-0" in page.read_text()
+    assert job.main([*words, "--months", "-1"]) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_assign.kernels.clients import way_over
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
-from spark_assign.report.html.rows import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
+from spark_assign.report.html.rows import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.ranking import SUMS, affected, over_share
 
 Row = dict[str, Any]
@@ -162,8 +162,22 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         "connect": connect(name),
         "replicas": replicas(name),
         "drift": drift(name, key),
+        "advice": advice(name),
         "sources": [("Drift", name)],
     }
+
+
+def advice(name: str) -> AdviceRows:
+    """A piece of each matter but one; of money there are more."""
+    row = {"cluster": name, "group_id": name, "kind": "scale-up", "what": name, "risk": name, "command": name}
+    row |= {"gain": 900.0, "gain_unit": "messages/s", "cost": 36.0, "cost_unit": "USD a month", "pays_after": None}
+    rows = [
+        row | {"rank": 1, "matter": "behind", "settings": f"{name}\nminReplicaCount: 9"},
+        row | {"rank": 2, "matter": "money", "settings": None, "pays_after": 0.5, "group_id": None},
+        row | {"rank": 3, "matter": "unknown", "settings": None, "gain": None, "cost": None},
+    ]
+    numbers = {"behind": 1, "money": 7, "unknown": 1}
+    return AdviceRows(rows, [{"matter": matter, "number": number} for matter, number in numbers.items()])
 
 
 def comparison(name: str, key: Row) -> CompareRows:

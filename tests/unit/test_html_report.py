@@ -19,7 +19,7 @@ from spark_assign.report import charts, notebook
 from spark_assign.report.html import PlanRows, drawings, render_report
 from spark_assign.report.html.one_group import view
 from spark_assign.report.html.page import _file
-from spark_assign.report.html.rows import OTHERS
+from spark_assign.report.html.rows import OTHERS, AdviceRows
 from spark_assign.report.ranking import SUMS, affected, over_share
 from spark_assign.report.words import number, seconds, share, short_names
 from tests.unit import report_rows
@@ -117,6 +117,22 @@ def test_hostile_names_stay_text() -> None:
     shown = "".join(page.texts)
     assert shown.count(HOSTILE) > 20
     assert "{49" not in shown
+
+
+def test_the_page_begins_with_advice() -> None:
+    """Its first section; a table for each matter, the most pressing first; a line for each setting."""
+    text = render_report(**report_rows.everything())
+    sections = re.findall(r'<section aria-labelledby="(\w+)"', text)
+    assert sections[:2] == ["advice", "summary"]
+    shown = " ".join(Page(text).texts)
+    titles = [shown.index(title) for title in ("Groups that fall behind", "Money", "To be known first")]
+    assert titles == sorted(titles)
+    assert "9 pieces of advice" in shown
+    assert "Shown are 1 of 7; the table advice has all." in shown
+    assert "has paid after 15 days" in shown
+    assert "\nminReplicaCount: 9" in shown
+    nothing = " ".join(Page(render_report(advice=AdviceRows())).texts)
+    assert "Nothing is worth a change." in nothing
 
 
 def test_five_thousand_groups_are_below_three_megabytes() -> None:

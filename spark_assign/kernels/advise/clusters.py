@@ -196,7 +196,7 @@ def to_know(groups: Sequence[Group], asked: Question, taken: bool) -> list[Advic
         found.append(_know("readings", what, "snapshot --every 60s --times 5"))
     unsized = [each for each in groups if (each.size(each.own) or {}).get("verdict") == NO_CAPACITY]
     if unsized:
-        what = f"Say what one member handles: of {len(unsized):,} groups nobody knows it, as no member of theirs is behind."
+        what = f"Say what one member handles: it is not known of {len(unsized):,} groups, as no member is behind."
         found.append(_know("capacity", what, "size --capacity 'GLOB=RATE'", "groups.capacity"))
     span = [row for each in groups if (row := each.ways.get(("today", taken))) and row["cost_per_day"] is None]
     span = [row for row in span if row["cost_at_most"] is not None]

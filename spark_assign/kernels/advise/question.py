@@ -67,7 +67,7 @@ class Question:
 
     def consumers(self, number: int) -> float:
         """What so many cost a month."""
-        return number * self.consumer_price * HOURS
+        return round(number * self.consumer_price * HOURS, 6)
 
     def copied(self, bytes_per_day: float) -> float:
         """What it costs to copy the log of a partition with so many bytes written a day to another zone."""

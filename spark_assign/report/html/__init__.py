@@ -3,6 +3,7 @@
 from spark_assign.report.html.collect import report
 from spark_assign.report.html.page import render_report
 from spark_assign.report.html.rows import (
+    AdviceRows,
     CompareRows,
     ConnectRows,
     DriftRows,
@@ -12,6 +13,7 @@ from spark_assign.report.html.rows import (
 )
 
 __all__ = [
+    "AdviceRows",
     "CompareRows",
     "ConnectRows",
     "DriftRows",

@@ -15,7 +15,7 @@ from spark_assign.progress import progress
 from spark_assign.protocol.simulating import Simulation
 from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
-from spark_assign.report.html.collect_compared import compare_rows, drift_rows
+from spark_assign.report.html.collect_compared import advice_rows, compare_rows, drift_rows
 from spark_assign.report.html.collect_simulated import simulation_rows
 from spark_assign.report.html.page import render_report
 from spark_assign.report.html.rows import (
@@ -48,6 +48,7 @@ def report(
     connect: Any = None,
     replicas: Tables | None = None,
     drift: Tables | StoredPlan | None = None,
+    advice: DataFrame | None = None,
     *,
     offsets: DataFrame | None = None,
     title: str = "Kafka assignment report",
@@ -67,6 +68,7 @@ def report(
         replicas: tables of a placement, a reassignment or a check, by name (`replicas.schemas`).
         drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
             a stored drift, whose two runs are then named.
+        advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
         offsets: of the snapshot that was planned (`schemas.OFFSETS`): partitions without traffic are then told apart.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
@@ -86,6 +88,7 @@ def report(
         connect=None if connect is None else connect_rows(connect),
         replicas=None if replicas is None else replica_rows(replicas),
         drift=None if drift is None else _drift_rows(drift),
+        advice=None if advice is None else advice_rows(advice),
         title=title,
         sources=sources,
     )

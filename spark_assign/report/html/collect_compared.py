@@ -16,6 +16,7 @@ from spark_assign.report.html.rows import (
     DRAWN_GROUPS,
     MOST_GROUPS,
     MOST_ROWS,
+    AdviceRows,
     CompareRows,
     DriftRows,
     Rows,
@@ -171,3 +172,9 @@ def _pairs(ownership: DataFrame) -> DataFrame:
     pairs = ownership.groupBy(*GROUP_KEY, "from_member_id", "to_member_id")
     counted = pairs.agg(F.count(F.lit(1)).alias("partitions"))
     return counted.orderBy(F.desc("partitions"), *GROUP_KEY, "from_member_id", "to_member_id").limit(MOST_ROWS)
+
+
+def advice_rows(advice: DataFrame) -> AdviceRows:
+    """What the page shows of `Advised.advice`, or of the table read back."""
+    matters = advice.groupBy("matter").agg(F.count(F.lit(1)).alias("number"))
+    return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(matters))

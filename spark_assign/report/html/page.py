@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from importlib import resources
 
 from spark_assign.errors import ConfigError
-from spark_assign.report.html.rows import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
+from spark_assign.report.html.rows import (
+    AdviceRows,
+    CompareRows,
+    ConnectRows,
+    DriftRows,
+    PlanRows,
+    ReplicaRows,
+    SimulationRows,
+)
 
 SHOWN_AT_FIRST = 50
 """Rows of the table of groups before more are asked for."""
@@ -21,6 +29,7 @@ def render_report(
     connect: ConnectRows | None = None,
     replicas: ReplicaRows | None = None,
     drift: DriftRows | None = None,
+    advice: AdviceRows | None = None,
     *,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
@@ -28,7 +37,7 @@ def render_report(
     """The page. What is not given has no section in it.
 
     Args:
-        plan, comparison, simulation, connect, replicas, drift: see `rows`.
+        plan, comparison, simulation, connect, replicas, drift, advice: see `rows`.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
 
@@ -39,7 +48,7 @@ def render_report(
         import jinja2
     except ImportError as error:
         raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
-    from spark_assign.report.html import clusters, compared, drifted, sections, simulated
+    from spark_assign.report.html import advised, clusters, compared, drifted, sections, simulated
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_file),
@@ -62,6 +71,7 @@ def render_report(
         connect=clusters.of_connect(connect) if connect else None,
         replicas=clusters.of_replicas(replicas) if replicas else None,
         drift=drifted.of_drift(drift) if drift else None,
+        advice=advised.of_advice(advice) if advice else None,
         sources=sources,
     )
 

@@ -105,6 +105,19 @@ class CompareRows:
 
 
 @dataclass(frozen=True)
+class AdviceRows:
+    """What to do.
+
+    Attributes:
+        advice: the first rows of that table, by rank.
+        matters: matter, number: how many there are of each.
+    """
+
+    advice: Rows = ()
+    matters: Rows = ()
+
+
+@dataclass(frozen=True)
 class DriftRows:
     """What changed between two runs.
 
