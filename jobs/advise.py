@@ -9,6 +9,7 @@ import click
 from spark_assign import Fleet, SparkAssignError, advise
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.advising.size import HEADROOM, QUANTILE
+from spark_assign.caching import cached
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import (
     DURATION,
@@ -26,6 +27,7 @@ from spark_assign.command.options import (
 )
 from spark_assign.command.storing import store_or_keep
 from spark_assign.errors import ConfigError
+from spark_assign.protocol import Settings
 from spark_assign.report.advise import advice_in_words, silence_in_words, summarize_advice
 from spark_assign.report.chosen import first_rows, no_match
 from spark_assign.sinks.plan_store import check_output
@@ -85,8 +87,6 @@ def main(options: Options) -> int:
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    from spark_assign.protocol import Settings
-
     for glob, rate in reversed((options.capacity or {}).items()):  # the first one wins
         try:
             fleet = fleet.with_capacity(float(rate), group_id=glob)
@@ -95,6 +95,7 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
     times = given_times(options)
     found = advise(fleet, Settings(**times), **asked)
+    found = found.with_decided(cached(found.decided()))  # a few rows per group, of many passes
     inputs = {"fleet": place, "capacity": options.capacity, "asked": asked, "settings": times}
     tables = store_or_keep(options, found, schemas=ADVISE_TABLES, inputs=inputs)
     advice, silent, rejected = (tables[name] for name in ADVISE_TABLES)

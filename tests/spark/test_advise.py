@@ -65,7 +65,7 @@ def test_rows_in_any_order(spark: SparkSession) -> None:
     assert "follower-fetching" in {json.loads(row)["kind"] for row in rows}
 
 
-def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Writes the tables, and prints the list; one group with what is not advised; settings that cannot be."""
     key = {"cluster": "c", "group_id": "g"}
     tables: dict[str, list[dict[str, Any]]] = {

@@ -198,9 +198,7 @@ def test_one_assignor_money_first() -> None:
     assert advice[0]["settings"].endswith("RoundRobinAssignor")
     assert (codes(silent, "membership"), codes(silent, "assignor")) == (["superseded"], ["superseded"])
     assert all(
-        "roundrobin is advised (money: 300.00 USD a month)" in row["detail"]
-        for row in silent
-        if row["code"] == "superseded"
+        "roundrobin is advised (300.00 USD a month)" in row["detail"] for row in silent if row["code"] == "superseded"
     )
 
 
@@ -252,6 +250,15 @@ def test_behind_with_a_better_assignor() -> None:
     hopeless = size("cannot", 5, None)
     advice, _, _ = told(hopeless, size("too-few", 5, 40, "sticky"), *all_compared(), asked=replace(ASKED, months=1))
     assert kinds(advice) == ["assignor-scale-up"]
+
+
+def test_of_two_that_keep_up_the_cheaper() -> None:
+    """Both need 8; sticky reads for less across zones. Zones wants it as well: that is included."""
+    sizes = [size("too-few", 5, 12), size("too-few", 5, 8, "roundrobin"), size("too-few", 5, 8, "sticky")]
+    rows = [way("today", 12.0), way("roundrobin", 12.0), way("sticky", 2.0)]
+    advice, silent, _ = told(*sizes, *rows, *all_compared())
+    assert (kinds(advice), codes(silent, "zones")) == (["assignor-scale-up"], ["included"])
+    assert "StickyAssignor" in advice[0]["settings"]
 
 
 def test_no_number_is_enough() -> None:

@@ -38,13 +38,18 @@ def proposals(group: Group, asked: Question, fetching: bool) -> Iterator[Advice]
         asked: what things cost.
         fetching: whether its cluster has, or is advised, follower fetching.
     """
-    for found in (keeps_up(group, asked), near(group, asked, fetching), membership(group, asked), even(group, asked)):
+    for found in (
+        keeps_up(group, asked, fetching),
+        near(group, asked, fetching),
+        membership(group, asked),
+        even(group, asked),
+    ):
         if found is not None:
             yield found
 
 
-def keeps_up(group: Group, asked: Question) -> Advice | None:
-    """The assignor with which a group that falls behind needs fewest members."""
+def keeps_up(group: Group, asked: Question, fetching: bool) -> Advice | None:
+    """The assignor with which a group that falls behind keeps up for the least money: members, and what they read."""
     if not group.is_behind(group.own):
         return None
     able = [name for name in group.sizes if group.may_run(name) and not same(name, group.own)]
@@ -57,7 +62,12 @@ def keeps_up(group: Group, asked: Question) -> Advice | None:
     ]
     if not fewer:
         return None
-    best = min(fewer, key=lambda name: (group.needed(name), group.paused(name) or 0.0, name))
+
+    def bill(name: str) -> tuple[float, float, str]:
+        saved = (zone_gain(group, name, fetching) or 0.0) * DAYS
+        return round(asked.consumers(int(group.needed(name))) - saved, 6), group.paused(name) or 0.0, name
+
+    best = min(fewer, key=bill)
     now, then = group.sizes[group.own], group.sizes[best]
     needs = "no number of members" if now["needed"] is None else f"{now['needed']:,} members"
     how, setting = group.how(best)
@@ -68,7 +78,7 @@ def keeps_up(group: Group, asked: Question) -> Advice | None:
         best,
         f"Run it with {best}: {then['needed']:,} members keep up then, with {group.own} {needs}. It has "
         f"{now['members']:,}.",
-        now["max_load"] - then["max_load"],
+        max(0.0, now["max_load"] - then["max_load"]),
         "messages/s off the most loaded member",
         group.paused(best),
         "partition-seconds once",

@@ -88,6 +88,8 @@ def in_money(advice: Advice, asked: Question, gain: float, paused: float | None)
 
 def below_cost(advice: Advice, asked: Question) -> str:
     """Why it is not worth it, in words."""
+    if (advice.gain or 0) <= 0:
+        return f"All in all it gains nothing ({advice.gain or 0:,.2f} {advice.gain_unit}). {advice.what}"
     return (
         f"{advice.gain or 0:,.2f} {advice.gain_unit} do not pay {advice.cost or 0:,.2f} {advice.cost_unit} "
         f"within {asked.months:,.0f} months. {advice.what}"

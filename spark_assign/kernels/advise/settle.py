@@ -127,10 +127,10 @@ def _contradicts(each: Advice, first: Advice | None, group: Group) -> tuple[str,
         if alike and first.kind in ("assignor", "cooperative", "rebalance"):
             return INCLUDED, f"{first.by} is advised already ({first.matter}), which brings this as well. {each.what}"
         return None
+    why = "it falls behind" if first.matter == BEHIND else f"{first.gain or 0:,.2f} {first.gain_unit}"
     return (
         SUPERSEDED,
-        f"Its figures are of {each.by}, and {first.by} is advised ({first.matter}: {first.gain or 0:,.2f} "
-        f"{first.gain_unit}). Ask again when that is done. {each.what}",
+        f"Its figures are of {each.by}, and {first.by} is advised ({why}). Ask again when that is done. {each.what}",
     )
 
 
@@ -148,7 +148,7 @@ def _number(found: Settled, asked: Question) -> None:
         held = next((each for each in found.advice if each.of == ASSIGNOR and each.matter == BEHIND), None)
         if held is not None and verdict == TOO_FEW:  # both are one piece of advice
             found.advice.remove(held)
-            more = _together(held, more)
+            more = _together(held, more, group.sizes[group.own]["max_load"] - row["max_load_needed"])
         found.advice.append(more)
     elif verdict == TOO_MANY:
         _fewer(found, row, asked)
@@ -191,13 +191,14 @@ def _more(group: Group, row: Row, asked: Question) -> Advice:
     )
 
 
-def _together(held: Advice, more: Advice) -> Advice:
-    """Another assignor, and the number of members that it needs."""
-    relief = (more.gain or 0.0) + (held.gain or 0.0)
+def _together(held: Advice, more: Advice, relief: float) -> Advice:
+    """Another assignor, and the number of members that it needs; `relief` of both."""
     settings = "\n".join(each for each in (held.settings, more.settings) if each)
     risk = f"{held.risk} {more.risk}"
     what = f"{held.what} {more.what}"
-    return replace(more, kind=f"{held.kind}-{more.kind}", what=what, gain=relief, risk=risk, settings=settings)
+    return replace(
+        more, kind=f"{held.kind}-{more.kind}", what=what, gain=max(0.0, relief), risk=risk, settings=settings
+    )
 
 
 def _fewer(found: Settled, row: Row, asked: Question) -> None:
