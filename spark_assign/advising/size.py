@@ -106,8 +106,8 @@ def size(
         settings: times by which pauses are counted, as for `compare`.
 
     Returns:
-        the sizes. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet
-        that has members is in `sizes` or in `rejected`.
+        the sizes. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
+        in `sizes` or in `rejected`.
 
     Raises:
         FleetError: the fleet has no `loads`, or values that no plan can be made from.

@@ -23,8 +23,8 @@ from spark_assign.kernels.group.decide import CONFIGURED, choose
 from spark_assign.kernels.group.decide import Question as Chosen
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.loads import capacities, given_number
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
-from spark_assign.kernels.group.told import read
+from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.migration.asked import other_kinds
 from spark_assign.kernels.size.answer import answer, keeps_up
 from spark_assign.kernels.size.cases import Case, read_cases
@@ -78,6 +78,7 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     others = other_kinds(told, "size")
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, SIZED)
+    yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
     sheet = read_sheet(told, {*faults, *others})
     by_assignor, unknown = _by_assignor(sheet, asked)
     silent = unknown | _refused(sheet)
@@ -90,6 +91,14 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     for assignor, chosen in by_assignor.items():
         if (chosen & sound).any():
             yield from _of_assignor(sheet, assignor, np.flatnonzero(chosen & sound), asked)
+
+
+def _idle(told: Told, known: set[int]) -> list[dict[str, Any]]:
+    """Groups without members."""
+    detail = "It has no members now: nothing tells what new ones would read"
+    groups = told.group[idle_groups(told, known)].tolist()
+    names = [{"cluster": told.cluster[group].as_py(), "group_id": told.group_id[group].as_py()} for group in groups]
+    return [name | {"code": "no-members", "detail": detail} for name in names]
 
 
 def _refused(sheet: Sheet) -> dict[int, tuple[str, str]]:
