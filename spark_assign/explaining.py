@@ -29,6 +29,8 @@ _WHY = {
     "by partition and topic",
     "rack-mismatch": "it has no replica in the rack of {from}",
     "balancing": "{from} owned {owned} and {to} {next_owned}; moving it made them more even",
+    "over-load": "{from} has more load than its bound",
+    "makes-room": "another partition gets its place, which fits nowhere else",
     "rebalanced": "the assignor deals all partitions afresh",
 }
 _WITHHELD = " It is withheld in this round: {from} gives it up first, and the next round assigns it."

@@ -38,6 +38,7 @@ from spark_assign.kernels.group.decide import (
     decide,
 )
 from spark_assign.kernels.releases import client_side, tells_order
+from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.places import time_as_run_id
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
@@ -109,7 +110,7 @@ class Plan:
     def withheld(self) -> DataFrame:
         """Runs that their next owner gets in the round after this one, once the present owner has given them up.
 
-        Only cooperative-sticky and the assignors of the broker withhold.
+        Only cooperative-sticky, weighted-sticky and the assignors of the broker withhold.
         """
         return self._runs(WITHHELD)
 
@@ -138,6 +139,23 @@ class Plan:
         rows = expand(self.rows(MOVE).select(*GROUP_KEY, "member_id", "next_member_id", "topic", *_RUN, "reason"))
         rows = rows.withColumnsRenamed({"member_id": "from_member_id", "next_member_id": "to_member_id"})
         return rows.select(*PLAN_TABLES["moves"].names)
+
+    @cached_property
+    def load_moves(self) -> DataFrame:
+        """The same, and how much load moves: cluster, group_id, topic, partition, from_member_id, to_member_id, reason,
+        load (messages a second that are written to the partition; null where `loads` does not say it)."""
+        rows = self.rows(MOVE).select(
+            *GROUP_KEY,
+            "topic",
+            F.col("member_id").alias("from_member_id"),
+            F.col("next_member_id").alias("to_member_id"),
+            "reason",
+            *("first", "step", "loads"),
+            F.explode(F.expr("sequence(0, count - 1)")).alias("at"),
+        )
+        partition = (F.col("first") + F.col("step") * F.col("at")).alias("partition")
+        load = F.get("loads", F.col("at")).alias("load")
+        return rows.select(*GROUP_KEY, "topic", partition, "from_member_id", "to_member_id", "reason", load)
 
     @cached_property
     def revocations(self) -> DataFrame:
@@ -241,7 +259,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     question = asking(fleet, patterns)
 
     def pass_over(wanted: frozenset[str]) -> DataFrame:
-        told = gather_chosen(fleet, patterns, loads=METRICS in wanted)
+        told = gather_chosen(fleet, patterns, loads=not wanted.isdisjoint({METRICS, MOVE}))
         columns = StructType([DECIDED[name] for name in columns_of(wanted)])
         return told.mapInArrow(in_arrow(partial(decide, question=replace(question, wanted=wanted))), columns)
 
@@ -275,6 +293,7 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = Fa
     wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
+    loads = loads or any_of_them or WEIGHTED_STICKY in wanted
     by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
     in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
     return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads)

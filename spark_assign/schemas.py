@@ -225,6 +225,7 @@ METRICS = StructType(
             load_max_over_mean=_DOUBLE,
             load_unknown=_LONG,
             drain_seconds=_DOUBLE,
+            bound=_STRING,
         ),
     ]
 )
@@ -235,7 +236,12 @@ the fleet does not say (`Plan.unsure`); counted for `uniform` only. `max_over_me
 `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by whose rules a group
 is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.fingerprints`).
 
-The last five are null where `loads` says nothing of a group. `load`: messages a second that are written to what is
+`bound` is null but for `weighted-sticky`: how it went with the load that a member may have. `held`: nobody has more;
+`hot-partition`: nobody but members of one partition, which is more by itself; `relaxed`: no assignment was found that
+holds it, and the least one that can be held took its place; `over-capacity`: more is written than all members can
+handle.
+
+The five before it are null where `loads` says nothing of a group. `load`: messages a second that are written to what is
 assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
 whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
 is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads

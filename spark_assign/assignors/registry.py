@@ -15,14 +15,15 @@ from importlib.metadata import entry_points
 from spark_assign.assignors.per_group import GroupAssignor
 from spark_assign.assignors.server import SERVER_SIDE
 from spark_assign.assignors.sticky import COOPERATIVE_STICKY, STICKY
+from spark_assign.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.errors import UnknownAssignorError
 from spark_assign.kernels.releases import CLIENT_SIDE, is_profile, known_lines
 
 ENTRY_POINTS = "spark_assign.assignors"
 
-BY_KERNEL = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE)
-"""Assignors that are kernels over whole groups: Kafka's, and two of ours (`assignors.server.OURS`)."""
+BY_KERNEL = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
+"""Assignors that are kernels over whole groups: Kafka's, and three of ours (`assignors.server.OURS`, `weighted`)."""
 
 _registered: dict[str, GroupAssignor] = {}
 

@@ -41,11 +41,11 @@ class PlaceType(click.types.StringParamType):
 
 PLACE = PlaceType()
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DurationType(click.types.StringParamType):
-    """A time such as `500ms`, `30s`, `2min` or `1h`, in milliseconds."""
+    """A time such as `500ms`, `30s`, `2m` (or `2min`), `1h` or `1d`, in milliseconds."""
 
     name = "time"
 
@@ -53,10 +53,10 @@ class DurationType(click.types.StringParamType):
         """Read it."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|h)", str(value).strip())
+        found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no time; write 500ms, 30s, 2min or 1h", param, ctx)
-        return int(found[1]) * _UNITS_MS[found[2]]
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 2m, 1h or 1d", param, ctx)
+        return round(float(found[1]) * _UNITS_MS[found[2]])
 
 
 class DurationsType(click.types.StringParamType):

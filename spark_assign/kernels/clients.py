@@ -39,6 +39,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spark_assign.kernels.server import OURS, SERVER_SIDE
+from spark_assign.kernels.weighted import WEIGHTED_STICKY
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -189,6 +190,11 @@ def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
             NOT_THERE,
             f"Kafka has no {to}, it shows what racks would save: the broker would need a class of yours "
             "(group.consumer.assignors).",
+        )
+    if to == WEIGHTED_STICKY:
+        return Way(
+            NOT_THERE,
+            f"No client brings {to}: members take its plan as an explicit assignment (docs/weighted.md).",
         )
     if now in SERVER_SIDE:
         return Way(

@@ -28,6 +28,7 @@ from tests.benchmarks import (
     set_up,
     sticky,
     sticky_against_kafka,
+    weighted,
 )
 from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
@@ -57,6 +58,8 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "place": replicas.placement,
     "reassign": replicas.reassignment,
     "protocol": protocol.rolling,
+    "weighted": weighted.at_size,
+    "weighted-streams": weighted.streams,
     "report": report.page,
 }
 

@@ -107,4 +107,4 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main([*words, "--group", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out
     assert job.main([*words, "--least-session", "soon"]) == 2
-    assert "'soon' is no time; write 500ms, 30s, 2min or 1h" in capsys.readouterr().err
+    assert "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d" in capsys.readouterr().err

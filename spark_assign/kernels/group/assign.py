@@ -14,12 +14,14 @@ from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import assign_by_server
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
+from spark_assign.kernels.group.weighted import assign_weighted
 from spark_assign.kernels.libraries import AS_KAFKA, read_library
 from spark_assign.kernels.releases import Rules, read_profile
 from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import plan_batch, take_groups
 from spark_assign.kernels.sticky.groups import STAYS
+from spark_assign.kernels.weighted import WEIGHTED_STICKY
 
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """Assignors of the sticky kernels, and their classes in Kafka."""
@@ -34,6 +36,8 @@ def assign(sheet: Sheet, assignor: str, chosen: Flags, custom: Mapping[str, Grou
     """Plan some groups by one assignor, which may be the profile of a release (`kernels.releases`)."""
     if assignor in custom:
         return _custom(sheet, chosen, custom[assignor])
+    if assignor == WEIGHTED_STICKY:
+        return assign_weighted(sheet, chosen)
     if assignor in SERVER_SIDE:
         return assign_by_server(sheet, assignor, chosen)
     library = read_library(assignor)

@@ -13,6 +13,8 @@ Reasons of a move, the first that fits
     unassigned        nobody gets it
     over-quota        its owner has more than its share (sticky assignors, uniform)
     rack-mismatch     it has no replica in its owner's rack (sticky assignors)
+    over-load         its owner has more load than its bound (weighted-sticky)
+    makes-room        another partition, that fits nowhere else, gets its place (weighted-sticky)
     balancing         its next owner had fewer partitions (sticky assignors and uniform, differing subscriptions)
     rebalanced        the assignor gives it to another member
 
@@ -33,14 +35,21 @@ from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted, same_runs
 from spark_assign.kernels.segments import counted, first_of_each
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.kernels.weighted.groups import MAKES_ROOM, OVER_LOAD
 
 NOBODY = -1
 
 REASONS = (
     *("topic-gone", "partition-gone", "new", "member-left", "claim-conflict", "unsubscribed", "unassigned"),
-    *("over-quota", "rack-mismatch", "balancing", "rebalanced"),
+    *("over-quota", "rack-mismatch", "balancing", "over-load", "makes-room", "rebalanced"),
 )
-_TAKEN = {OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
+_TAKEN = {
+    OVER_QUOTA: "over-quota",
+    RACK_MISMATCH: "rack-mismatch",
+    BALANCING: "balancing",
+    OVER_LOAD: "over-load",
+    MAKES_ROOM: "makes-room",
+}
 
 _TOGETHER = 2_000_000
 """So many partitions, about, are looked at one by one together."""

@@ -10,11 +10,10 @@ import numpy as np
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group import changes
 from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.rounds import COOPERATIVE, rounds_of
+from spark_assign.kernels.group.rounds import is_cooperative, rounds_of
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.releases import client_side
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server import SERVER_SIDE
 
@@ -59,7 +58,7 @@ def seconds_paused(
         back=counts.back,
         later=later["revoked"],
     )
-    seconds: Any = cooperative_seconds if client_side(assignor) == COOPERATIVE else eager_seconds
+    seconds: Any = cooperative_seconds if is_cooperative(assignor) else eager_seconds
     if assignor in asked.custom:
         seconds = eager_seconds
     elif assignor in SERVER_SIDE:

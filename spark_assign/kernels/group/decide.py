@@ -5,7 +5,8 @@ A row of the answer is tagged by its `kind`:
     assigned     member_id, topic, first, step, count: a run of the plan
     withheld     the same: its next owner gets it in the round after this one
     unsure       the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
-    move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason
+    move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason, and of each
+                 of its partitions the messages a second that are written to it (loads; null: nothing is known)
     revocation   the same of living members: what they have to give up, and who has it next
     metrics      assignor and the figures of a group
     rejected     code, detail: a group that cannot be planned
@@ -29,7 +30,7 @@ from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
-from spark_assign.kernels.group.loads import LOAD_FIGURES, load_figures
+from spark_assign.kernels.group.loads import LOAD_FIGURES, load_figures, rates_of_runs
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
@@ -56,13 +57,15 @@ FIGURES = {
     **dict.fromkeys(("unsure", "rack_matched"), _LONG),
     "led_by": _TEXT,
     **LOAD_FIGURES,
+    "bound": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES)
+_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES, "bound")
 DECIDED = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
         **dict.fromkeys(("first", "step", "count"), _INT),
         **dict.fromkeys(("reason", "code", "detail"), _TEXT),
+        "loads": pa.list_(_DOUBLE),
         **FIGURES,
     }
 )
@@ -73,7 +76,7 @@ USES: dict[str, tuple[str, ...]] = {
     ASSIGNED: _RUN,
     WITHHELD: _RUN,
     UNSURE: _RUN,
-    MOVE: (*_RUN, "next_member_id", "reason"),
+    MOVE: (*_RUN, "next_member_id", "reason", "loads"),
     REVOCATION: (*_RUN, "next_member_id"),
     METRICS: tuple(FIGURES),
     REJECTED: ("code", "detail"),
@@ -138,6 +141,7 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
         figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(sheet), _TEXT)}
+        figures["bound"] = pa.array([planned.bound.get(group) for group in range(sheet.number)], _TEXT)
         if question.loads_known:
             figures |= load_figures(sheet, planned.given)
         yield METRICS, _group_rows(sheet, figures, fine)
@@ -273,12 +277,14 @@ def _changes(sheet: Sheet, compared: Held, planned: Planned, question: Question)
     for moves, revocations in list_changes(compared, taken, subscribed):
         for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
             if kind in question.wanted and len(rows):
-                yield kind, _move_rows(sheet, rows, names)
+                yield kind, _move_rows(sheet, rows, names, loads=question.loads_known and kind == MOVE)
 
 
-def _move_rows(sheet: Sheet, moves: Moves, names: pa.Array) -> pa.Table:
+def _move_rows(sheet: Sheet, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
     columns = named_groups(sheet, sheet.topics.group[moves.topic])
     columns |= {"member_id": named(names, moves.giver), "next_member_id": named(names, moves.taker)}
     columns |= {"topic": named(sheet.topic, moves.topic)}
     columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
+    if loads:
+        columns["loads"] = rates_of_runs(sheet.loads, sheet.topics, moves.topic, moves.first, moves.step, moves.count)
     return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})

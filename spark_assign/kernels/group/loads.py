@@ -19,6 +19,7 @@ from spark_assign.kernels.group.facts import GROUP, LOAD, OWN_LOAD, RATES
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.segments import expand_runs
 
 if TYPE_CHECKING:
     from spark_assign.kernels.group.sheet import Sheet, Topics
@@ -126,6 +127,16 @@ def _faults(
 def _row(at: int, topic: Ints, partition: Ints, told: Told, topics: Topics) -> str:
     name = told.topics[int(topics.name[topic[at]])].as_py()
     return f"loads: topic={name}, partition={partition[at]}"
+
+
+def rates_of_runs(loads: Loads, topics: Topics, topic: Ints, first: Ints, step: Ints, count: Ints) -> pa.Array:
+    """Of each run a list of its partitions' in_rates; null where one is not known, or is no partition of the topic."""
+    row, partition = expand_runs(first, step, count)
+    there = partition < topics.partitions[topic[row]]
+    rate = np.full(len(row), np.nan)
+    rate[there] = loads.in_rate[loads.of(topic[row[there]], partition[there])]
+    ends = np.append(0, np.cumsum(count))
+    return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(rate, mask=np.isnan(rate)))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class Planned:
         refused: group to code and detail; such a group has no runs.
         unsure: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does not say.
             (Only uniform and franz-go's sticky balancers are asked for that.)
+        bound: of groups that weighted-sticky has planned how it went with their bound, one of
+            `kernels.weighted.groups.WORDS`.
     """
 
     runs: Runs
@@ -28,6 +31,7 @@ class Planned:
     withheld: Flags
     refused: dict[int, tuple[str, str]]
     unsure: Runs = NOTHING
+    bound: Mapping[int, str] = field(default_factory=dict)
 
     def joined(self, other: Planned) -> Planned:
         """This plan and that of other groups."""
@@ -37,6 +41,7 @@ class Planned:
             np.append(self.withheld, other.withheld),
             self.refused | other.refused,
             self.unsure.joined(other.unsure),
+            {**self.bound, **other.bound},
         )
 
     @property

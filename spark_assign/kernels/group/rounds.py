@@ -25,6 +25,7 @@ from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import take_groups
 from spark_assign.kernels.sticky.rounds import Round
 from spark_assign.kernels.sticky.rounds import rounds as rounds_by_kafka
+from spark_assign.kernels.weighted import WEIGHTED_STICKY
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -62,10 +63,12 @@ def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Ite
 
 
 def _follow_library(assignor: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
-    """The same by the cooperative assignor of another library; members tell the next generation after each round."""
+    """The same by the cooperative assignor of another library, or by ours; members tell the next generation after each
+    round."""
     claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
     for number in range(1, limit + 1):
         planned = plan_groups(sheet, [assignor if each else None for each in chosen.tolist()], Question((), ()))
+        chosen = chosen & ~np.isin(np.arange(sheet.number), list(planned.refused))
         compared = held(sheet, planned.given, planned.runs.where(planned.withheld), chosen)
         counts = count_changes(compared)
         given = compared.by_group(planned.given.topic, planned.given.count)
@@ -86,9 +89,14 @@ def _follow_library(assignor: str, sheet: Sheet, chosen: Flags, limit: int) -> I
         sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.where(np.empty(0, np.int64)))
 
 
+def is_cooperative(name: str) -> bool:
+    """Whether an assignor withholds what its owner has to give up first (KIP-429)."""
+    return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
+
+
 def rounds_of(name: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round] | None:
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
-    if client_side(name) != COOPERATIVE:
+    if not is_cooperative(name):
         return None
     profile = read_profile(name)
     if profile is None:

@@ -50,14 +50,14 @@ def assign_by_server(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     if assignor not in BY_IDS:
         runs = _ranges(sheet, topics[chosen[sheet.topics.group[topics]]])
         runs = near_ranges(sheet, runs) if assignor in OURS else runs
-        return _withheld_or_not(sheet, Targets(runs, np.full(len(runs), STAYS)))
+        return withheld_or_not(sheet, Targets(runs, np.full(len(runs), STAYS)))
     ids = read_ids(sheet)
     refused = {group: why for group, why in ids.refused.items() if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
     topics = topics[chosen[sheet.topics.group[topics]]]
     members, mixed = members_in_order(sheet), _mixed(sheet)
-    previous = _previous(sheet, topics, members.at)
+    previous = owned_once(sheet, topics, members.at)
     targets, unsure = _uniform(sheet, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
         targets, unsure = near_uniform(sheet, topics, members.at, mixed, previous, targets), NOTHING
@@ -177,7 +177,7 @@ def _numbers(chosen: Ints, size: int) -> Ints:
     return numbers
 
 
-def _previous(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
+def owned_once(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
     claims, size = sheet.claims, max(len(sheet.topics), 1)
     some = _numbers(topics, len(sheet.topics))[claims.topic] >= 0
@@ -212,10 +212,10 @@ def _withhold(sheet: Sheet, targets: Targets, previous: Runs) -> Planned:
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
     runs, reason = runs.where(~one).joined(joined), np.append(reason[~one], why)
     told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.joined(_withheld_or_not(sheet, some)) if len(some.runs) else told
+    return told.joined(withheld_or_not(sheet, some)) if len(some.runs) else told
 
 
-def _withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
+def withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
     claims = sheet.claims

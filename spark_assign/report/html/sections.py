@@ -319,6 +319,8 @@ REASONS = {
     "over-quota": "its owner has more than its share",
     "rack-mismatch": "it has no replica in its owner's rack",
     "balancing": "its next owner had at least two partitions less",
+    "over-load": "its owner has more load than its bound",
+    "makes-room": "another partition gets its place, which fits nowhere else",
     "rebalanced": "the assignor gives it to another member",
 }
 """As `spark_assign.moves` has them."""

@@ -1,0 +1,121 @@
+"""Groups planned by weighted-sticky, asked with a `Sheet`.
+
+A partition's load is its `in_rate`. Where that is not known, it is the mean of those of its topic that are known, or
+else of those of the group: a partition whose rate is missing is no idle one. Members that subscribe to nothing do not
+count for the mean load of a member.
+
+A partition that somebody else still owns is withheld, as by cooperative-sticky. Of two that claim it, the first by
+member id is its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.loads import given_number
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.server import owned_once, withheld_or_not
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.segments import counted
+from spark_assign.kernels.server.previous import Targets
+from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.weighted import WEIGHTED_STICKY
+from spark_assign.kernels.weighted.bounds import bounds, fill_loads
+from spark_assign.kernels.weighted.groups import WORDS, Weighted
+from spark_assign.kernels.weighted.plan import plan_weighted
+
+
+def assign_weighted(sheet: Sheet, chosen: Flags) -> Planned:
+    """Plan some groups; those whose loads, capacity or bound say nothing are refused."""
+    refused = {group: why for group, why in _refused(sheet) if chosen[group]}
+    chosen = chosen.copy()
+    chosen[list(refused)] = False
+    topics = sheet.topics.known
+    topics = topics[chosen[sheet.topics.group[topics]]]
+    topic = np.repeat(topics, sheet.topics.partitions[topics])
+    partition = counted(sheet.topics.partitions[topics])
+    groups = _groups(sheet, topics, topic, partition)
+    answer = plan_weighted(groups)
+    has = answer.owner >= 0
+    nobody_waits = np.zeros(int(has.sum()), bool)
+    runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
+    planned = withheld_or_not(sheet, Targets(runs, reason))
+    words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
+    return Planned(planned.runs, planned.reason, planned.withheld, refused, bound=words)
+
+
+def _refused(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Groups that cannot be weighed: code, and detail with the remedy."""
+    yield from sheet.loads.faults.items()
+    asked = np.zeros(sheet.number, bool)
+    asked[sheet.topics.group[sheet.topics.known]] = True
+    capacity, load_bound = given_number(sheet, "capacity"), given_number(sheet, "load_bound")
+    for group in np.flatnonzero(asked & ((capacity <= 0) | np.isinf(capacity))).tolist():
+        yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")
+    for group in np.flatnonzero(asked & ((load_bound < 1) | np.isinf(load_bound))).tolist():
+        yield group, ("bad-load-bound", f"groups.load_bound is {load_bound[group]:g}. {_BOUND}")
+    for group in np.flatnonzero(asked & ~sheet.loads.known).tolist():
+        if group not in sheet.loads.faults:
+            yield group, ("no-loads", _NO_LOADS)
+
+
+_CAPACITY = "Say how many messages a second one member can handle, a number above 0, or nothing"
+_BOUND = "Say how many times the mean load a member may have, a number from 1, or nothing"
+_NO_LOADS = (
+    f"{WEIGHTED_STICKY} balances by in_rate, and loads has none of its partitions. Take a snapshot with several "
+    "readings (--every 60s --times 5), fill loads in, or choose another assignor"
+)
+
+
+def _groups(sheet: Sheet, topics: Ints, topic: Ints, partition: Ints) -> Weighted:
+    """The groups of these topics, whose partitions are told one by one; others have none."""
+    group = sheet.topics.group[topic]
+    rate = sheet.loads.in_rate[sheet.loads.of(topic, partition)]
+    load, _ = fill_loads(rate, topic, group, sheet.number)
+    subscribing = np.bincount(sheet.members.group[sheet.members.subscribes], minlength=sheet.number)
+    capacity = given_number(sheet, "capacity")
+    total = np.bincount(group, load, sheet.number).astype(np.float64)
+    bound = bounds(total, subscribing, given_number(sheet, "load_bound"), capacity)
+    kind, may = _kinds(sheet, topics)
+    of_topic = np.full(len(sheet.topics), -1)
+    of_topic[topics] = kind
+    return Weighted(
+        member_group=sheet.members.group,
+        group=group,
+        load=load,
+        owner=_owners(sheet, topics, topic),
+        kind=of_topic[topic],
+        may=may,
+        bound=bound,
+        capacity=np.where(np.isnan(capacity), np.inf, capacity),
+    )
+
+
+def _kinds(sheet: Sheet, topics: Ints) -> tuple[Ints, list[Ints]]:
+    """Of each topic the number of the set of its subscribers, and these sets."""
+    begins = np.searchsorted(sheet.members.group, np.arange(sheet.number + 1))
+    subscribers, group = sheet.topics.subscribers[topics], sheet.topics.group[topics]
+    keys = np.where(subscribers == EVERYONE, len(sheet.classes) + group, subscribers)
+    found, kind = np.unique(keys, return_inverse=True)
+    may: list[Ints] = []
+    for key in found.tolist():
+        if key < len(sheet.classes):
+            may.append(sheet.classes[key])
+        else:
+            begin, end = begins[key - len(sheet.classes) : key - len(sheet.classes) + 2].tolist()
+            may.append(np.arange(begin, end))
+    return kind, may
+
+
+def _owners(sheet: Sheet, topics: Ints, topic: Ints) -> Ints:
+    """Of each partition the member that owns it, and still asks for it; -1: nobody."""
+    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).rows()
+    first = np.full(len(sheet.topics), -1)
+    first[topics] = np.cumsum(sheet.topics.partitions[topics]) - sheet.topics.partitions[topics]
+    owner = np.full(len(topic), -1)
+    owner[first[owned.topic] + owned.first] = owned.member
+    return owner

@@ -1,0 +1,43 @@
+"""Partitions without load: as many for everybody, whoever has more than its share of them gives up the last ones.
+
+The share is the number of such partitions that the same members may have, over these members, rounded up. What nobody
+has, or keeps, goes to whoever has fewest of them, of these to the one with fewest partitions in all.
+
+Example: nothing is written to t-0 … t-4. a has all of them, b joins: the share is 3, b gets t-3 and t-4.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heapreplace
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.segments import ranks
+
+
+def share_idle(owner: Ints, may: Ints, number: Ints) -> Ints:
+    """Of each partition without load its next owner.
+
+    Args:
+        owner: of each who has it; -1: nobody. Owners are in `may`.
+        may: the members that may have them, ascending.
+        number: of each member how many partitions with load it has; what it gets here is added.
+    """
+    share = -(-len(owner) // len(may))
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(len(owner), np.int64)
+    place[order] = ranks(owner[order])
+    at = np.where((owner >= 0) & (place < share), owner, -1)
+    had = np.bincount(at[at >= 0], minlength=len(number))
+    free = np.flatnonzero(at < 0)
+    heap = [(int(had[member]), int(number[member]), member) for member in may.tolist()]
+    heapify(heap)
+    taker = []
+    for _ in range(len(free)):
+        mine, all_in_all, member = heap[0]
+        heapreplace(heap, (mine + 1, all_in_all, member))
+        taker.append(member)
+    at[free] = taker
+    number += np.bincount(at, minlength=len(number))
+    return at
