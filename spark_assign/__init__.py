@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.size import Size, size
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -31,6 +32,7 @@ __all__ = [
     "Member",
     "Migration",
     "Plan",
+    "Size",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
@@ -43,10 +45,12 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "size",
     "upgrade",
 ]
 
 _HOMES = {
+    "advising.size": ("Size", "size"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),

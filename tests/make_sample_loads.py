@@ -1,4 +1,4 @@
-"""Make conf/sample-loads/ again: `python -m tests.make_sample_loads`. Rates for the sample fleet, made up and skewed."""
+"""Make conf/sample-loads/ again, made-up and skewed rates for the sample fleet: `python -m tests.make_sample_loads`."""
 
 from __future__ import annotations
 

@@ -42,13 +42,14 @@ CURVES = StructType(
         *_GROUP,
         *required(assignor=_STRING, members=_LONG, now=BooleanType(), max_load=_DOUBLE, max_load_high=_DOUBLE),
         *nullable(load_max_over_mean=_DOUBLE, drain_seconds=_DOUBLE),
-        *required(idle=_LONG, moved=_LONG, partition_seconds_paused=_DOUBLE),
+        *required(idle=_LONG, unassigned=_LONG, moved=_LONG, partition_seconds_paused=_DOUBLE),
         *nullable(keeps_up=BooleanType()),
     ]
 )
 """A row per group, assignor and number of `members` that was looked at; `now`: that of today. `max_load`,
-`max_load_high`: of the most loaded member, on average and at the quantile; `idle` members have nothing; `keeps_up`:
-whether the most loaded member can handle its load with the headroom, null where nobody knows what a member can handle.
+`max_load_high`: of the most loaded member, on average and at the quantile; `idle` members have nothing; `unassigned`
+partitions nobody has, where those who stay do not subscribe to all topics; `keeps_up`: whether everything is read, and
+the most loaded member can handle its load with the headroom, null where nobody knows what a member can handle.
 The others as in SIZES."""
 
 SIZED = from_arrow_schema(size.SIZED)

@@ -27,6 +27,8 @@ from spark_assign.kernels.size.sweep import Terms
 from spark_assign.protocol.settings import Settings
 
 HEADROOM, QUANTILE = 0.2, 0.95
+OWN = (CONFIGURED,)
+"""Each group by its own assignor."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,17 @@ class Size:
 
     Attributes:
         told: what the pass over the fleet says, or, read back, what one has said.
+
+    Examples:
+        >>> curve = size(fleet.with_capacity(400)).curves.where("group_id = 'payments-eu'").orderBy("members")
+        >>> curve.select("members", "now", "max_load", "idle", "moved", "keeps_up").show()
+        +-------+-----+--------+----+-----+--------+
+        |members|  now|max_load|idle|moved|keeps_up|
+        +-------+-----+--------+----+-----+--------+
+        |      1|false|   600.0|   0|    3|   false|
+        |      2| true|   500.0|   0|    1|   false|
+        |      3|false|   300.0|   0|    2|    true|
+        +-------+-----+--------+----+-----+--------+
     """
 
     told: DataFrame
@@ -70,7 +83,7 @@ class Size:
 
 def size(
     fleet: Fleet,
-    assignors: Sequence[str] = (CONFIGURED,),
+    assignors: Sequence[str] = OWN,
     *,
     members: Sequence[int] = (),
     headroom: float = HEADROOM,
@@ -93,8 +106,8 @@ def size(
         settings: times by which pauses are counted, as for `compare`.
 
     Returns:
-        the sizes. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet
-        that has members is in `sizes` or in `rejected`.
+        the sizes. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
+        in `sizes` or in `rejected`.
 
     Raises:
         FleetError: the fleet has no `loads`, or values that no plan can be made from.
@@ -102,9 +115,14 @@ def size(
         ValueError: no assignor, or numbers out of their range.
 
     Examples:
-        >>> loads = fleet.loads_of("t", [300.0, 200.0, 100.0])
-        >>> sized = size(replace(fleet, loads=loads).with_capacity(400)).sizes.orderBy("group_id")
-        >>> sized.select("group_id", "assignor", "verdict", "members", "needed", "max_load", "knee").show()
+        >>> sized = size(fleet.with_capacity(400)).sizes.orderBy("group_id")
+        >>> sized.select("group_id", "assignor", "verdict", "members", "needed", "max_load").show()
+        +-----------+--------+-------+-------+------+--------+
+        |   group_id|assignor|verdict|members|needed|max_load|
+        +-----------+--------+-------+-------+------+--------+
+        |  encoder-a|   range|too-few|      2|     3|   500.0|
+        |payments-eu|   range|too-few|      2|     3|   500.0|
+        +-----------+--------+-------+-------+------+--------+
     """
     chosen = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not chosen:

@@ -13,16 +13,22 @@ from spark_assign.schemas import GROUP_KEY
 
 
 def with_steps(
-    groups: DataFrame, steps: DataFrame, patterns: Sequence[str], order: Sequence[str | Column], top: int
+    groups: DataFrame,
+    steps: DataFrame,
+    patterns: Sequence[str],
+    order: Sequence[str | Column],
+    top: int,
+    steps_by: Sequence[str] = ("step",),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The first groups whose id matches a shell pattern, and their steps in order; no more than a screenful.
 
     Args:
         groups: a row per group.
-        steps: a row per `step` of each.
+        steps: a row per step of each.
         patterns: over group_id.
         order: which groups come first.
         top: so many groups.
+        steps_by: the columns that say in which order steps come.
     """
     wanted = F.lit(False)
     for pattern in patterns:
@@ -32,7 +38,7 @@ def with_steps(
     if not listed:
         return [], []
     of_chosen = steps.where(wanted).join(chosen.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    found = of_chosen.orderBy(*GROUP_KEY, "step").collect()  # 64 restarts of each group at most
+    found = of_chosen.orderBy(*GROUP_KEY, *steps_by).collect()  # 64 restarts, 120 numbers of members of each at most
     return listed, [row.asDict() for row in found]
 
 

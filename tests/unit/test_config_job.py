@@ -17,7 +17,7 @@ from jobs import config
 ROOT = Path(__file__).parents[2]
 OTHERS = (
     *("check", "compare", "connect", "drift", "ingest", "migrate", "report"),
-    *("share", "simulate", "snapshot", "streams", "upgrade"),
+    *("share", "simulate", "size", "snapshot", "streams", "upgrade"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 

@@ -29,8 +29,9 @@ leaves some without any (range in each topic for itself)."""
 
 
 def keeps_up(swept: Swept, capacity: float, terms: Terms) -> Flags:
-    """Whether the most loaded member can read what is written to it, and the headroom beside it."""
-    return np.asarray(~swept.refused & (swept.max_load_high * (1 + terms.headroom) <= capacity), bool)
+    """Whether everything is read, and the most loaded member can read what it has, and the headroom beside it."""
+    read = ~swept.refused & (swept.unassigned <= 0)
+    return np.asarray(read & (swept.max_load_high * (1 + terms.headroom) <= capacity), bool)
 
 
 def answer(case: Case, swept: Swept, terms: Terms) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from spark_assign.kernels.group.decide import CONFIGURED, choose
 from spark_assign.kernels.group.decide import Question as Chosen
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.loads import capacities, given_number
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
-from spark_assign.kernels.group.told import read
+from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.migration.asked import other_kinds
 from spark_assign.kernels.size.answer import answer, keeps_up
 from spark_assign.kernels.size.cases import Case, read_cases
@@ -44,7 +44,7 @@ SIZED = pa.schema(
         **dict.fromkeys(("load", "load_high", "capacity", "max_load", "max_load_needed"), _DOUBLE),
         **dict.fromkeys(("drain_seconds", "drain_seconds_needed", "partition_seconds_paused", "hot_load"), _DOUBLE),
         **dict.fromkeys(("capacity_is", "bound_by", "hot_topic"), _TEXT),
-        **dict.fromkeys(("hot_partition", "moved", "idle"), _LONG),
+        **dict.fromkeys(("hot_partition", "moved", "idle", "unassigned"), _LONG),
         **dict.fromkeys(("max_load_high", "load_max_over_mean"), _DOUBLE),
         **dict.fromkeys(("now", "keeps_up"), pa.bool_()),
         **dict.fromkeys(("code", "detail"), _TEXT),
@@ -78,6 +78,7 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     others = other_kinds(told, "size")
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, SIZED)
+    yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
     sheet = read_sheet(told, {*faults, *others})
     by_assignor, unknown = _by_assignor(sheet, asked)
     silent = unknown | _refused(sheet)
@@ -90,6 +91,14 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     for assignor, chosen in by_assignor.items():
         if (chosen & sound).any():
             yield from _of_assignor(sheet, assignor, np.flatnonzero(chosen & sound), asked)
+
+
+def _idle(told: Told, known: set[int]) -> list[dict[str, Any]]:
+    """Groups without members."""
+    detail = "It has no members now: nothing tells what new ones would read"
+    groups = told.group[idle_groups(told, known)].tolist()
+    names = [{"cluster": told.cluster[group].as_py(), "group_id": told.group_id[group].as_py()} for group in groups]
+    return [name | {"code": "no-members", "detail": detail} for name in names]
 
 
 def _refused(sheet: Sheet) -> dict[int, tuple[str, str]]:
@@ -128,10 +137,11 @@ def _of_assignor(sheet: Sheet, assignor: str, groups: Ints, asked: Question) -> 
     cases = read_cases(sheet, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
     found = _swept(sheet, assignor, tried, capacity, terms)
-    if not asked.numbers:
+    while not asked.numbers:
         more = {group: _more(found, group, cases[group], terms) for group in groups.tolist()}
-        if any(len(each) for each in more.values()):
-            found = in_order([found, _swept(sheet, assignor, more, capacity, terms)])
+        if not any(len(each) for each in more.values()):
+            break
+        found = in_order([found, _swept(sheet, assignor, more, capacity, terms)])
     rows, curves, refused = [], [], []
     for group in groups.tolist():
         mine, case = _of_group(found, group), cases[group]
@@ -193,6 +203,7 @@ def _curve(sheet: Sheet, curves: list[tuple[int, Swept, Case]], terms: Terms) ->
             "load_max_over_mean": pa.array(uneven, mask=mine.mean_load <= 0),
             "drain_seconds": pa.array(mine.drain_seconds, mask=np.isnan(mine.drain_seconds)),
             "idle": pa.array(mine.idle),
+            "unassigned": pa.array(mine.unassigned),
             "moved": pa.array(mine.moved),
             "partition_seconds_paused": pa.array(mine.paused),
             "now": pa.array(mine.members == case.now),

@@ -59,6 +59,7 @@ class Swept:
             the quantile.
         mean_load: the mean over members, on average.
         idle: members without partitions.
+        unassigned: partitions that the group subscribes to today, and nobody has.
         drain_seconds: how long the slowest takes to catch up (`loads.drain_seconds`).
         moved: partitions that get another owner than today.
         paused: partition-seconds without consumption on the way.
@@ -71,6 +72,7 @@ class Swept:
     max_load_high: Floats
     mean_load: Floats
     idle: Ints
+    unassigned: Ints
     drain_seconds: Floats
     moved: Ints
     paused: Floats
@@ -133,6 +135,7 @@ def _sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Fl
         max_load_high=largest(new, carried.sums(high_rates(new, terms))),
         mean_load=np.bincount(new.members.group, load, new.number) / members,
         idle=idle,
+        unassigned=subscribed_partitions(sheet)[group] - by_group(new, carried.partitions()).astype(np.int64),
         drain_seconds=np.where(behind, largest(new, drain), np.nan),
         moved=counts.there - counts.kept - counts.back + later["moved"],
         paused=seconds_paused(new, counts, planned.runs, later, assignor, terms),

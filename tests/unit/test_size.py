@@ -1,0 +1,182 @@
+"""How many members a group needs: which numbers are looked at, what is read from the curve, and why, in words."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.size.counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
+from spark_assign.kernels.size.size import Question, size
+from spark_assign.kernels.size.sweep import Terms
+from spark_assign.report.size import autoscaler, duration
+
+Fact = dict[str, Any]
+
+
+def group(
+    name: str,
+    rates: list[float],
+    members: int = 2,
+    *,
+    assignor: str | None = "range",
+    deviation: float | None = None,
+    lag: float | None = None,
+    out_rate: float | None = None,
+    **of_group: float,
+) -> list[Fact]:
+    """A group of one topic; its partitions are dealt to its members in turn."""
+    key = {"cluster": "c", "group_id": name}
+    facts: list[Fact] = [{**key, "kind": GROUP, "assignor": assignor, **of_group}]
+    for number in range(members):
+        me = {**key, "member_id": f"m{number}"}
+        mine = {"first": number, "step": members, "count": len(range(number, len(rates), members))}
+        facts += [
+            {**me, "kind": MEMBER},
+            {**me, "kind": ASKS, "topic": "t", "partitions": len(rates)},
+            {**me, "kind": OWNED, "topic": "t", "partitions": len(rates), **mine},
+        ]
+    every = {"in_rate_stddev": deviation, "lag": lag, "out_rate": out_rate, "bytes": None}
+    lists = {RATES[column]: [value] * len(rates) for column, value in every.items()}
+    return [*facts, {**key, "kind": LOAD, "topic": "t", "at": list(range(len(rates))), "in_rates": rates, **lists}]
+
+
+def sized(
+    facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: float
+) -> list[Fact]:
+    """Every row of the answer."""
+    asked = Question(
+        (assignor,), Terms(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=Timing()), ("range", "sticky"), numbers
+    )
+    random.Random(len(facts)).shuffle(facts)
+    return [
+        row for table in size(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked) for row in table.to_pylist()
+    ]
+
+
+def one(rows: list[Fact], kind: str = "size") -> Fact:
+    """The only row of a kind."""
+    [row] = [row for row in rows if row["kind"] == kind]
+    return row
+
+
+def test_the_fewest_that_keep_up() -> None:
+    """12 partitions of 10 a second each: with 3 members 4 each, with 4 members 3 each."""
+    for capacity, needed, verdict in ((40, 3, "too-few"), (39, 4, "too-few"), (60, 2, "enough"), (120, 1, "too-many")):
+        row = one(sized(group("g", [10.0] * 12, capacity=capacity)))
+        assert (row["needed"], row["verdict"], row["load"]) == (needed, verdict, 120)
+        assert row["max_load_needed"] <= capacity
+        assert row["capacity_is"] == "given"
+        assert row["no_more_use"] == 12
+        assert row["bound_by"] == "partitions"
+
+
+def test_headroom_and_peaks() -> None:
+    """2 members have 60 each, 72 with a fifth beside it, 69.9 at the 95th percentile with a deviation of 1 each."""
+    facts = group("g", [10.0] * 12, deviation=1.0, capacity=70)
+    assert one(sized(facts))["needed"] == 2
+    assert one(sized(facts, headroom=0.2))["needed"] == 3
+    assert one(sized(facts, quantile=0.95))["needed"] == 2
+    assert one(sized(facts, quantile=0.9999))["needed"] == 3
+    assert one(sized(facts, quantile=0.95))["load_high"] == pytest.approx(120 + 12 * 1.6449, abs=0.01)
+
+
+def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
+    """And which one it is; more members carry no less from the number on with which it has a member of its own."""
+    row = one(sized(group("g", [1.0, 1, 50, 1, 1, 1], capacity=45)))
+    assert (row["verdict"], row["needed"], row["hot_topic"], row["hot_partition"]) == ("cannot", None, "t", 2)
+    assert row["bound_by"] == "hot-partition"
+    assert row["partitions_needed"] == 2
+    assert "t-2 alone gets 50 messages a second" in row["reason"]
+    assert "order of a key's messages is lost" in row["reason"]
+
+
+def test_the_capacity_is_measured_where_members_are_behind() -> None:
+    """Each of two members reads 6 x 8 a second, and is far behind."""
+    row = one(sized(group("g", [10.0] * 12, out_rate=8.0, lag=10_000)))
+    assert (row["capacity"], row["capacity_is"], row["needed"]) == (48, "measured", 3)
+    assert row["drain_seconds"] == np.inf
+    assert row["drain_seconds_needed"] == 40_000 / 8
+
+
+def test_nobody_knows_the_capacity() -> None:
+    """There is a curve all the same."""
+    rows = sized(group("g", [10.0] * 12))
+    row = one(rows)
+    assert (row["verdict"], row["needed"], row["capacity"]) == ("unknown", None, None)
+    assert {each["keeps_up"] for each in rows if each["kind"] == "curve"} == {None}
+
+
+def test_the_curve() -> None:
+    """A row per number, today's marked."""
+    rows = [row for row in sized(group("g", [10.0] * 4, capacity=20), numbers=(1, 4, 5)) if row["kind"] == "curve"]
+    names = ("members", "now", "max_load", "idle", "moved", "keeps_up")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (1, False, 40, 0, 2, False),
+        (2, True, 20, 0, 2, True),  # range parts the topic in two halves; it was dealt in turn
+        (4, False, 10, 0, 2, True),
+        (5, False, 10, 1, 4, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "text"),
+    [
+        (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_rate=-1.0"),
+        (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
+        (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_rate"),
+        (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
+    ],
+)
+def test_a_group_that_nothing_can_be_said_of(facts: list[Fact], code: str, text: str) -> None:
+    """Is told apart, and the others are sized."""
+    rows = sized([*facts, *[fact | {"group_id": "fine"} for fact in group("fine", [1.0, 2.0], capacity=5)]])
+    refused = one(rows, "rejected")
+    assert (refused["group_id"], refused["code"], refused["detail"][: len(text)]) == ("g", code, text)
+    assert one(rows)["group_id"] == "fine"
+
+
+def test_which_numbers_are_looked_at() -> None:
+    """All where they are few; else today's, those around the answer, and the rest evenly by ratio."""
+    assert numbers_to_try(3, 12, 4.2, 9).tolist() == list(range(1, 13))
+    assert numbers_to_try(20, 12, np.nan, 2).tolist() == list(range(1, 21))
+    many = numbers_to_try(100, 100_000, 731.5, 300)
+    assert len(many) <= AT_ONCE
+    assert {99, 100, 101, 732, 733} <= set(many.tolist())
+    assert between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
+    assert between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
+
+
+def test_the_answer_is_the_first_even_in_a_gap() -> None:
+    """5,000 equal partitions: the first number that keeps up is found, though not all numbers are tried at first."""
+    row = one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))
+    assert row["needed"] == -(-5_000 // 7)
+
+
+def test_knee_and_saturation() -> None:
+    """Of 60, 30, 20, 15, 15 the point farthest below the line; and the first of the least."""
+    members, most = np.arange(1, 6), np.array([60.0, 30, 20, 15, 15])
+    assert knee(members, most) == 2
+    assert of_no_more_use(members, most) == 4
+    assert knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
+
+
+def test_numbers_for_an_autoscaler() -> None:
+    """The fewest at the peak, those of use, and so much lag as one member handles in half a minute."""
+    row = one(sized(group("g", [10.0] * 12, capacity=40)))
+    text = autoscaler(row)
+    assert "minReplicaCount: 3" in text
+    assert "maxReplicaCount: 12" in text
+    assert 'lagThreshold: "1200"' in text
+
+
+def test_durations_in_words() -> None:
+    """Short ones in seconds."""
+    assert [duration(each) for each in (None, 0.2, 119, 600, 7200, np.inf)] == [
+        *("–", "0 s", "119 s", "10 min", "2.0 h", "never")
+    ]
