@@ -128,6 +128,9 @@ def test_partitions_without_load_by_number() -> None:
     assert answer.reason.tolist() == [STAYS, STAYS, STAYS, OVER_QUOTA, OVER_QUOTA]
     assert planned([0, 0, 0, 0], [0, 0, 1, 1], members=3) == [0, 0, 1, 1]
     assert planned([0, 0, 7], [-1, -1, 0], bound=7) == [1, 0, 0]
+    # m1 has no partition with load: three without are no more than half of all.
+    assert planned([5, 5, 0, 0, 0], [0, 0, 1, 1, 1]) == [0, 0, 1, 1, 1]
+    assert planned([5, 0, 0, 0], [0, 1, 1, 1]) == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
