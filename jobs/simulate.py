@@ -17,10 +17,10 @@ from spark_assign.command.options import (
     PLACE,
     fail_on,
     fleet_or_sample,
-    milliseconds,
+    given_times,
     reads,
     sample_fleet,
-    together,
+    times_of_groups,
     top,
     writes,
 )
@@ -48,12 +48,6 @@ from spark_assign.sources.tables import Shape, read_fleet, read_tables
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
 PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
-TIMES = (
-    *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
-    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
-    *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
-    "group_consumer_assignment_interval_ms",
-)
 OF_SETTINGS = {
     "groups": SETTINGS_OF_GROUPS,
     "members": SETTINGS_OF_MEMBERS,
@@ -86,7 +80,7 @@ log = logging.getLogger("spark_assign.simulate")
     metavar="CLUSTER/GROUP",
     help="fleet: the two rolling bounces from eager to cooperative, by step; for Java and franz-go clients",
 )
-@together(*(milliseconds(name) for name in TIMES))
+@times_of_groups()
 @click.option("--broker-release", type=click.Choice(BROKER_RELEASES), help="of Kafka, for KIP-848's groups (4.4)")
 @writes("fleet: folder, URI or catalog prefix. Scenario: folder for the pictures")
 @click.option(
@@ -210,7 +204,8 @@ def _large(options: Options, simulation: Simulation) -> dict[str, DataFrame]:
 
 
 def _times(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in (*TIMES, "broker_release") if getattr(options, name) is not None}
+    release = {} if options.broker_release is None else {"broker_release": options.broker_release}
+    return given_times(options) | release
 
 
 def _write(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

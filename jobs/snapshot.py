@@ -11,7 +11,7 @@ import sys
 import click
 
 from spark_assign.command.job import Options, job
-from spark_assign.command.options import one_snapshot_place, patterns, writes_snapshot
+from spark_assign.command.options import DURATION, one_snapshot_place, patterns, writes_snapshot
 from spark_assign.command.storing import store_snapshot
 from spark_assign.errors import ConfigError
 from spark_assign.sources import (
@@ -22,6 +22,7 @@ from spark_assign.sources import (
     connect_group,
     connect_targets,
     kafka,
+    kafka_loads,
     secret_scope,
     snapshot_files,
 )
@@ -40,7 +41,8 @@ RENAMED = {
     "--max-delay-ms": "--connect-max-delay-ms",
 }
 AUTH = f"file with user:password (or the environment variable {connect_access.CREDENTIALS_VARIABLE})"
-OF_KAFKA = ("cluster", "group", "topic")
+TIMES = 5
+OF_KAFKA = ("cluster", "group", "topic", "every", "times", "rates_since")
 OF_CONNECT = (
     *("connect_workers", "connect_group", "connect_auth", "connect_config", "connect_ca"),
     *("connect_protocol", "connect_max_delay_ms"),
@@ -55,6 +57,18 @@ OF_CONNECT = (
 @click.option("--cluster", help="name for the cluster column (default: the cluster's own id)")
 @patterns("--group", "only groups whose id matches")
 @patterns("--topic", "only topics that match, and those that the groups use")
+@click.option(
+    "--every", metavar="TIME", type=DURATION, help="read offsets and sizes again, such as every 60s: the table loads"
+)
+@click.option(
+    "--times",
+    metavar="N",
+    type=click.IntRange(min=2),
+    help=f"readings with --every, the first included (default: {TIMES})",
+)
+@click.option(
+    "--rates-since", metavar="TIME", type=DURATION, help="loads of one reading, by timestamps: the last 10m, say"
+)
 @writes_snapshot(snapshot_files.FORMATS)
 @click.option("--connect-url", metavar="[NAME=]URL[,URL…]", multiple=True, help="of a Connect cluster; repeatable")
 @click.option("--connect-workers", metavar="[NAME=]HOST:PORT,…", multiple=True, help="workers that may be idle")
@@ -95,6 +109,12 @@ def check_usage(options: Options) -> None:
         if getattr(options, name):
             kind = "is not for" if options.connect_url else "needs"
             raise ConfigError(f"--{name.replace('_', '-')} {kind} --connect-url")
+    if options.every == 0 or options.rates_since == 0:
+        raise ConfigError("--every and --rates-since: expected a time above 0, such as 60s")
+    if options.every and options.rates_since:
+        raise ConfigError("--every and --rates-since are both given; give one of the two")
+    if options.times and not options.every:
+        raise ConfigError("--times needs --every, such as --every 60s")
     if not options.connect_url and not options.bootstrap_server:
         raise ConfigError("give --bootstrap-server (a Kafka cluster) or --connect-url (Connect clusters)")
     if options.connect_timeout_s <= 0 or options.connect_attempts < 1 or (options.connect_max_delay_ms or 0) < 0:
@@ -116,8 +136,17 @@ def _of_kafka(options: Options) -> Snapshot:
         properties=_properties(options),
         groups=options.group or None,
         topics=options.topic or None,
+        loads=_loads(options),
         progress=log.info,
     )
+
+
+def _loads(options: Options) -> kafka_loads.Loads | None:
+    if options.rates_since:
+        return kafka_loads.Loads(since_s=options.rates_since / 1000)
+    if options.every:
+        return kafka_loads.Loads(every_s=options.every / 1000, times=options.times or TIMES)
+    return None
 
 
 def _of_connect(options: Options) -> Snapshot:

@@ -7,7 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_assign.advising.loads import loads_between
+    from spark_assign.advising.membership import Membership, membership
     from spark_assign.advising.size import Size, size
+    from spark_assign.advising.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparing.compare import compare
     from spark_assign.comparing.drift import Drift, drift
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge, heartbeats
+    from spark_assign.sources.offsets import Offsets
 
 __version__ = "0.1.0"
 
@@ -30,27 +34,36 @@ __all__ = [
     "Group",
     "GroupAssignor",
     "Member",
+    "Membership",
     "Migration",
+    "Offsets",
     "Plan",
     "Size",
     "SparkAssignError",
     "UnknownAssignorError",
     "Upgrade",
+    "Zones",
     "__version__",
     "compare",
     "converge",
     "drift",
     "explain",
     "heartbeats",
+    "loads_between",
+    "membership",
     "migrate",
     "plan",
     "register",
     "size",
     "upgrade",
+    "zones",
 ]
 
 _HOMES = {
+    "advising.loads": ("loads_between",),
+    "advising.membership": ("Membership", "membership"),
     "advising.size": ("Size", "size"),
+    "advising.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
     "comparing.compare": ("compare",),
     "comparing.drift": ("Drift", "drift"),
@@ -62,6 +75,7 @@ _HOMES = {
     "fleet": ("Fleet",),
     "planning": ("Plan", "plan"),
     "rounds": ("converge", "heartbeats"),
+    "sources.offsets": ("Offsets",),
 }
 
 

@@ -50,6 +50,7 @@ _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(("partitions", "first", "step", "count", "block"), IntegerType()),
     **dict.fromkeys(("bits", "twice"), ArrayType(LongType())),
     "at": ArrayType(IntegerType()),
+    "leader_racks": ArrayType(StringType()),
     **dict.fromkeys(kinds.RATES.values(), ArrayType(DoubleType())),
     **dict.fromkeys(kinds.OF_GROUPS, DoubleType()),
     "racks": ArrayType(ArrayType(StringType())),
@@ -137,12 +138,14 @@ def in_whole_groups(
     topic_ids: bool = False,
     in_order: bool = False,
     loads: bool = False,
+    leaders: bool = False,
 ) -> DataFrame:
     """All facts of the fleet, those of a group in one task.
 
     Args:
         fleet, user_data, clients, topic_ids, in_order, loads: as for `gather`.
         assignors: those of `assignors.windows` that lay out every group.
+        leaders: whether it is asked for in which racks the preferred leaders are.
 
     Returns:
         cluster, group_id, kind, those columns of a fact that some fact of this fleet uses, and what was laid out.
@@ -155,7 +158,7 @@ def in_whole_groups(
         return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
     rows = _for_all_readers(rows)
     laid = lay_out(rows, assignors, GROUP_KEY, static=static)
-    return _union([laid, _layouts(rows, fleet)]).repartition(tasks(fleet), *GROUP_KEY)
+    return _union([laid, _layouts(rows, fleet, leaders=leaders)]).repartition(tasks(fleet), *GROUP_KEY)
 
 
 def of_changes(
@@ -292,11 +295,13 @@ def _racks_matter(fleet: Fleet) -> bool:
     return fleet.racks_known and fleet.sizes.racked_members > 0
 
 
-def _layouts(facts: DataFrame, fleet: Fleet) -> DataFrame:
+def _layouts(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> DataFrame:
     """In groups with racks, of each topic the racks of its partitions' replicas: at and racks, side by side.
 
     Args:
         facts: of whole groups, so that bringing their members together costs no shuffle.
+        fleet: where the replicas are.
+        leaders: whether `leader_racks` is asked for, too.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
     topic = F.when(F.col("kind").isin(kinds.ASKS, kinds.ALIKE), F.col("topic"))
@@ -304,28 +309,41 @@ def _layouts(facts: DataFrame, fleet: Fleet) -> DataFrame:
     racked = groups.where(F.col("rack_id").isNotNull()).select(*GROUP_KEY, F.explode("topics").alias("topic"))
     # A left join, as an inner one would filter what it reads, and share no shuffle; a topic without replicas has none.
     layouts = racked.join(replica_racks(fleet), ["cluster", "topic"], "left")
-    lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in ("at", "racks"))
+    names = ("at", "racks", *(["leader_racks"] if leaders else []))
+    lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in names)
     return _fact(layouts, kinds.LAYOUT, "topic", *lists)
 
 
 def replica_racks(fleet: Fleet) -> DataFrame:
-    """Per cluster and topic the racks of its partitions' replicas: `at` (partitions) and `racks`, side by side."""
+    """Per cluster and topic, side by side: `at` (partitions), `racks` (of their replicas) and `leader_racks` (those of
+    their preferred leaders; null: not known)."""
     assert fleet.replicas is not None
     assert fleet.brokers is not None
-    racked = fleet.brokers.where(F.col("rack_id") != "")
-    broker = F.map_from_entries(F.collect_list(F.struct("broker_id", "rack_id"))).alias("rack_of")
-    of_cluster = racked.groupBy("cluster").agg(broker)
+    of_cluster = racks_of_brokers(fleet.brokers)
     rack: Column = F.expr(
         "filter(transform(replicas, each -> try_element_at(rack_of, each)), rack -> rack is not null)"
     )
-    layout = F.collect_list(F.struct("partition", rack.alias("racks")))
+    leader = F.expr("try_element_at(rack_of, try_element_at(replicas, 1))").alias("leader_racks")
+    layout = F.collect_list(F.struct("partition", rack.alias("racks"), leader))
     return (
         fleet.replicas.select("cluster", "topic", "partition", "replicas")
         .join(of_cluster, "cluster")
         .groupBy("cluster", "topic")
         .agg(layout.alias("layout"))
-        .select("cluster", "topic", F.col("layout.partition").alias("at"), F.col("layout.racks").alias("racks"))
+        .select(
+            "cluster",
+            "topic",
+            F.col("layout.partition").alias("at"),
+            *(F.col(f"layout.{name}").alias(name) for name in ("racks", "leader_racks")),
+        )
     )
+
+
+def racks_of_brokers(brokers: DataFrame) -> DataFrame:
+    """cluster, rack_of: a map from brokers to their racks, of those that have one."""
+    racked = brokers.where(F.col("rack_id") != "")
+    rack_of = F.map_from_entries(F.collect_list(F.struct("broker_id", "rack_id"))).alias("rack_of")
+    return racked.groupBy("cluster").agg(rack_of)
 
 
 def _kind(kind: int) -> Column:

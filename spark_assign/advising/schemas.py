@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DoubleType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.fields import nullable, required
+from spark_assign.kernels.membership import membership
 from spark_assign.kernels.size import size
-from spark_assign.schemas import REJECTED
+from spark_assign.kernels.zones import zones
+from spark_assign.schemas import LOADS, REJECTED
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
+
 _GROUP = required(cluster=_STRING, group_id=_STRING)
+
+# --- loads: between two snapshots ---------------------------------------------------------------------------
+
+LOADS_TABLES: dict[str, StructType] = {"loads": LOADS}
 
 # --- size: how many consumers ------------------------------------------------------------------------------
 
@@ -59,6 +66,120 @@ SIZE_TABLES: dict[str, StructType] = {"sizes": SIZES, "curves": CURVES, "rejecte
 
 # --- membership: static or not, and how long a session -----------------------------------------------------
 
+MEMBERSHIPS = StructType(
+    [
+        *_GROUP,
+        *required(recommendation=_STRING, sentence=_STRING),
+        *nullable(settings=_STRING, warnings=_STRING, warning=_STRING, clients=_STRING, assignor=_STRING),
+        *required(members=_LONG, static_members=_LONG, restarts_played=_LONG, partitions=_LONG, restart_ms=_LONG),
+        *required(membership=_STRING, protocol=_STRING, session_timeout_ms=_LONG),
+        *required(to_membership=_STRING, to_protocol=_STRING, to_session_timeout_ms=_LONG),
+        *required(restart_pause_seconds=_DOUBLE, to_restart_pause_seconds=_DOUBLE),
+        *required(restart_longest_seconds=_DOUBLE, to_restart_longest_seconds=_DOUBLE),
+        *required(restart_rebalances=_INT, to_restart_rebalances=_INT),
+        *nullable(crash_pause_seconds=_DOUBLE, to_crash_pause_seconds=_DOUBLE),
+        *nullable(crash_longest_seconds=_DOUBLE, to_crash_longest_seconds=_DOUBLE),
+        *required(expected_pause_seconds=_DOUBLE, to_expected_pause_seconds=_DOUBLE),
+        *required(gain_seconds=_DOUBLE, cost_seconds=_DOUBLE, saved_seconds=_DOUBLE),
+    ]
+)
+"""A row per group of consumers. `recommendation`: `keep`, or what changes: `static`, `dynamic`, `cooperative`, two of
+these (`static-cooperative`), or `session` alone; `sentence` says it with its figures, `settings` has the lines to
+paste, in the words of the group's client library; null: nothing changes. `warnings` are codes, `warning` says them in
+sentences; null: none. `membership` is `dynamic`, `static` or `mixed`, `protocol` `eager`, `cooperative` or `consumer`
+(KIP-848). Columns with `to_` are of what is recommended, those without of today. Pauses are partition-seconds in which
+nobody consumes: of a rolling restart of all members, each away for `restart_ms` (`restarts_played` of them were played,
+the pause is scaled to all), and of a crash of one member that does not come back, null where it is the only one;
+`…_longest_…` seconds of a single partition. `expected_…` is that of a restart and of as many crashes as there are
+for each. `gain_seconds` is what the restart saves, `cost_seconds` what crashes cost more, `saved_seconds` the
+difference."""
+
+OPTIONS = StructType(
+    [
+        *_GROUP,
+        *required(membership=_STRING, protocol=_STRING),
+        *nullable(assignor=_STRING),
+        *required(session_timeout_ms=_LONG, restart_ms=_LONG, now=BooleanType()),
+        *required(restart_pause_seconds=_DOUBLE, restart_longest_seconds=_DOUBLE, restart_rebalances=_INT),
+        *nullable(crash_pause_seconds=_DOUBLE, crash_longest_seconds=_DOUBLE),
+        *required(expected_pause_seconds=_DOUBLE),
+    ]
+)
+"""A row per group, way to run (`membership`, `protocol`, `assignor`), session timeout and restart time, with the
+figures of `MEMBERSHIPS`. `now`: the group runs so. Also what is not to be recommended: too short a session, ids that
+change."""
+
+MEMBERSHIP_ANSWER = from_arrow_schema(membership.ANSWER)
+"""All of it, a row per group, option or refusal; `kind` says which columns a row uses
+(`kernels.membership.membership`)."""
+
+MEMBERSHIP_TABLES: dict[str, StructType] = {
+    "memberships": MEMBERSHIPS,
+    "options": OPTIONS,
+    "rejected": REJECTED,
+}
+
 # --- zones: what crosses a zone -----------------------------------------------------------------------------
+
+_FLAG = BooleanType()
+
+ZONES = StructType(
+    [
+        *_GROUP,
+        *required(assignor=_STRING, follower_fetching=_FLAG, members=_LONG, members_without_rack=_LONG),
+        *nullable(
+            partitions=_LONG,
+            partitions_without_bytes=_LONG,
+            partitions_without_rack=_LONG,
+            moved=_LONG,
+            bytes_per_day=_LONG,
+            cross_zone_bytes_per_day=_LONG,
+            cross_zone_bytes_at_least=_LONG,
+            cross_zone_bytes_at_most=_LONG,
+            cross_zone_share=_DOUBLE,
+            cost_per_day=_DOUBLE,
+            cost_at_least=_DOUBLE,
+            cost_at_most=_DOUBLE,
+            saved_per_day=_DOUBLE,
+        ),
+        *required(currency=_STRING, recommended=_FLAG, reason=_STRING),
+    ]
+)
+"""A row per group and way in which it may read. `assignor`: `today` (who has what now), or one that knows racks;
+`follower_fetching`: whether members read from a replica in their rack. `partitions` have a member that reads them,
+`moved` of these another one than today. Bytes are those of a day, of partitions whose bytes are known
+(`partitions_without_bytes`: the others). `cross_zone_…`: what of them crosses a zone, and `cost_…` in `currency`; null
+where it hangs on a rack that nobody knows (`partitions_without_rack`, `members_without_rack`): then it is between
+`…_at_least` and `…_at_most`. `saved_per_day`: against today, negative where it costs more. Without members or bytes,
+and where Kafka's class throws (`reason`), figures are null. At most one way is `recommended` per group."""
+
+REPLICA_MOVES = StructType(
+    [
+        *required(cluster=_STRING, topic=_STRING, partition=_INT, follower_fetching=_FLAG, kind=_STRING),
+        *nullable(from_rack=_STRING),
+        *required(
+            to_rack=_STRING,
+            previous=ArrayType(_INT),
+            replicas=ArrayType(_INT),
+            groups=_LONG,
+            bytes_per_day=_LONG,
+            cross_zone_bytes_per_day=_LONG,
+            saved_bytes_per_day=_LONG,
+            saved_per_day=_DOUBLE,
+            currency=_STRING,
+        ),
+    ]
+)
+"""A row per partition and change of its replicas that saves something, as all groups own it today, with and without
+follower fetching. `kind`: `reorder` (another of its replicas leads, which copies nothing) or `move` (a replica goes to
+another rack, which copies the log once); of the two, take one. `previous` and `replicas`: brokers, the preferred leader
+first. `bytes_per_day` are read of it, `cross_zone_bytes_per_day` of them cross a zone for sure, and
+`saved_bytes_per_day` less would, whatever the racks are that nobody knows."""
+
+ZONED = from_arrow_schema(zones.ZONED)
+"""All of it but where replicas are, a row per way, read or refusal; `kind` says which columns a row uses
+(`kernels.zones.zones`)."""
+
+ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
 
 # --- advise: all of it, ranked ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 | `--output`, `--output-format`, `--output-option` | where what is written goes, and how |
 | `--run-id` | what the run that is written is called |
 | `--group`, `--topic` | only those; shell patterns, repeatable |
+| `--session-timeout-ms`, … | what groups are set to, for who plays them |
 | `--fail-on`, `--top` | what ends with exit code 1; how many lines the summary has |
 | `--outcome` | every job: a file that says how it ended, as JSON (`outcome`) |
 | `--config`, `--verbose` | every job: a file with what the flags say; warnings and tracebacks |
@@ -15,6 +16,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +40,37 @@ class PlaceType(click.types.StringParamType):
 
 
 PLACE = PlaceType()
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class DurationType(click.types.StringParamType):
+    """A time such as `500ms`, `30s`, `2m` (or `2min`), `1h` or `1d`, in milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 2m, 1h or 1d", param, ctx)
+        return round(float(found[1]) * _UNITS_MS[found[2]])
+
+
+class DurationsType(click.types.StringParamType):
+    """Several times with commas between them."""
+
+    name = "time,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read them."""
+        words = value.split(",") if isinstance(value, str) else value
+        return tuple(DURATION.convert(each, param, ctx) for each in words)
+
+
+DURATION, DURATIONS = DurationType(), DurationsType()
 
 
 def together(*options: Decorator) -> Decorator:
@@ -171,6 +204,25 @@ def fail_on(what: str, help: str) -> Decorator:
 def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
     """A time, `--name-ms`."""
     return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
+
+
+TIMES = (
+    *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "rebalance_timeout_ms"),
+    *("group_initial_rebalance_delay_ms", "metadata_max_age_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
+    *("group_consumer_session_timeout_ms", "group_consumer_heartbeat_interval_ms"),
+    "group_consumer_assignment_interval_ms",
+)
+"""What groups are set to, under the names of `protocol.Settings`."""
+
+
+def times_of_groups() -> Decorator:
+    """`--session-timeout-ms` and the other times that groups are set to; see `given_times`."""
+    return together(*(milliseconds(name) for name in TIMES))
+
+
+def given_times(options: SimpleNamespace) -> dict[str, Any]:
+    """Those that are given, for `protocol.Settings`."""
+    return {name: getattr(options, name) for name in TIMES if getattr(options, name) is not None}
 
 
 def shipped(job_file: str) -> Path:

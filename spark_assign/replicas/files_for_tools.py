@@ -27,12 +27,12 @@ _Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
 def tool_files(
-    plan: Reassignment, *, partitions_per_batch: int | None = None, bytes_per_batch: int | None = None
+    plan: Reassignment | DataFrame, *, partitions_per_batch: int | None = None, bytes_per_batch: int | None = None
 ) -> DataFrame:
     """The files of every planned cluster, a row each (`schemas.TOOL_FILES`).
 
     Args:
-        plan: of `reassign`.
+        plan: of `reassign`, or its `changes` or others like them (`advising.zones.changes`).
         partitions_per_batch: how many partitions may be reassigned together; null: any number.
         bytes_per_batch: how many bytes a batch may move, where sizes are known. A partition that alone moves more is a
             batch of its own.
@@ -43,7 +43,8 @@ def tool_files(
     for name, limit in (("partitions_per_batch", partitions_per_batch), ("bytes_per_batch", bytes_per_batch)):
         if limit is not None and limit < 1:
             raise ValueError(f"{name} is {limit}; give 1 or more, or nothing for no limit")
-    changed = plan.changes.where(F.col("previous").isNotNull())
+    changes = plan.changes if isinstance(plan, Reassignment) else plan
+    changed = changes.where(F.col("previous").isNotNull())
     columns = ("cluster", "topic", "partition", "previous", "replicas", "moved", "leader_changed", "bytes")
     in_order = changed.select(*columns).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
     return in_order.mapInArrow(_writer(partitions_per_batch, bytes_per_batch), TOOL_FILES)

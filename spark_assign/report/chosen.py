@@ -30,16 +30,35 @@ def with_steps(
         top: so many groups.
         steps_by: the columns that say in which order steps come.
     """
-    wanted = F.lit(False)
-    for pattern in patterns:
-        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
+    wanted = _matching(patterns)
     chosen = groups.where(wanted).orderBy(*order).limit(top)
     listed = [row.asDict() for row in chosen.collect()]  # `top` groups
     if not listed:
         return [], []
     of_chosen = steps.where(wanted).join(chosen.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    found = of_chosen.orderBy(*GROUP_KEY, *steps_by).collect()  # 64 restarts, 120 numbers of members of each at most
+    found = of_chosen.orderBy(*GROUP_KEY, *steps_by).collect()  # at most 120 rows of each
     return listed, [row.asDict() for row in found]
+
+
+def first_rows(rows: DataFrame, patterns: Sequence[str], top: int) -> list[dict[str, Any]]:
+    """All rows of the first groups whose id matches a shell pattern, a screenful for each.
+
+    Args:
+        rows: some of each group.
+        patterns: over group_id.
+        top: so many groups.
+    """
+    wanted = rows.where(_matching(patterns))
+    chosen = wanted.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(top)
+    found = wanted.join(chosen, GROUP_KEY, "left_semi").collect()  # of `top` groups
+    return [row.asDict() for row in found]
+
+
+def _matching(patterns: Sequence[str]) -> Column:
+    wanted = F.lit(False)
+    for pattern in patterns:
+        wanted = wanted | F.col("group_id").rlike(fnmatch.translate(pattern))
+    return wanted
 
 
 def no_match(patterns: Sequence[str]) -> str:

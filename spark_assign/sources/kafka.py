@@ -3,6 +3,7 @@
 1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups a request.
 3. OffsetFetch, 50 groups a request; ListOffsets, 5,000 partitions a request, at their leaders.
+4. Where loads are asked for, the offsets again, and DescribeLogDirs at every broker (`kafka_loads`).
 
 Brokers are asked at the same time, each with a few requests in flight. See docs/snapshot.md for what each
 column means and why it is read with this client.
@@ -18,10 +19,11 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.sources import kafka_groups, kafka_offsets, kafka_permissions
+from spark_assign.sources import kafka_groups, kafka_loads, kafka_offsets, kafka_permissions
 from spark_assign.sources.client_settings import settings
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import Patterns, Progress, matches
+from spark_assign.sources.kafka_loads import Loads
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_tables import SnapshotRows
 
@@ -33,6 +35,7 @@ def snapshot(
     properties: Mapping[str, str] | None = None,
     groups: Patterns = None,
     topics: Patterns = None,
+    loads: Loads | None = None,
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
@@ -46,6 +49,7 @@ def snapshot(
         topics: likewise over topic names; None is every topic, internal ones too. A topic that a read
         group
             subscribes to or owns is always kept, so that plans stay right.
+        loads: how to read what goes through the partitions, into the table `loads`; null: not at all.
         connect_timeout_s: how long to look for a bootstrap server that answers.
         progress: told in a line what has been read so far.
 
@@ -67,23 +71,30 @@ def snapshot(
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
         kafka_groups.describe(connection, listed, sizes, rows, progress)
-        starts = kafka_groups.share_starts(connection, listed, rows, progress)
+        answered_s: dict[str, float] = {}
+        starts = kafka_groups.share_starts(connection, listed, rows, progress, answered_s)
         if unseen := {row["topic"] for row in rows.rows["owned_runs"]} - readable.keys():
             progress(kafka_permissions.unseen(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
-        committed, faults = kafka_offsets.committed(connection, committing, progress)
+        committed, faults = kafka_offsets.committed(connection, committing, progress, answered_s)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
-        committed |= {
-            group_id: {at: start for at, start in each.items() if start >= 0} for group_id, each in starts.items()
-        }
+        committed |= kafka_loads.known_starts(starts)
         leaders = {
             (name, partition.partition_index): partition.leader_id
             for name in kept
             for partition in readable[name].partitions
         }
-        _add_offsets(connection, rows, committed, leaders, progress)
+        of_group = _partitions(rows, committed, leaders)
+        wanted = leaders.keys() if loads else set().union(*of_group.values())
+        ends = kafka_offsets.offsets_at(connection, leaders, wanted, progress)
+        _add_offsets(rows, of_group, committed, ends)
+        taken_at = datetime.now(UTC)
+        if loads:
+            ids = {name: getattr(readable[name], "topic_id", None) for name in kept}
+            watched = kafka_loads.Watched(connection, listed, leaders, ids, progress)
+            kafka_loads.add(rows, watched, kafka_loads.Reading(committed, answered_s, ends), loads)
     source = {
         "kind": "kafka",
         "kafka_cluster_id": metadata.cluster_id or None,
@@ -92,7 +103,8 @@ def snapshot(
         "topics": topics,
         "client": f"kafka-python {version('kafka-python')}",
     }
-    return Snapshot(rows.cluster, source, datetime.now(UTC), rows.tables())
+    source |= {"loads": loads.told()} if loads else {}
+    return Snapshot(rows.cluster, source, taken_at, rows.tables())
 
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
@@ -120,25 +132,30 @@ def _topic_id(topic: Any) -> str | None:
     return base64.urlsafe_b64encode(known.bytes).decode().rstrip("=") if known and known.int else None
 
 
-def _add_offsets(
-    connection: ClusterConnection,
+def _partitions(
     rows: SnapshotRows,
     committed: Mapping[str, Mapping[tuple[str, int], int]],
     leaders: Mapping[tuple[str, int], int],
-    progress: Progress,
-) -> None:
-    """A row for each partition that a group has committed or owns, as far as the topic is in the snapshot."""
+) -> dict[str, set[tuple[str, int]]]:
+    """Of each group what it has committed or owns, as far as the topic is in the snapshot."""
     of_group = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
     for run in rows.rows["owned_runs"]:
         last = run["first"] + run["step"] * (run["count"] - 1)
         owned = {(run["topic"], number) for number in range(run["first"], last + 1, run["step"])}
         of_group.setdefault(run["group_id"], set()).update(owned)
-    wanted = set().union(*of_group.values())
-    ends = kafka_offsets.ends(connection, leaders, wanted, progress)
+    return of_group
+
+
+def _add_offsets(
+    rows: SnapshotRows,
+    of_group: Mapping[str, Collection[tuple[str, int]]],
+    committed: Mapping[str, Mapping[tuple[str, int], int]],
+    ends: Mapping[tuple[str, int], kafka_offsets.Found],
+) -> None:
     for group_id in sorted(of_group):
         for topic, partition in sorted(of_group[group_id]):
             at = committed.get(group_id, {}).get((topic, partition))
-            end = ends.get((topic, partition))
+            end = ends[topic, partition].offset if (topic, partition) in ends else None
             rows.add(
                 "offsets",
                 group_id=group_id,

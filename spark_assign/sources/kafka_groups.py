@@ -8,8 +8,9 @@ good is reported per group and stops nothing.
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -103,18 +104,21 @@ def ask_per_group(
     batch: int,
     what: str,
     tell: Progress,
+    answered_s: MutableMapping[str, float] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask each group's coordinator, many groups a request; ask again what may settle.
 
     `read` takes the ids and the answer and gives (group_id, value or exception); `what` is done with them, such as
-    `described Connect groups`. Returns the values and, for the groups that have none, what was said.
+    `described Connect groups`. `answered_s` gets when each group's answer came (`time.monotonic`). Returns the values
+    and, for the groups that have none, what was said.
     """
+    answered_s = {} if answered_s is None else answered_s
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
         again = []
-        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, what, tell):
+        for group_id, value in _ask_once(connection, pending.values(), request, read, batch, what, tell, answered_s):
             if not isinstance(value, Exception):
                 values[group_id] = value
                 faults.pop(group_id, None)
@@ -142,14 +146,20 @@ def _ask_once(
     batch: int,
     what: str,
     tell: Progress,
+    answered_s: MutableMapping[str, float],
 ) -> Iterator[tuple[str, Any]]:
     by_broker: dict[int, list[str]] = defaultdict(list)
     for group in groups:
         by_broker[group.broker].append(group.group_id)
     asked = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
     with progress(what, len(groups)) as step:
-        requests = [(broker, request(ids)) for broker, ids in asked]
-        answers = connection.ask(requests, lambda position: step(len(asked[position][1])))
+
+        def answered(position: int) -> None:
+            ids = asked[position][1]
+            answered_s.update(dict.fromkeys(ids, time.monotonic()))
+            step(len(ids))
+
+        answers = connection.ask([(broker, request(ids)) for broker, ids in asked], answered)
     if groups:
         tell(f"{what}: {len(groups)} of {len(groups)} groups")
     for (_, ids), answer in zip(asked, answers, strict=True):
@@ -201,17 +211,31 @@ def describe(
 
 
 def share_starts(
-    connection: ClusterConnection, groups: Mapping[str, ListedGroup], rows: SnapshotRows, tell: Progress
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    rows: SnapshotRows,
+    tell: Progress,
+    answered_s: MutableMapping[str, float] | None = None,
 ) -> dict[str, kafka_share_groups.Starts]:
     """Add initialized of every share group, undescribed for those that fail; of each partition where it starts."""
-    of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
-    what = "read what share groups have initialised"
-    ask, read = kafka_share_groups.ask_starts, kafka_share_groups.read_starts
-    starts, failed = ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell)
+    starts, failed = read_starts(connection, groups, tell, answered_s)
     for group_id, error in sorted(failed.items()):
         rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
     kafka_share_groups.add_initialized(rows, starts)
     return starts
+
+
+def read_starts(
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    tell: Progress,
+    answered_s: MutableMapping[str, float] | None = None,
+) -> tuple[dict[str, kafka_share_groups.Starts], dict[str, str]]:
+    """Of share groups where each partition starts, as `ask_per_group` returns it."""
+    of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
+    what = "read what share groups have initialised"
+    ask, read = kafka_share_groups.ask_starts, kafka_share_groups.read_starts
+    return ask_per_group(connection, of_kind, ask, read, DESCRIBE_BATCH, what, tell, answered_s)
 
 
 def _standby_replicas(

@@ -1,10 +1,14 @@
-"""Committed offsets, many groups a request (OffsetFetch v8, KIP-709); end offsets, each leader its own."""
+"""Committed offsets, many groups a request (OffsetFetch v8, KIP-709); offsets of partitions, each leader its own.
+
+What is read comes with the time of the answer that it was in (`time.monotonic`), for rates between two readings.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
@@ -23,13 +27,31 @@ FETCH_BATCH = 50
 LIST_BATCH = 5000
 """Partitions in one ListOffsets."""
 
-_LATEST = -1
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""What ListOffsets takes in place of a timestamp: the end, the first offset, the record with the latest timestamp."""
+
+_SINCE = {MAX_TIMESTAMP: 7}
+"""The version of ListOffsets that has it, if not the first (KIP-734: Kafka 3.0)."""
+
+
+class Found(NamedTuple):
+    """What a leader has answered: an offset, -1 where it has none; the record's timestamp; and when that was."""
+
+    offset: int
+    timestamp: int
+    answered_s: float
 
 
 def committed(
-    connection: ClusterConnection, groups: Mapping[str, ListedGroup], tell: Progress
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    tell: Progress,
+    answered_s: MutableMapping[str, float] | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, str]]:
-    """Every committed offset by group, and what the coordinator said of groups that have no answer."""
+    """Every committed offset by group, and what the coordinator said of groups that have no answer.
+
+    `answered_s` gets when each group's answer came.
+    """
     many = connection.newest(OffsetFetchRequest) >= 8
 
     def ask(ids: Sequence[str]) -> Any:
@@ -56,6 +78,7 @@ def committed(
         FETCH_BATCH if many else 1,
         "read offsets",
         tell,
+        answered_s,
     )
 
 
@@ -68,26 +91,35 @@ def _offsets(part: Any) -> dict[TopicPartition, int]:
     }
 
 
-def ends(
+def offsets_at(
     connection: ClusterConnection,
     leaders: Mapping[TopicPartition, int],
     wanted: Collection[TopicPartition],
     tell: Progress,
-) -> dict[TopicPartition, int]:
+    timestamp: int = LATEST,
+) -> dict[TopicPartition, Found]:
     """The end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
+    With a timestamp (ms since 1970) the first offset whose record is not older, or what LATEST and its sisters say.
     Where a leader moves just now, the new one is asked, a few times; a partition that stays without is left out.
     """
-    found: dict[TopicPartition, int] = {}
+    what = "read end offsets" if timestamp == LATEST else "read offsets by timestamp"
+    found: dict[TopicPartition, Found] = {}
     for attempt in range(1, ATTEMPTS + 1):
-        found |= _ask_leaders(connection, leaders, [key for key in sorted(wanted) if key not in found])
-        tell(f"read end offsets: {len(found)} of {len(wanted)} partitions")
+        missing = [key for key in sorted(wanted) if key not in found]
+        found |= _ask_leaders(connection, leaders, missing, timestamp, what)
+        tell(f"{what}: {len(found)} of {len(wanted)} partitions")
         missing = [key for key in wanted if key not in found]
         if not missing or attempt == ATTEMPTS:
             break
         kafka_connection.wait(PAUSE_S)
         leaders = _leaders(connection, {topic for topic, _ in missing})
     return found
+
+
+def has_max_timestamp(connection: ClusterConnection) -> bool:
+    """Whether the brokers tell the record with the latest timestamp."""
+    return connection.newest(ListOffsetsRequest) >= _SINCE[MAX_TIMESTAMP]
 
 
 def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[TopicPartition, int]:
@@ -101,29 +133,40 @@ def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[Top
 
 
 def _ask_leaders(
-    connection: ClusterConnection, leaders: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]
-) -> dict[TopicPartition, int]:
+    connection: ClusterConnection,
+    leaders: Mapping[TopicPartition, int],
+    wanted: Collection[TopicPartition],
+    timestamp: int,
+    what: str,
+) -> dict[TopicPartition, Found]:
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for key in wanted:
         if leaders.get(key, -1) >= 0:
             by_leader[leaders[key]].append(key)
     requests = [
-        ((leader, _list_offsets(batch)), len(batch))
+        ((leader, _list_offsets(batch, timestamp)), len(batch))
         for leader, partitions in by_leader.items()
         for batch in batches(partitions, LIST_BATCH)
     ]
-    found: dict[TopicPartition, int] = {}
-    with progress("read end offsets", len(wanted)) as step:
-        answers = connection.ask([request for request, _ in requests], lambda at: step(requests[at][1]))
-    for answer in answers:
+    found: dict[TopicPartition, Found] = {}
+    answered_s = [0.0] * len(requests)
+    with progress(what, len(wanted)) as step:
+
+        def answered(at: int) -> None:
+            answered_s[at] = time.monotonic()
+            step(requests[at][1])
+
+        answers = connection.ask([request for request, _ in requests], answered)
+    for answer, came_s in zip(answers, answered_s, strict=True):
         for topic in [] if isinstance(answer, Exception) else answer.topics:
             for partition in topic.partitions:
                 if partition.error_code == 0:
-                    found[topic.name, partition.partition_index] = partition.offset
+                    key = (topic.name, partition.partition_index)
+                    found[key] = Found(partition.offset, partition.timestamp, came_s)
     return found
 
 
-def _list_offsets(partitions: Iterable[TopicPartition]) -> Any:
+def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
@@ -135,10 +178,10 @@ def _list_offsets(partitions: Iterable[TopicPartition]) -> Any:
             topic_of(
                 name=topic,
                 partitions=[
-                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=_LATEST) for number in numbers
+                    topic_of.ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in numbers
                 ],
             )
             for topic, numbers in by_topic.items()
         ],
-        min_version=1,
+        min_version=_SINCE.get(timestamp, 1),
     )

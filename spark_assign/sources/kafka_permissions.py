@@ -8,6 +8,7 @@ DescribeCluster tells whether the user has that.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from kafka import errors
 from kafka.protocol.admin import DescribeClusterRequest
@@ -15,6 +16,8 @@ from kafka.protocol.admin import DescribeClusterRequest
 from spark_assign.sources.kafka_connection import ClusterConnection
 
 _SHOWN = 5
+
+NO_SIZES = "bytes are not known of what these brokers lead"
 
 
 def missing(connection: ClusterConnection) -> str | None:
@@ -48,3 +51,16 @@ def fault(error: Exception) -> str:
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text
+
+
+def no_sizes(answer: Any) -> str | None:
+    """Why a broker does not tell the sizes of its logs; None if it does.
+
+    Without DESCRIBE on the cluster brokers before 3.2 (DescribeLogDirs v3) answer with no folder and no error.
+    """
+    if isinstance(answer, Exception):
+        return f"{type(answer).__name__}: {answer}"
+    code = getattr(answer, "error_code", 0) or 0
+    if code == errors.ClusterAuthorizationFailedError.errno or (not code and not answer.results):
+        return "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"
+    return errors.for_code(code).__name__ if code else None

@@ -14,7 +14,7 @@ from spark_assign.sources.clusters import KEYS
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The tables of `schemas.SNAPSHOT_TABLES` of one cluster, and where and when they were read.
+    """The tables of `schemas.SNAPSHOT_TABLES` of one cluster, `loads` where it was read, and where and when that was.
 
     Of Connect it has the tables of `connect_tables.TABLES`, and there may be several clusters in them; `cluster` is
     then their names.
@@ -38,7 +38,7 @@ class Snapshot:
         """What `snapshot.json` says: cluster, when, from where and with what, row counts. No secrets."""
         return {
             "cluster": self.cluster,
-            "taken_at": self.taken_at.isoformat(timespec="seconds"),
+            "taken_at": self.taken_at.isoformat(timespec="milliseconds"),
             "source": self.source,
             "rows": self.rows(),
         }

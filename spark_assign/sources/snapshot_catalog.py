@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_assign.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.progress import progress
-from spark_assign.schemas import SNAPSHOTS
+from spark_assign.schemas import LOADS, SNAPSHOTS
 from spark_assign.sources.clusters import KEYS
 from spark_assign.sources.snapshot import Snapshot
 
@@ -64,7 +64,7 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
     _check(spark, f"{prefix}.{of_snapshots}", snapshot)
     read = [part.cluster for part in snapshot.read()]
     unread = [part.cluster for part in snapshot.unread()]
-    tables = {**snapshot.tables, of_snapshots: _row_each(snapshot)}
+    tables = {**snapshot.tables, **_no_loads(snapshot, spark, prefix), of_snapshots: _row_each(snapshot)}
     with progress("tables written", len(tables)) as step:
         for name, table in tables.items():
             concerned = [*read, *unread] if name == "unreadable" else read
@@ -77,6 +77,13 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
             except Exception as error:  # classic PySpark lets Java's own exceptions through
                 raise SourceError(f"the table {place} cannot be written: {reason(error)}") from error
             step()
+
+
+def _no_loads(snapshot: Snapshot, spark: SparkSession, prefix: str) -> dict[str, pa.Table]:
+    """Where no loads were read, none in place of those of an earlier snapshot, which are of another time."""
+    if snapshot.key != KEYS[0] or "loads" in snapshot.tables or not spark.catalog.tableExists(f"{prefix}.loads"):
+        return {}
+    return {"loads": to_arrow_schema(LOADS).empty_table()}
 
 
 def _row_each(snapshot: Snapshot) -> pa.Table:

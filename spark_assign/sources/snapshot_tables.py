@@ -1,4 +1,4 @@
-"""Rows of a snapshot, gathered one by one, as the tables of `schemas.SNAPSHOT_TABLES`."""
+"""Rows of a snapshot, gathered one by one, as the tables of `schemas.SNAPSHOT_TABLES`, and `loads`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.kernels.runs import compress_sorted
-from spark_assign.schemas import SNAPSHOT_TABLES
+from spark_assign.schemas import LOADS, SNAPSHOT_TABLES
+
+_SCHEMAS = {**SNAPSHOT_TABLES, "loads": LOADS}
 
 
 @dataclass
 class SnapshotRows:
-    """Rows of every table of a snapshot of one cluster, in the order in which they were added."""
+    """Rows of every table of a snapshot of one cluster, in the order in which they were added.
+
+    `loads` is among them only where it was read.
+    """
 
     cluster: str
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SNAPSHOT_TABLES})
 
     def add(self, table: str, **values: Any) -> None:
         """One row; `cluster` is filled in, columns not given are null."""
-        self.rows[table].append({"cluster": self.cluster, **values})
+        self.rows.setdefault(table, []).append({"cluster": self.cluster, **values})
 
     def add_owned(
         self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False
@@ -56,8 +61,7 @@ class SnapshotRows:
     def tables(self) -> dict[str, pa.Table]:
         """Every table, with the schema that `schemas.py` gives it."""
         return {
-            name: pa.Table.from_pylist(rows, schema=to_arrow_schema(SNAPSHOT_TABLES[name]))
-            for name, rows in self.rows.items()
+            name: pa.Table.from_pylist(rows, schema=to_arrow_schema(_SCHEMAS[name])) for name, rows in self.rows.items()
         }
 
 

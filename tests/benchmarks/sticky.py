@@ -9,7 +9,8 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, converge, plan
-from spark_assign.kernels.releases import LINES
+from spark_assign.kernels.libraries import ASSIGNORS
+from spark_assign.kernels.releases import LINES, client_side
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY
 from tests.benchmarks import fleets
@@ -69,22 +70,33 @@ def runs(bench: Bench) -> None:
 
 
 def profiles(bench: Bench) -> None:
-    """The rules of every line of releases, as a multiple of today's: runs in and out, a member of each group has left.
+    """The rules of other leaders, as a multiple of today's: runs in and out, a member of each group has left.
 
-    Clients before 2.5.1 balance partition by partition, whatever members subscribe to: no goal.
+    Leaders are clients of every older line of releases, and other libraries. Clients before 2.5.1 balance partition by
+    partition, whatever members subscribe to: no goal.
     """
     shape = Shape(bench.size(2_000, 20), 10, 10, 500)
     path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
-    lines = [rules.line for _, rules in LINES.values()][:-1]
-    names = [f"{name}@{line}" for name in assignors(bench) for line in (lines[:1] if bench.quick else lines)]
-    works = {name: partial(plan_and_write, bench, path, name, to_noop, "runs") for name in (*names, *assignors(bench))}
+    names = _profiles(bench)
+    today = dict.fromkeys(client_side(name) for name in names)
+    works = {name: partial(plan_and_write, bench, path, name, to_noop, "runs") for name in (*names, *today)}
     seconds = bench.in_turns(**works)
     for name in names:
-        today = name.partition("@")[0]
-        detail = f"{seconds[name]:.2f} s; {today} {seconds[today]:.2f} s"
+        least = client_side(name)
+        detail = f"{seconds[name]:.2f} s; {least} {seconds[least]:.2f} s"
         goal = None if name.endswith("@2.4") else bench.goal("<= 1.1")
-        ratio = seconds[name] / seconds[today]
-        bench.report(Result(f"{name}, runs to noop", f"{shape}", ratio, f"x {today}", goal, detail))
+        ratio = seconds[name] / seconds[least]
+        bench.report(Result(f"{name}, runs to noop", f"{shape}", ratio, f"x {least}", goal, detail))
+
+
+def _profiles(bench: Bench) -> list[str]:
+    """Sticky ones of older lines, and all of other libraries; a quick run makes do with one of each kind."""
+    lines = [rules.line for _, rules in LINES.values()][:-1]
+    releases = [f"{name}@{line}" for name in assignors(bench) for line in lines]
+    libraries = [f"{name}@{library}" for library, names in ASSIGNORS.items() for name in names]
+    if bench.quick:
+        return [releases[0], "sticky@franz-go", "range@librdkafka"]
+    return releases + libraries
 
 
 def _check_total(bench: Bench, path: Path, assignor: str, shape: Shape) -> None:

@@ -33,6 +33,13 @@ CLUSTERS = ("shop-prod", "shop-eu")
 """docs/forty-clusters.md: two of them, one as the other."""
 DEPLOYMENT = "cluster,at_ms,event,down_ms,pause_ms\nshop-prod,10000,rolling-restart,5000,15000\n"
 
+DAYS = {"monday": 0, "tuesday": 1}
+"""docs/loads.md: two snapshots of the sample, a day apart."""
+BEHIND = {"clickstream-sessionizer": (2_000_000, 500_000), "fraud-detection": (0, 90_000)}
+"""How many messages, on each of the two days, a group is behind in every partition; the others are not behind."""
+RATES = {"clickstream.web": 40, "payments.authorized": 20}
+"""Messages a second in the first partition of a topic, if not 1; one more in each that follows."""
+
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
 """The catalog of the pages, and the one of the tests."""
 SCHEMAS = ("kafka", "plans")
@@ -93,6 +100,51 @@ SHARE: dict[str, list[dict[str, Any]]] = {
 }
 """docs/share.md: two members have partitions of a topic with two, one of them both, and a third one joins."""
 
+_MB = 1e6
+_READERS = {
+    "billing": {
+        "billing-1": ("a", "orders", [1]),
+        "billing-2": ("b", "orders", [2]),
+        "billing-3": ("c", "orders", [0]),
+    },
+    "audit": {"audit-1": ("a", "orders", [0, 1, 2])},
+    "ranking": {"ranking-1": ("c", "clicks", [0, 1])},
+    "search": {"search-1": ("c", "clicks", [0]), "search-2": (None, "clicks", [1])},
+}
+_PLACED = {"orders": (10 * _MB, [[1, 2], [2, 3], [3, 1]]), "clicks": (_MB, [[1, 2, 3], [2, 3, 1]])}
+ZONES: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"topic": name, "partitions": len(each)} for name, (_, each) in _PLACED.items()],
+    "brokers": [{"broker_id": at, "rack_id": rack} for at, rack in enumerate("abc", 1)],
+    "replicas": [
+        {"topic": name, "partition": at, "replicas": ids}
+        for name, (_, each) in _PLACED.items()
+        for at, ids in enumerate(each)
+    ],
+    "loads": [
+        {"topic": name, "partition": at, "bytes": rate}
+        for name, (rate, each) in _PLACED.items()
+        for at in range(len(each))
+    ],
+    "groups": [{"group_id": group, "assignor": "range", "group_type": "classic"} for group in _READERS],
+    "members": [
+        {"group_id": group, "member_id": member, "rack_id": rack}
+        for group, members in _READERS.items()
+        for member, (rack, _, _) in members.items()
+    ],
+    "subscriptions": [
+        {"group_id": group, "member_id": member, "topic": topic}
+        for group, members in _READERS.items()
+        for member, (_, topic, _) in members.items()
+    ],
+    "owned": [
+        {"group_id": group, "member_id": member, "topic": topic, "partition": partition}
+        for group, members in _READERS.items()
+        for member, (_, topic, partitions) in members.items()
+        for partition in partitions
+    ],
+}
+"""docs/zones.md: three brokers in three zones, two topics, four groups."""
+
 
 def fill(folder: Path) -> None:
     """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, a Connect fleet."""
@@ -106,6 +158,8 @@ def fill(folder: Path) -> None:
         home.mkdir(parents=True)
         for file in (*SAMPLE.glob("*.csv"), SAMPLE / "snapshot.json"):
             (home / file.name).write_text(file.read_text().replace(CLUSTERS[0], name))
+    for name, day in DAYS.items():
+        _one_day(folder / name, day)
     (folder / "faulty").mkdir()
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)
@@ -120,16 +174,37 @@ def fill(folder: Path) -> None:
             writer = csv.DictWriter(file, INPUT_TABLES[table].names)
             writer.writeheader()
             writer.writerows(_of_orders(table, row) for row in rows)
-    (folder / "share-fleet").mkdir()
-    for table, rows in SHARE.items():
-        lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
-        (folder / "share-fleet" / f"{table}.json").write_text("".join(lines))
+    for name, tables in (("share-fleet", SHARE), ("zones-fleet", ZONES)):
+        (folder / name).mkdir()
+        for table, rows in tables.items():
+            lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
+            (folder / name / f"{table}.json").write_text("".join(lines))
 
 
 def _of_orders(table: str, row: dict[str, Any]) -> dict[str, Any]:
     """A row of the streams fleet with what all of them have."""
     keys = {"cluster": "prod", "group_id": "orders"}
     return {name: value for name, value in keys.items() if name in INPUT_TABLES[table].names} | row
+
+
+def _one_day(folder: Path, day: int) -> None:
+    """The sample so many days later."""
+    shutil.copytree(SAMPLE, folder)
+    summary = json.loads((SAMPLE / "snapshot.json").read_text())
+    summary["taken_at"] = summary["taken_at"].replace("-21T", f"-{21 + day}T")
+    (folder / "snapshot.json").write_text(json.dumps(summary, indent=2))
+    with (SAMPLE / "offsets.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        rate = RATES.get(row["topic"], 1) + int(row["partition"])
+        end = 10_000_000 + int(row["end_offset"]) + day * 86_400 * rate
+        at = end - BEHIND.get(row["group_id"], (0, 0))[day]
+        committed = {"committed_offset": at, "lag": end - at} if row["committed_offset"] else {}
+        row |= {"end_offset": end} | committed
+    with (folder / "offsets.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def in_catalog(text: str) -> str:
@@ -212,9 +287,21 @@ def _display(html: str) -> None:
 
 
 def _share(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in SHARE.items()}
-    tables = {name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()}
-    return {"fleet": Fleet(**tables)}
+    return {"fleet": _of_shop(spark, SHARE)}
+
+
+def zones_fleet(spark: SparkSession) -> Fleet:
+    """The fleet of docs/zones.md."""
+    return _of_shop(spark, ZONES)
+
+
+def _zones(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    return {"fleet": zones_fleet(spark)}
+
+
+def _of_shop(spark: SparkSession, tables: dict[str, list[dict[str, Any]]]) -> Fleet:
+    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in tables.items()}
+    return Fleet(**{name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()})
 
 
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
@@ -251,6 +338,7 @@ _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/simulate.md": _simulate,
     "docs/streams.md": _streams,
     "docs/what-if.md": _what_if,
+    "docs/zones.md": _zones,
 }
 
 

@@ -35,6 +35,8 @@ IN_KAFKA = {
     "*snapshot --bootstrap-server * --command-config *": "test_security",
     "kafka-acls.sh *": "test_security",
     "*snapshot --connect-url *": "test_connect_live",
+    "*snapshot --bootstrap-server * --every *": "test_readings",
+    "*snapshot --bootstrap-server * --rates-since *": "test_readings",
     "*snapshot --bootstrap-server * --table-prefix *": "test_predicted_is_actual",
     "*snapshot --bootstrap-server * --output *": "test_snapshot_of_cluster",
     "kafka-topics.sh *": "test_snapshot_of_cluster",
@@ -71,6 +73,7 @@ BLOCKS = {
     ("docs/connect-snapshot.md", "ssl.truststore.*"): "tests/docs/test_security_page.py",
     ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",
     ("docs/security.md", "security.protocol=*"): "tests/docs/test_security_page.py",
+    ("docs/zones.md", "*"): "tests/docs/test_zones_page.py",
     ("docs/security.md", "{"): "tests/docs/test_security_page.py",
     ("docs/security.md", "apiVersion: *"): "tests/docs/test_security_page.py",
 }

@@ -192,6 +192,14 @@ def test_tables_of_a_fleet() -> None:
     assert seen == set(schemas.INPUT_TABLES) - {"departed"}
 
 
+def test_the_table_of_loads() -> None:
+    """docs/loads.md: its columns, what may be null, and that each figure is told."""
+    ((name, cell),) = table("docs/loads.md", "| table | columns")
+    agree("docs/loads.md", name, cell, schemas.INPUT_TABLES[name])
+    figures = [row[0] for row in table("docs/loads.md", "| column | unit")]
+    assert figures == [field.name for field in schemas.LOADS if field.nullable][1:]
+
+
 def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
     assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == {*schemas.PLAN_TABLES, "decided"}

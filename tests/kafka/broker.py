@@ -20,6 +20,8 @@ from kafka.errors import KafkaError
 from tests.kafka import maven
 
 START_TIMEOUT_S = 240
+_NEAR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Consumers with a rack read from a replica there (KIP-392)."""
 _JVM = ["-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 # Errors; what the coordinator says about its groups: `Cluster.group_log` reads it; and heartbeats, when `heartbeats.py`
@@ -161,7 +163,9 @@ def _properties(
         # Members that start together are in one first rebalance.
         "group.initial.rebalance.delay.ms": "1000",
     }
-    return properties | ({"broker.rack": rack} if rack else {})
+    if rack:
+        properties |= {"broker.rack": rack, "replica.selector.class": _NEAR}
+    return properties
 
 
 def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:

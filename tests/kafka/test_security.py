@@ -23,7 +23,7 @@ from kafka.admin import (
 from kafka.structs import OffsetAndMetadata
 
 from jobs import snapshot as snapshot_job
-from spark_assign.sources import client_properties, kafka
+from spark_assign.sources import client_properties, kafka, kafka_permissions
 from tests.docs.pages import ROOT
 from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, guarded_cluster
@@ -84,18 +84,18 @@ class Outcome:
         return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-Snapshot = Callable[[str, str], Outcome]
+Snapshot = Callable[..., Outcome]
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Snapshot:
     """Runs the job with a properties file; no secret of these tests is in what it says or writes."""
 
-    def run(servers: str, properties: str) -> Outcome:
+    def run(servers: str, properties: str, *more: str) -> Outcome:
         config, out = tmp_path / "client.properties", tmp_path / "out"
         config.write_text(properties)
         arguments = ["--bootstrap-server", servers, "--command-config", str(config), "--output-format", "json"]
-        code = snapshot_job.main([*arguments, "--output", str(out), "--cluster", "guarded"])
+        code = snapshot_job.main([*arguments, "--output", str(out), "--cluster", "guarded", *more])
         printed = capfd.readouterr()
         said = printed.out + printed.err + caplog.text
         written = "".join(file.read_text() for file in out.rglob("*") if file.is_file())
@@ -322,7 +322,8 @@ def test_missing_permissions(
     denied = _acl(kind, name, denied=True)
     admin.create_acls([denied])
     try:
-        outcome = snapshot(guarded.secure_servers, guarded_cluster.password(keys, "PLAIN"))
+        readings = ("--every", "1s", "--times", "2")
+        outcome = snapshot(guarded.secure_servers, guarded_cluster.password(keys, "PLAIN"), *readings)
     finally:
         admin.delete_acls([denied])
         admin.close()
@@ -335,6 +336,11 @@ def test_missing_permissions(
     else:
         assert said in outcome.said
     assert ("secret-topic" in topics) == (kind != ResourceType.TOPIC)
+    assert (kafka_permissions.NO_SIZES in outcome.said) == (kind == ResourceType.CLUSTER)
+    assert {row["bytes"] is None for row in outcome.rows("loads") if row["group_id"] is None} == {
+        kind == ResourceType.CLUSTER
+    }
+    assert kafka_permissions.NO_SIZES in (ROOT / "docs/security.md").read_text()
 
 
 def test_the_command_of_the_page(guarded: Cluster, keys: Keys, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("check", "compare", "connect", "drift", "ingest", "migrate", "report"),
-    *("share", "simulate", "size", "snapshot", "streams", "upgrade"),
+    *("check", "compare", "connect", "drift", "ingest", "loads", "membership", "migrate", "report"),
+    *("share", "simulate", "size", "snapshot", "streams", "upgrade", "zones"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 

@@ -116,8 +116,7 @@ def test_topics_as_a_hash_map_has_them() -> None:
         runs = [(0, topic, 0, 1, count) for topic, count in enumerate(counts)]
         told = told_by_hash(_runs(runs), NOTHING, string_hashes(names), 1)
         calls = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
-        assert list(dict.fromkeys(names[topic] for topic in told.topic.tolist())) == _grouped_by_topic(calls)
-        assert len(told) == sum(counts)
+        assert [names[topic] for topic in told.topic.tolist()] == _grouped_by_topic(calls)
 
 
 def _grouped_by_topic(calls: list[str]) -> list[str]:

@@ -39,10 +39,10 @@ def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
             load[member] += 1
     free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NOBODY]
     least = LeastLoaded(range(group.members), load)
-    dealt = [least.take() for _ in free]
+    dealt = least.takes(len(free))
     for partition, member in zip(free, dealt, strict=True):
         owner[partition] = member
-    steals = _steals(load)
+    steals = steals_of(load)
     givers = {giver for giver, _ in steals}
     taken = set()
     held = _held(group, owner, givers)
@@ -65,17 +65,22 @@ def _held(group: Group, owner: list[int], givers: set[int]) -> dict[int, list[in
     return held
 
 
-def _steals(load: list[int]) -> list[tuple[int, int]]:
+def steals_of(load: list[int]) -> list[tuple[int, int]]:
     """Who takes from whom, until no two members differ by more than one."""
     levels = Levels(load)
     steals: list[tuple[int, int]] = []
-    while (top := max(levels.of)) > (bottom := min(levels.of)) + 1:
+    top, bottom = max(levels.of), min(levels.of)
+    while top > bottom + 1:
         low, high = levels.of[bottom], levels.of[top]
         pairs = min(len(low), len(high))
         steals += zip(high[:pairs], low[:pairs], strict=True)
         levels.at(bottom + 1).extend(low[:pairs])
         levels.at(top - 1).extend(high[:pairs])
         del low[:pairs], high[:pairs]
-        levels.close(bottom)
-        levels.close(top)
+        if not low:
+            levels.close(bottom)
+            bottom += 1
+        if not high:
+            levels.close(top)
+            top -= 1
     return steals

@@ -69,9 +69,9 @@ def _fill(group: Group, order: Sequence[int], held: list[list[int]], owner: list
         if not free or not group.subscribers[topic]:
             continue
         least = LeastLoaded(group.subscribers[topic], load)
-        for partition in free:
-            owner[partition] = least.take()
-            held[owner[partition]].append(partition)
+        for partition, member in zip(free, least.takes(len(free)), strict=True):
+            owner[partition] = member
+            held[member].append(partition)
 
 
 def _balance(group: Group, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 class LeastLoaded:
@@ -13,11 +14,44 @@ class LeastLoaded:
         for at in reversed(range(len(self._heap) // 2)):
             self._sink(at)
 
-    def take(self) -> int:
-        """The least loaded member, which has one more from now on."""
-        taken = self._heap[0]
-        self._load[taken] += 1
-        self._sink(0)
+    def takes(self, times: int) -> list[int]:
+        """So many times the least loaded member, which has one more from then on.
+
+        Once all have the same, each round of the heap goes by its places alone, whoever stands there.
+        """
+        load, size = self._load, len(self._heap)
+        has = [load[member] for member in self._heap]
+        until_level = size * max(has) - sum(has)
+        if times < until_level + size:
+            return self._one_by_one(times)
+        taken = self._one_by_one(until_level)
+        rounds, rest = divmod(times - until_level, size)
+        turns, after = _round(size)
+        heap = self._heap
+        for _ in range(rounds):
+            taken += [heap[at] for at in turns]
+            heap = [heap[at] for at in after]
+        for member in heap:
+            load[member] += rounds
+        self._heap = heap
+        return taken + self._one_by_one(rest)
+
+    def _one_by_one(self, times: int) -> list[int]:
+        heap, load = self._heap, self._load
+        size, taken = len(heap), []
+        for _ in range(times):
+            top = heap[0]
+            taken.append(top)
+            load[top] = mine = load[top] + 1
+            at, least = 0, 1
+            while least < size:
+                if least + 1 < size and load[heap[least + 1]] < load[heap[least]]:
+                    least += 1
+                if mine <= load[heap[least]]:
+                    break
+                heap[at] = heap[least]
+                at, least = least, 2 * least + 1
+            heap[at] = top
         return taken
 
     def _sink(self, at: int) -> None:
@@ -29,6 +63,13 @@ class LeastLoaded:
                 return
             heap[at], heap[least] = heap[least], heap[at]
             at = least
+
+
+@lru_cache(maxsize=64)
+def _round(size: int) -> tuple[list[int], list[int]]:
+    """The places from which a heap of so many, all alike, takes each once; and who stands where after it."""
+    heap = LeastLoaded(range(size), [0] * size)
+    return heap._one_by_one(size), heap._heap
 
 
 class Levels:

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.franz_go.alike import Alike
-from spark_assign.kernels.franz_go.group import Group
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.segments import first_of_each
 
 _MOST = 20_000
 """Beyond so many partitions all places from the first to the last count as possible."""
 
 
-def hanging(group: Group, planned: Alike) -> Iterator[int]:
-    """The partitions that nobody had and that may go to somebody else in another order of the topics.
+def hanging(topic: Ints, taker: Ints) -> Flags:
+    """Of partitions that nobody had, which may go to somebody else in another order of the topics.
 
     Before a topic come any of the others, each with all that it has: so a partition has those places that are a sum of
     some of their numbers away from its own in its topic.
+
+    Args:
+        topic: of each partition, in the order in which they were dealt, topic after topic.
+        taker: of each, to whom it went.
     """
-    topic = np.array([group.topic[partition] for partition in planned.free], np.int64)
-    topics, counts = np.unique(topic, return_counts=True)
-    taker = np.array(planned.dealt, np.int64)
-    if len(topics) < 2 or (taker == taker[0]).all():
-        return
+    hangs = np.zeros(len(topic), bool)
+    begins = np.flatnonzero(first_of_each(topic))
+    counts = np.diff(np.append(begins, len(topic)))
+    if len(begins) < 2 or (taker == taker[0]).all():
+        return hangs
     # Up to where the same member gets everything.
     turns = np.append(np.flatnonzero(taker[1:] != taker[:-1]), len(taker) - 1)
     same = turns[np.searchsorted(turns, np.arange(len(taker)))]
-    before: dict[int, Ints] = {}
-    for at, count in zip(topics.tolist(), counts.tolist(), strict=True):
-        if count not in before:
-            before[count] = _sums(counts.tolist(), count)
-        surely = same[:count] >= np.arange(count) + len(taker) - count
-        steady = np.ones(count, bool)
-        for offset in before[count].tolist():
-            steady &= taker[offset : offset + count] == taker[:count]
-            if (steady == surely).all():
-                break
-        mine = [partition for partition in planned.free if group.topic[partition] == at]
-        yield from (partition for partition, sure in zip(mine, steady.tolist(), strict=True) if not sure)
+    steady: dict[int, Flags] = {}
+    for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+        if count not in steady:
+            steady[count] = _steady(taker, same, count, _sums(counts.tolist(), count))
+        hangs[begin : begin + count] = ~steady[count]
+    return hangs
+
+
+def _steady(taker: Ints, same: Ints, count: int, offsets: Ints) -> Flags:
+    """Of the partitions of a topic of so many, which go to the same member wherever they may be dealt."""
+    surely = same[:count] >= np.arange(count) + len(taker) - count
+    steady = np.ones(count, bool)
+    for offset in offsets.tolist():
+        steady &= taker[offset : offset + count] == taker[:count]
+        if (steady == surely).all():
+            break
+    return steady
 
 
 def _sums(counts: list[int], without: int) -> Ints:

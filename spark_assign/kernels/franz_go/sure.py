@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from math import factorial
 
+import numpy as np
+
 from spark_assign.kernels.franz_go.alike import Alike, plan_alike
 from spark_assign.kernels.franz_go.differing import Differing, plan_differing
 from spark_assign.kernels.franz_go.given_back import Outcome, may_return, outcomes
@@ -84,8 +86,9 @@ def _as_claimed(group: Group) -> list[int]:
 def _unsure(group: Group, outcome: Outcome, planned: Alike) -> list[bool]:
     """What is unsure after partitions were given back in one way."""
     unsure = [False] * len(planned.owner)
-    for partition in hanging(group, planned):
-        unsure[partition] = True
+    topic = np.array([group.topic[partition] for partition in planned.free], np.int64)
+    for at in np.flatnonzero(hanging(topic, np.array(planned.dealt, np.int64))).tolist():
+        unsure[planned.free[at]] = True
     # Whoever gives may give something else if it is not sure what it has.
     vague = planned.givers & (outcome.vague | {planned.owner[partition] for partition in planned.free})
     for partition, member in enumerate(planned.owner):

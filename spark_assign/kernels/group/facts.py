@@ -13,7 +13,7 @@ BLOCK    the same as a block of single partitions: block, bits, twice, count (`k
 LEFT     as OWNED: a run that a member owned which has left
 IN_ORDER member_id, topic, position, at: partitions of a topic in the order in which a member tells that it owns them;
          its topics come by position
-LAYOUT   topic, at (partitions), racks (those of each one's replicas)
+LAYOUT   topic, at (partitions), racks (those of each one's replicas), leader_racks (that of its preferred leader)
 INITIALIZED
          topic, first, step, count: a row of `initialized`
 LOAD     topic, at (partitions), and side by side with them what goes through each, null where that is not known:
@@ -72,6 +72,7 @@ FACTS: dict[str, pa.DataType] = {
     "twice": pa.list_(pa.int64()),
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
+    "leader_racks": pa.list_(_TEXT),
     **dict.fromkeys(RATES.values(), pa.list_(pa.float64())),
     **dict.fromkeys(OF_GROUPS, pa.float64()),
     "user_data": pa.binary(),

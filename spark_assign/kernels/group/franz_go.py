@@ -5,7 +5,8 @@ If it does not, cooperative-sticky looks into the user data, where Java's client
 so it does not see what they own, though it withholds it. In a group of which no generation is known, it is as if all
 told the same.
 
-They know no racks unless they are told to use them.
+They know no racks unless they are told to use them. Most groups go by runs, many at once (`franz_go_at_peace`); the
+others partition by partition.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
 from spark_assign.kernels.franz_go.sure import plan_group
+from spark_assign.kernels.group.at_peace import at_peace
+from spark_assign.kernels.group.franz_go_at_peace import plan_at_peace, served
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.runs import Runs
@@ -48,13 +51,20 @@ class _Told:
 def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    members = sheet.members
-    generation = np.where(members.told, members.in_user_data, members.generation)
-    readable = np.ones(len(members), bool)
+    peace = at_peace(sheet, chosen, np.ones(len(sheet.members), bool))
     if cooperative:
-        generation = members.generation
-        says = np.bincount(members.group, np.maximum(generation, members.in_user_data) >= 0, sheet.number) > 0
-        readable = (generation >= 0) | ~says[members.group]
+        _, readable = _told_in(sheet, cooperative)
+        unread = np.zeros(sheet.number, bool)
+        unread[sheet.members.group[peace.owned.member[~readable[peace.owned.member]]]] = True
+        peace = peace.but(unread, sheet)
+    planned = plan_at_peace(sheet, peace, served(sheet), cooperative=cooperative)
+    return planned.joined(_one_by_one(sheet, assignor, chosen & ~peace.groups))
+
+
+def _one_by_one(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """The same, partition by partition."""
+    cooperative = assignor == "cooperative-sticky"
+    generation, readable = _told_in(sheet, cooperative)
     parts = [_plan(told, generation, cooperative) for told in _groups(sheet, generation, readable, chosen)]
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
@@ -66,42 +76,46 @@ def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     return Planned(runs, reason, late, {}, open_)
 
 
+def _told_in(sheet: Sheet, cooperative: bool) -> tuple[Ints, Flags]:
+    """Of each member the generation that its claims are of, and whether the balancer sees them."""
+    members = sheet.members
+    if not cooperative:
+        generation: Ints = np.where(members.told, members.in_user_data, members.generation)
+        return generation, np.ones(len(members), bool)
+    says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, sheet.number) > 0
+    return members.generation, (members.generation >= 0) | ~says[members.group]
+
+
 def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> Iterator[_Told]:
     """The chosen groups, one by one."""
+    if not chosen.any():
+        return
     members, topics = sheet.members, sheet.topics
-    served = _served(sheet)
+    in_line = served(sheet)
     asking, asked = np.divmod(sheet.subscriptions, max(len(topics), 1))
-    claims = _claims(sheet)
+    claims = _claims(sheet, chosen)
     groups = np.arange(sheet.number + 1)
-    ends = [np.searchsorted(members.group[of], groups) for of in (served, asking, claims.member)]
+    ends = [np.searchsorted(members.group[of], groups) for of in (in_line, asking, claims.member)]
     of_topics = np.searchsorted(topics.group, groups)
     number = np.empty(len(members), np.int64)
     for group in np.flatnonzero(chosen).tolist():
         mine, asks, claim = (slice(each[group], each[group + 1]) for each in ends)
         at = np.arange(of_topics[group], of_topics[group + 1])
         at = at[topics.asked[at]]
-        number[served[mine]] = np.arange(mine.stop - mine.start)
+        number[in_line[mine]] = np.arange(mine.stop - mine.start)
         asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
         own = claims.where(np.arange(claim.start, claim.stop))
         own = Runs(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
         partitions = np.maximum(topics.partitions[at], 0)
-        told = served[mine]
+        told = in_line[mine]
         yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
 
 
-def _served(sheet: Sheet) -> Ints:
-    """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
-    ids = sheet.member_id.to_pylist()
-    static = sheet.told.column("group_instance_id", sheet.members.row).to_pylist()
-    names = zip(sheet.members.group.tolist(), static, ids, strict=True)
-    keys = [(group, instance is None, member if instance is None else instance) for group, instance, member in names]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
-
-
-def _claims(sheet: Sheet) -> Runs:
+def _claims(sheet: Sheet, chosen: Flags) -> Runs:
     """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
     claims = sheet.claims
-    rows = claims.where(np.isin(claims.topic, sheet.topics.known)).rows()
+    mine = chosen[sheet.members.group[claims.member]]
+    rows = claims.where(mine & np.isin(claims.topic, sheet.topics.known)).rows()
     rows = rows.where(rows.first < sheet.topics.partitions[rows.topic])
     return rows.where(np.argsort(rows.member, kind="stable"))
 

@@ -1,5 +1,6 @@
 """Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `Sheet`.
 
+Most groups go by runs, many at once (`librdkafka_lines`, `librdkafka_at_peace`); the others partition by partition.
 What cooperative-sticky gives back of topics that are gone, or that nobody subscribes to, is in no plan.
 """
 
@@ -10,6 +11,9 @@ from collections import defaultdict
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.group.at_peace import at_peace
+from spark_assign.kernels.group.librdkafka_at_peace import plan_at_peace
+from spark_assign.kernels.group.librdkafka_lines import LAST, range_runs, round_robin_runs
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.librdkafka.answered import answered
@@ -17,18 +21,43 @@ from spark_assign.kernels.librdkafka.cooperative import withhold
 from spark_assign.kernels.librdkafka.group import Given, Group, Member, TopicPartition
 from spark_assign.kernels.librdkafka.movements import Undefined
 from spark_assign.kernels.librdkafka.ranges import assign_ranges
-from spark_assign.kernels.librdkafka.roundrobin import deal_in_turn
 from spark_assign.kernels.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
+from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS
-
-_LAST = np.iinfo(np.int32).max
-"""The position of a member that has none."""
 
 
 def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
-    reader = _Reader(sheet)
+    if assignor == "roundrobin":
+        return _stays(round_robin_runs(sheet, chosen))
+    plain = chosen & ~_with_racks(sheet)
+    if assignor == "range":
+        planned = _stays(range_runs(sheet, plain))
+    else:
+        peace = at_peace(sheet, plain, sheet.members.subscribes)
+        plain, planned = peace.groups, plan_at_peace(sheet, peace)
+    return planned.joined(_one_by_one(sheet, assignor, chosen & ~plain))
+
+
+def _stays(runs: Runs) -> Planned:
+    return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+
+
+def _with_racks(sheet: Sheet) -> Flags:
+    """Groups in which racks may matter: a member has one, and so have replicas of a topic."""
+    racked = np.zeros(sheet.number, bool)
+    racked[sheet.members.group[sheet.members.rack >= 0]] = True
+    known = np.zeros(sheet.number, bool)
+    known[sheet.topics.group[list(sheet.rack_set)]] = True
+    return racked & known
+
+
+def _one_by_one(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+    """The same, partition by partition, by `range` or `cooperative-sticky`."""
+    if not chosen.any():
+        return _stays(NOTHING)
+    reader = _Reader(sheet, chosen)
     rows: list[tuple[int, int, int, int, bool]] = []
     refused: dict[int, tuple[str, str]] = {}
     for at in np.flatnonzero(chosen).tolist():
@@ -38,7 +67,7 @@ def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
             if assignor == "cooperative-sticky":
                 now, later = withhold(group, assign_sticky(group))
             else:
-                now = assign_ranges(group) if assignor == "range" else deal_in_turn(group)
+                now = assign_ranges(group)
         except Undefined as why:
             refused[at] = "kafka-fails", f"librdkafka's {assignor} fails here: {why}"
             continue
@@ -72,21 +101,22 @@ def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int
 class _Reader:
     """Groups of a sheet, by names."""
 
-    def __init__(self, sheet: Sheet) -> None:
+    def __init__(self, sheet: Sheet, chosen: Flags) -> None:
         members, topics = sheet.members, sheet.topics
         facts = sheet.told
         self._sheet = sheet
         self._ids, self._names = sheet.member_id.to_pylist(), sheet.topic.to_pylist()
         self._instances = facts.column("group_instance_id", members.row).to_pylist()
-        self._position = facts.numbers("position", _LAST)[members.row]
+        self._position = facts.numbers("position", LAST)[members.row]
         groups = np.arange(sheet.number + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)
-        for key in sheet.subscriptions.tolist():
+        asking = sheet.subscriptions // max(len(topics), 1)
+        for key in sheet.subscriptions[chosen[members.group[asking]]].tolist():
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = sheet.claims.rows()
+        claims = sheet.claims.where(chosen[members.group[sheet.claims.member]]).rows()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 

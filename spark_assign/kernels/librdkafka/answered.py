@@ -9,13 +9,18 @@ alone there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.librdkafka.group import Member
 
 _KEPT = 4
 _BITS, _WORD = 5, 32
 _MASK = 0xFFFFFFFF
+Code = TypeVar("Code", int, Ints)
 
 
 def answered(members: Iterable[Member]) -> list[str]:
@@ -40,9 +45,37 @@ def _walk(topics: list[tuple[int, str]], shift: int) -> list[str]:
     return alone + [topic for node in ordered if len(node) > 1 for topic in _walk(node, shift + _BITS)]
 
 
-def _improved(code: int) -> int:
+def answered_places(group: Ints, name: Ints, hashes: Ints) -> Ints:
+    """Of the topics of many groups, all members of which ask for the same, the places in which they are answered.
+
+    Args:
+        group: of each topic.
+        name: of each topic its place by name.
+        hashes: of each topic its `String.hashCode`.
+
+    Returns:
+        numbers that ascend in a group as its topics are answered.
+    """
+    codes = _improved(hashes)
+    keys: list[Ints] = []
+    node = group
+    deeper = np.bincount(group)[group] > _KEPT
+    for shift in range(0, _WORD, _BITS):
+        if not deeper.any():
+            break
+        bits = codes >> shift & (1 << _BITS) - 1
+        _, node, sizes = np.unique(node << _BITS | bits, return_inverse=True, return_counts=True)
+        crowded = deeper & (sizes[node] > 1)
+        keys += [crowded, np.where(deeper, bits, 0)]
+        deeper = crowded
+    places = np.empty(len(group), np.int64)
+    places[np.lexsort((name, *reversed(keys), group))] = np.arange(len(group))
+    return places
+
+
+def _improved(code: Code) -> Code:
     """`scala.collection.Hashing.improve`."""
     code = code + (~(code << 9) & _MASK) & _MASK
-    code ^= code >> 14
+    code = code ^ code >> 14
     code = code + (code << 4) & _MASK
     return code ^ code >> 10

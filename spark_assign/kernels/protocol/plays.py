@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from spark_assign.kernels.protocol.cast import Endless, KafkaFails
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState
-from spark_assign.kernels.protocol.events import BadEvent
+from spark_assign.kernels.protocol.events import BadEvent, Event
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, assign
 from spark_assign.kernels.protocol.ledger import merged
 from spark_assign.kernels.protocol.play import Play
@@ -36,6 +36,12 @@ Rows = list[dict[str, Any]]
 Asked = Ask | TargetAsk | None
 
 
+class Staged(Protocol):
+    """What knows how a group begins, and what is to happen to it: `sheet.Scene`."""
+
+    def stage(self, protocol: str, defaults: Timing) -> tuple[Stage, list[Event]]: ...
+
+
 @dataclass(slots=True)
 class Show:
     """A group with one protocol. `ask`: what its leader has to find; `fault`: why it cannot be played."""
@@ -47,7 +53,7 @@ class Show:
     ask: Asked = None
     fault: tuple[str, str] | None = None
 
-    def begin(self, scene: Scene, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
+    def begin(self, scene: Staged, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
         """On to the first assignment."""
         with _Faults(self):
             stage, events = scene.stage(self.protocol, defaults)

@@ -38,6 +38,8 @@ from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_b
 
 NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
 ENDLESS = "It never ends: the balancing moves partitions round and round."
+_AHEAD = 64
+"""So many partitions are looked at together after one has moved; more the longer none does."""
 _MANY_PASSES, _MOST_PASSES = 16, 10_000
 
 
@@ -273,9 +275,9 @@ class Balance:
         """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
         moved = False
         candidates = self.subscribers[topic]
-        at = 0
+        at, ahead = 0, _AHEAD
         while at < len(block):
-            rest = block[at:]
+            rest = block[at : at + ahead]
             holders = self.holder[rest]
             sizes = self.size[holders]
             back = self.earlier[rest]
@@ -286,7 +288,9 @@ class Balance:
                 wanted[:] = True
             chosen = int(np.argmax(wanted))
             if not wanted[chosen]:
-                break
+                at, ahead = at + len(rest), 4 * ahead
+                continue
+            ahead = _AHEAD
             if self.ask_first and self._balanced():
                 return moved, True
             number = int(rest[chosen])

@@ -26,7 +26,7 @@ from spark_assign.kernels.sticky.constrained_2_8 import plan_first_constrained
 from spark_assign.kernels.sticky.general import earlier_claims, plan_general
 from spark_assign.kernels.sticky.general_2_8 import Asked, plan_from_generations
 from spark_assign.kernels.sticky.groups import Decided, Groups
-from spark_assign.kernels.sticky.keep import told_by_hash
+from spark_assign.kernels.sticky.keep import ByTopic, told_by_hash
 from spark_assign.kernels.sticky.racks import Racks, plan_with_racks
 
 EVERYONE = -1
@@ -49,7 +49,8 @@ class Batch:
         rack: of each member its rack; -1 for none.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
-        told: single partitions in the order in which members tell what they own, where that matters (`keep`).
+        told: single partitions in the order in which members tell what they own, where that matters; or in which they
+            tell topics (`keep`).
         gone: what members own of topics without metadata, where that matters; numbers of topics only tell them apart.
         rules: of which release.
     """
@@ -65,7 +66,7 @@ class Batch:
     rack: Ints
     rack_sets: Sequence[frozenset[int]]
     rack_set: Mapping[int, Ints]
-    told: Runs = NOTHING
+    told: Runs | ByTopic = NOTHING
     gone: Runs = NOTHING
     rules: Rules = TODAY
 
@@ -90,7 +91,7 @@ def plan_batch(batch: Batch) -> Decided:
     return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused, named)
 
 
-def _constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules) -> Decided:
+def _constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules) -> Decided:
     plan = plan_first_constrained if rules.first_constrained else plan_constrained
     return plan(groups, claims, told, rules)
 
@@ -101,7 +102,8 @@ def take_groups(batch: Batch, chosen: Flags) -> Batch:
     members = np.flatnonzero(chosen[groups.member_group])
     topics = np.flatnonzero(chosen[groups.topic_group])
     number = np.cumsum(chosen) - 1
-    mine, told = (runs.where(chosen[groups.topic_group[runs.topic]]) for runs in (batch.claims, batch.told))
+    mine = batch.claims.where(chosen[groups.topic_group[batch.claims.topic]])
+    told = batch.told.where(chosen[groups.topic_group[batch.told.topic]])
     gone = batch.gone.where(chosen[groups.member_group[batch.gone.member]])
     return Batch(
         groups=_part(groups, members, topics, number),
@@ -119,7 +121,7 @@ def take_groups(batch: Batch, chosen: Flags) -> Batch:
         rack=batch.rack[members],
         rack_sets=batch.rack_sets,
         rack_set={at: batch.rack_set[topic] for at, topic in enumerate(topics.tolist()) if topic in batch.rack_set},
-        told=_in_part(told, members, topics),
+        told=_told_in_part(told, members, topics),
         gone=Runs(np.searchsorted(members, gone.member), *gone.columns[1:]),
         rules=batch.rules,
     )
@@ -142,8 +144,8 @@ def _together(batch: Batch, claims: Claims, alone: Flags) -> Decided:
     members = np.flatnonzero(~alone[groups.member_group])
     topics = np.flatnonzero(~alone[groups.topic_group])
     part = _part(groups, members, topics, np.cumsum(~alone) - 1)
-    mine, told = (runs.where(~alone[groups.member_group[runs.member]]) for runs in (claims.runs, batch.told))
-    told = _in_part(told, members, topics)
+    mine = claims.runs.where(~alone[groups.member_group[claims.runs.member]])
+    told = _told_in_part(batch.told.where(~alone[groups.member_group[batch.told.member]]), members, topics)
     decided = _constrained(part, _renumbered(claims, mine, members, topics), told, batch.rules)
     return _named(decided, members, topics, np.flatnonzero(~alone))
 
@@ -158,7 +160,7 @@ class _One:
     topics: Ints
     groups: Groups
     raw: Runs
-    told: Runs
+    told: Runs | ByTopic
     claims: Claims
 
 
@@ -166,8 +168,10 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
     groups = batch.groups
     raw_group = groups.member_group[batch.claims.member]
     settled_group = groups.member_group[claims.runs.member]
+    told_group = groups.member_group[batch.told.member]
     raw_order, order = np.argsort(raw_group, kind="stable"), np.argsort(settled_group, kind="stable")
-    raw_group, settled_group = raw_group[raw_order], settled_group[order]
+    told_order = np.argsort(told_group, kind="stable")
+    raw_group, settled_group, told_group = raw_group[raw_order], settled_group[order], told_group[told_order]
     zero = np.zeros(groups.number, np.int64)
 
     def rows_of(sorted_groups: Ints, number: int) -> slice:
@@ -178,7 +182,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
         topics = np.arange(len(groups.topic_group))[rows_of(groups.topic_group, number)]
         raw = batch.claims.where(raw_order[rows_of(raw_group, number)])
         mine = claims.runs.where(order[rows_of(settled_group, number)])
-        told = batch.told.where(groups.member_group[batch.told.member] == number)
+        told = batch.told.where(told_order[rows_of(told_group, number)])
         yield _One(
             batch,
             number,
@@ -186,7 +190,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
             topics,
             _part(groups, members, topics, zero),
             _in_part(raw, members, topics),
-            _in_part(told, members, topics),
+            _told_in_part(told, members, topics),
             _renumbered(claims, mine, members, topics),
         )
 
@@ -204,6 +208,12 @@ def _part(groups: Groups, members: Ints, topics: Ints, number: Ints) -> Groups:
 
 def _in_part(runs: Runs, members: Ints, topics: Ints) -> Runs:
     return Runs(np.searchsorted(members, runs.member), np.searchsorted(topics, runs.topic), *runs.columns[2:])
+
+
+def _told_in_part(told: Runs | ByTopic, members: Ints, topics: Ints) -> Runs | ByTopic:
+    if isinstance(told, Runs):
+        return _in_part(told, members, topics)
+    return ByTopic(np.searchsorted(members, told.member), np.searchsorted(topics, told.topic))
 
 
 def _renumbered(claims: Claims, mine: Runs, members: Ints, topics: Ints) -> Claims:

@@ -63,7 +63,7 @@ def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: 
     if rules.newest_only:
         twice = np.unique(keys[~alone])
         if rules.shares_claims:
-            return Claims(claims, none, twice)
+            return Claims(claims.where(~crossing).joined(rows), none, twice)
         return Claims(claims.where(~crossing).joined(rows.where(alone)), twice)
     winners: list[int] = []
     contested: list[int] = []

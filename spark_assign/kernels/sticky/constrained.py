@@ -30,10 +30,10 @@ from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
 from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
-from spark_assign.kernels.sticky.keep import keep_owned
+from spark_assign.kernels.sticky.keep import ByTopic, keep_owned
 
 
-def plan_constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules = TODAY) -> Decided:
+def plan_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules = TODAY) -> Decided:
     """Plan groups whose members all subscribe to the same topics.
 
     Args:

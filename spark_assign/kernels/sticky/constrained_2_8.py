@@ -28,7 +28,7 @@ from spark_assign.kernels.segments import counted, ranks
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.constrained import LeftOver, as_runs, left_over, without_contested
 from spark_assign.kernels.sticky.groups import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
-from spark_assign.kernels.sticky.keep import first_told, keep_told
+from spark_assign.kernels.sticky.keep import ByTopic, first_told, keep_told
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Quota:
     most: Ints
 
 
-def plan_first_constrained(groups: Groups, claims: Claims, told: Runs, rules: Rules) -> Decided:
+def plan_first_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules) -> Decided:
     """Plan groups whose members all subscribe to the same topics; arguments: `constrained.plan_constrained`."""
     owned = without_contested(claims)
     quota = _quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
@@ -80,7 +80,9 @@ def _fill(groups: Groups, quota: _Quota, dealt: Ints) -> Ints:
     return takers[ranks(groups.member_group[takers]) < dealt[groups.member_group[takers]]]
 
 
-def _steal(groups: Groups, quota: _Quota, filled: Ints, kept: Runs, told: Runs) -> tuple[Runs, Ints, list[int]]:
+def _steal(
+    groups: Groups, quota: _Quota, filled: Ints, kept: Runs, told: Runs | ByTopic
+) -> tuple[Runs, Ints, list[int]]:
     """Step 3: what is stolen, by whom, and the groups in which there is too little to steal."""
     group = groups.member_group
     still = quota.lacks - np.bincount(filled, minlength=len(quota.lacks))
@@ -121,11 +123,11 @@ def _decide(
 ) -> Decided:
     """What is kept, dealt and stolen, together."""
     if len(stolen):
-        robbed = kept.where(np.isin(kept.member, stolen.member)).rows()
-        kept = kept.where(~np.isin(kept.member, stolen.member))
-        gone = set(zip(stolen.member.tolist(), stolen.keys.tolist(), strict=True))
-        stays = [pair not in gone for pair in zip(robbed.member.tolist(), robbed.keys.tolist(), strict=True)]
-        kept = kept.joined(robbed.where(np.array(stays, bool)))
+        near = np.isin(_pairs(kept), _pairs(stolen))
+        robbed, kept = kept.where(near).rows(), kept.where(~near)
+        _, number = np.unique(np.append(robbed.keys, stolen.keys), return_inverse=True)
+        each = number * len(groups.member_group) + np.append(robbed.member, stolen.member)
+        kept = kept.joined(robbed.where(~np.isin(each[: len(robbed)], each[len(robbed) :])))
     keys = np.append((left.topic << KEY_BITS) | left.partition, stolen.keys)
     owner, taker = np.append(left.owner, stolen.member), np.append(takers, thief)
     withheld = np.zeros(len(taker), bool)
@@ -138,3 +140,7 @@ def _decide(
     runs, reason, withheld = as_runs(taker, keys >> KEY_BITS, keys & ((1 << KEY_BITS) - 1), reason, withheld)
     nothing = np.zeros(len(kept), np.int64)
     return Decided(kept.joined(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
+
+
+def _pairs(runs: Runs) -> Ints:
+    return (runs.member << KEY_BITS) | runs.topic

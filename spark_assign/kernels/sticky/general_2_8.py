@@ -23,11 +23,12 @@ from spark_assign.kernels.java_tree import IdentityDecides
 from spark_assign.kernels.releases import Rules
 from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import first_of_each, ranks
+from spark_assign.kernels.sticky.at_rest_2_4 import plan_at_rest
 from spark_assign.kernels.sticky.balance import Balance, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
 from spark_assign.kernels.sticky.groups import Decided, Groups
-from spark_assign.kernels.sticky.keep import in_order
+from spark_assign.kernels.sticky.keep import ByTopic, in_order
 
 UNKNOWABLE = (
     "It cannot be known: nine partitions of one hash code share a bucket, and Java tells them apart by address."
@@ -59,7 +60,7 @@ class Asked:
     claimed_in: Ints
 
 
-def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs, rules: Rules) -> Decided:
+def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs | ByTopic, rules: Rules) -> Decided:
     """Plan one group.
 
     Args:
@@ -70,6 +71,13 @@ def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs, rules
         rules: of which release.
     """
     groups, walk = asked.groups, asked.groups.walk
+    if rules.general_only and asked.of_topic.all():
+        topics = None
+        if len(raw) + len(gone):
+            topics = _topics_in_walk(Hashes(asked.topic_hash, asked.without_metadata, 0, 0))
+        decided = plan_at_rest(groups, raw, asked.topic_hash, topics)
+        if decided is not None:
+            return decided
     read_twice = np.zeros(len(walk), bool)
     if asked.differs is not None and not rules.general_only:
         read_twice[np.argsort(walk)[: asked.differs]] = True
@@ -128,7 +136,7 @@ def by_generation(raw: Runs, walk: Ints, claimed_in: Ints, unreadable: Flags) ->
     return ByGeneration(rows.where(rank == 0), rows.where(rank == 1))
 
 
-def as_put(raw: Runs, told: Runs, walk: Ints) -> Runs:
+def as_put(raw: Runs, told: Runs | ByTopic, walk: Ints) -> Runs:
     """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
     rows = in_order(raw.rows(), told)
     return rows.where(np.argsort(walk[rows.member], kind="stable"))

@@ -7,6 +7,8 @@ topic after topic, the partitions of one in the order in which they were assigne
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
@@ -16,15 +18,41 @@ from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.segments import exclusive_sum, first_of_each, ranks
 
 
-def keep_owned(owned: Runs, number: Ints, keeps: Ints, told: Runs, rules: Rules) -> tuple[Runs, Runs]:
+@dataclass(frozen=True)
+class ByTopic:
+    """Pairs of member and topic in the order in which members tell them; of one topic partitions are told ascending.
+
+    Members that are not among them tell their topics by name.
+    """
+
+    member: Ints
+    topic: Ints
+
+    def where(self, chosen: Flags | Ints) -> ByTopic:
+        """Some of the pairs."""
+        return ByTopic(self.member[chosen], self.topic[chosen])
+
+    def places(self, member: Ints, topic: Ints) -> Ints:
+        """Of each pair of member and topic a number that ascends as the member tells them."""
+        if not len(self.member):
+            return topic
+        keys = (self.member << KEY_BITS) | self.topic
+        order = np.argsort(keys)
+        wanted = (member << KEY_BITS) | topic
+        at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+        places: Ints = np.where(keys[order][at] == wanted, order[at], topic)
+        return places
+
+
+def keep_owned(owned: Runs, number: Ints, keeps: Ints, told: Runs | ByTopic, rules: Rules) -> tuple[Runs, Runs]:
     """What members keep, and what they give up.
 
     Args:
         owned: runs of all members.
         number: of each member, how many partitions it owns.
         keeps: of each member, how many of them it keeps.
-        told: single partitions in the order in which members tell them; who tells none here tells all that it owns by
-            (topic, partition).
+        told: single partitions in the order in which members tell them, or their topics; who tells none here tells
+            all that it owns by (topic, partition).
         rules: of which release.
     """
     return keep_told(owned, number, keeps, told) if rules.keeps_as_told else keep_first(owned, number, keeps)
@@ -79,28 +107,35 @@ def _last_kept_partition(runs: Runs, keeps: Ints) -> Ints:
 # --- as told ------------------------------------------------------------------------------------------------
 
 
-def keep_told(owned: Runs, number: Ints, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
+def keep_told(owned: Runs, number: Ints, keeps: Ints, told: Runs | ByTopic) -> tuple[Runs, Runs]:
     """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
     too_many = (number > keeps)[owned.member]
     if not too_many.any():
         return owned, owned.where(too_many)
-    kept, given_up = owned.where(~too_many), owned.where(too_many & False)
-    listed = np.isin(owned.member, told.member)
-    for cut, runs in (
-        (_cut_by_topic, owned.where(too_many & ~listed)),
-        (_cut_by_place, owned.where(too_many & listed)),
-    ):
-        first, rest = cut(runs, keeps, told)
+    listed = _tells_singly(owned, told)
+    first, rest = _cut_by_topic(owned.where(too_many & ~listed), keeps, told)
+    kept, given_up = owned.where(~too_many).joined(first), rest
+    if isinstance(told, Runs) and listed.any():
+        first, rest = _cut_by_place(owned.where(too_many & listed), keeps, told)
         kept, given_up = kept.joined(first), given_up.joined(rest)
     return kept, given_up
 
 
-def _cut_by_topic(runs: Runs, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
+def _tells_singly(owned: Runs, told: Runs | ByTopic) -> Flags:
+    """Of which runs it is told in which order single partitions are."""
+    return np.isin(owned.member, told.member) if isinstance(told, Runs) else np.zeros(len(owned), bool)
+
+
+def _cut_by_topic(runs: Runs, keeps: Ints, told: Runs | ByTopic) -> tuple[Runs, Runs]:
     """After the first by (topic, partition): of each topic it is known how many partitions are kept."""
     pairs, pair = np.unique((runs.member << KEY_BITS) | runs.topic, return_inverse=True)
     member = pairs >> KEY_BITS
     number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
-    before = exclusive_sum(number, np.searchsorted(member, member))
+    order = np.arange(len(pairs))
+    if isinstance(told, ByTopic):
+        order = np.lexsort((told.places(member, pairs & ((1 << KEY_BITS) - 1)), member))
+    before = np.empty_like(number)
+    before[order] = exclusive_sum(number[order], np.searchsorted(member, member))
     of_pair = np.clip(keeps[member] - before, 0, number)
     parts = keep_first(Runs(pair, *runs.columns[1:]), number, of_pair)
     kept, rest = (Runs(member[part.member], *part.columns[1:]) for part in parts)
@@ -113,8 +148,10 @@ def _cut_by_place(runs: Runs, keeps: Ints, told: Runs) -> tuple[Runs, Runs]:
     return rows.where(first), rows.where(~first)
 
 
-def in_order(rows: Runs, told: Runs) -> Runs:
+def in_order(rows: Runs, told: Runs | ByTopic) -> Runs:
     """Single partitions by member, and of each member in the order in which it tells them."""
+    if isinstance(told, ByTopic):
+        return rows.where(np.lexsort((rows.first, told.places(rows.member, rows.topic), rows.member)))
     both = told.joined(rows)
     _, key = np.unique(both.keys, return_inverse=True)
     code = both.member * (len(both) + 1) + key
@@ -125,16 +162,16 @@ def in_order(rows: Runs, told: Runs) -> Runs:
     return rows.where(np.lexsort((rows.keys, place, rows.member)))
 
 
-def first_told(kept: Runs, told: Runs) -> Runs:
+def first_told(kept: Runs, told: Runs | ByTopic) -> Runs:
     """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
-    listed = np.isin(kept.member, told.member)
+    listed = _tells_singly(kept, told)
     begins = kept.where(~listed)
     one = np.ones(len(begins), np.int64)
     rows = in_order(Runs(*begins.columns[:3], one, one).joined(kept.where(listed).rows()), told)
     return rows.where(first_of_each(rows.member))
 
 
-def told_by_hash(claims: Runs, gone: Runs, topic_hash: Ints, members: int) -> Runs:
+def told_by_hash(claims: Runs, gone: Runs, topic_hash: Ints, members: int) -> ByTopic:
     """What members tell that own several topics, these as a `HashMap` has them (`groupPartitionsByTopic`).
 
     It is filled by `computeIfAbsent`, which puts a key before those that its bucket has, and lets the table grow only
@@ -159,9 +196,5 @@ def told_by_hash(claims: Runs, gone: Runs, topic_hash: Ints, members: int) -> Ru
         capacity[tight] *= 2
     hashes = spread_hashes(np.append(topic_hash, 0)[np.minimum(topic, len(topic_hash))])
     order = np.lexsort((-ranks(member), hashes & (capacity[member] - 1), member))
-    place = np.empty(len(pairs), np.int64)
-    place[order] = np.arange(len(pairs))
-    at = pair[: len(claims)]
-    some = several[at] > 1
-    rows, at = claims.where(some).rows(), np.repeat(place[at[some]], claims.count[some])
-    return rows.where(np.lexsort((rows.first, at)))
+    order = order[(several[order] > 1) & (topic[order] < len(topic_hash))]
+    return ByTopic(member[order], topic[order])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.segments import counted, ranks
 
 
 def level_of(sizes: Ints, number: int) -> int:
@@ -23,3 +24,29 @@ def unevenness(sizes: Ints) -> int:
     number = len(ordered)
     total = int(((2 * np.arange(number) - number + 1) * ordered).sum())
     return (total + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def fill_up(group: Ints, load: Ints, name: Ints, free: Ints) -> Ints:
+    """Who gets what nobody has, if each time it is whoever has least, and of those the first by name.
+
+    Args:
+        group, load, name: of each member; groups ascend.
+        free: of each group, how many partitions are to be handed out.
+
+    Returns:
+        members, by group and turn.
+    """
+    # The least level at which members who have less, each brought up to it, take at least so many.
+    low = np.zeros(len(free), np.int64)
+    high = np.zeros(len(free), np.int64)
+    np.maximum.at(high, group, load)
+    high += free
+    while (low < high).any():
+        middle = (low + high) >> 1
+        taken = np.bincount(group, np.maximum(middle[group] - load, 0), len(free))
+        enough = taken >= free
+        high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
+    takes = np.maximum(high[group] - load, 0)
+    member = np.repeat(np.arange(len(load)), takes)
+    member = member[np.lexsort((name[member], load[member] + counted(takes), group[member]))]
+    return member[ranks(group[member]) < free[group[member]]]

@@ -35,7 +35,7 @@ from spark_assign.kernels.sticky.groups import (
     Decided,
     Groups,
 )
-from spark_assign.kernels.sticky.keep import keep_owned
+from spark_assign.kernels.sticky.keep import ByTopic, keep_owned
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ class Racks:
         return holds[:, self.of_member]
 
 
-def plan_with_racks(groups: Groups, claims: Claims, racks: Racks, told: Runs, rules: Rules = TODAY) -> Decided:
+def plan_with_racks(
+    groups: Groups, claims: Claims, racks: Racks, told: Runs | ByTopic, rules: Rules = TODAY
+) -> Decided:
     """Plan one group whose members all subscribe to the same topics and in which racks matter.
 
     Args:

@@ -18,7 +18,7 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.releases import CLIENT_SIDE, TODAY, Rules, read_profile
 from spark_assign.kernels.runs import NOTHING, Runs
-from spark_assign.kernels.sticky.keep import told_by_hash
+from spark_assign.kernels.sticky.keep import in_order, told_by_hash
 from spark_assign.kernels.upgrade.seats import Assignors
 
 COOPERATIVE = "cooperative-sticky"
@@ -81,9 +81,7 @@ def order_after(before: Runs, given: Runs, topic_hash: Ints, members: int) -> Ru
         topic_hash: of each topic its `String.hashCode`.
         members: how many.
     """
-    several = told_by_hash(given, NOTHING, topic_hash, members)
-    rest = given.where(~np.isin(given.member, several.member)).rows()
-    rows = several.joined(rest.where(np.lexsort((rest.first, rest.member))))
+    rows = in_order(given.rows(), told_by_hash(given, NOTHING, topic_hash, members))
     if not len(rows):
         return rows
     topics = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))

@@ -1,0 +1,98 @@
+"""Say whether members should be static, and how long a session: what deploys and crashes stop, and what saves."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from spark_assign import Fleet, SparkAssignError, membership
+from spark_assign.advising.schemas import MEMBERSHIP_TABLES
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
+    DURATION,
+    DURATIONS,
+    fail_on,
+    fleet_or_sample,
+    given_times,
+    patterns,
+    reads,
+    times_of_groups,
+    together,
+    top,
+    writes,
+)
+from spark_assign.command.storing import store_or_keep
+from spark_assign.protocol import Settings
+from spark_assign.report.chosen import no_match
+from spark_assign.report.membership import group_in_words, groups_with_options, summarize_membership
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import read_fleet
+
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+ASKED = {
+    "restart": "restart_ms",
+    "sessions": "sessions_ms",
+    "restarts": "restarts_ms",
+    "crashes_per_deploy": "crashes_per_deploy",
+    "least_gain": "least_gain",
+    "least_share": "least_share",
+    "least_session": "least_session_ms",
+    "margin": "margin",
+    "session_bounds": "session_bounds_ms",
+    "consumer_session_bounds": "consumer_session_bounds_ms",
+}
+"""Flags, and what they are called in Python."""
+
+
+@job(__doc__, EXIT_CODES, name="membership", wrong=(SparkAssignError, ValueError))
+@reads()
+@together(
+    click.option("--restart", type=DURATION, help="how long a member is away when it is restarted (default: 30s)"),
+    click.option("--sessions", type=DURATIONS, help="session timeouts to try (default: 10s,45s,90s,3min,10min)"),
+    click.option("--restarts", type=DURATIONS, help="restart times to try (default: 5s,30s,2min)"),
+    click.option("--crashes-per-deploy", type=float, help="members that crash for each rolling restart (default: 0.1)"),
+    click.option(
+        "--least-gain", type=float, help="partition-seconds per deploy that a change has to save (default: 30)"
+    ),
+    click.option("--least-share", type=float, help="the part of today's pause that it has to save (default: 0.1)"),
+    click.option("--least-session", type=DURATION, help="no shorter session is advised (default: 45s)"),
+    click.option("--margin", type=float, help="a static member's session, in restart times, at least (default: 1.5)"),
+    click.option("--session-bounds", type=DURATIONS, help="the broker's least and most (default: 6s,30min)"),
+    click.option("--consumer-session-bounds", type=DURATIONS, help="the same of KIP-848's groups (default: 45s,60s)"),
+)
+@times_of_groups()
+@patterns("--group", "these groups in words, with their options, in place of the summary")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("groups of each kind of advice in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    place = fleet_or_sample(options, __file__)
+    spark = spark_session("membership", options)
+    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": options.table}
+        return _run(options, place, read_fleet(spark, place, **given))
+
+
+def _run(options: Options, place: str | None, fleet: Fleet) -> int:
+    asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
+    times = given_times(options)
+    found = membership(fleet, Settings(**times), **asked)
+    inputs = {"fleet": place, "asked": asked, "settings": times}
+    tables = store_or_keep(options, found, schemas=MEMBERSHIP_TABLES, inputs=inputs)
+    memberships, rejected = tables["memberships"], tables["rejected"]
+    if options.group:
+        groups, rows = groups_with_options(memberships, tables["options"], options.group, options.top)
+        print(group_in_words(groups, rows) if groups else no_match(options.group), flush=True)
+    else:
+        print(summarize_membership(memberships, rejected, options.top), flush=True)
+    return int(options.fail_on == "rejected" and not rejected.isEmpty())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

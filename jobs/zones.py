@@ -1,0 +1,111 @@
+"""Say what groups read across zones, what that costs a day, and which assignors, settings or replicas would save it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import click
+from pyspark.sql import DataFrame
+
+from spark_assign import Fleet, SparkAssignError, zones
+from spark_assign.advising.schemas import ZONES_TABLES
+from spark_assign.advising.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
+    fail_on,
+    fleet_or_sample,
+    patterns,
+    reads,
+    tables_with_loads,
+    together,
+    top,
+    writes,
+)
+from spark_assign.command.storing import store_or_keep
+from spark_assign.places import is_path, join
+from spark_assign.replicas import tool_files, write_tool_files
+from spark_assign.report.chosen import first_rows, no_match
+from spark_assign.report.zones import summarize_zones, ways_in_words
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import read_fleet
+
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+
+
+@job(__doc__, EXIT_CODES, name="zones", wrong=(SparkAssignError, ValueError))
+@reads()
+@together(
+    click.option(
+        "--price",
+        metavar="N",
+        type=float,
+        default=PRICE,
+        help="of a gigabyte (10^9 bytes) that crosses a zone (default: 0.02, AWS's 0.01 USD in each direction)",
+    ),
+    click.option("--currency", metavar="NAME", default=CURRENCY, help="of the price (default: USD)"),
+    click.option(
+        "--worth",
+        metavar="N",
+        type=float,
+        default=WORTH,
+        help="what a change has to save a day to be recommended (default: 0.01)",
+    ),
+    click.option(
+        "--follower-fetching",
+        is_flag=True,
+        help="brokers have replica.selector.class=…RackAwareReplicaSelector today",
+    ),
+)
+@patterns("--group", "all ways in which these groups may read, in place of the summary")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top("groups and replica moves in the summary")
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    if options.output:
+        check_output(options.output)
+    place = fleet_or_sample(options, __file__)
+    tables = tables_with_loads(options, __file__)
+    spark = spark_session("zones", options)
+    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
+        given = {"format": options.format, "options": options.option, "tables": tables}
+        return _run(options, place, read_fleet(spark, place, **given))
+
+
+def _run(options: Options, place: str | None, fleet: Fleet) -> int:
+    asked = {name: getattr(options, name) for name in ("price", "currency", "worth", "follower_fetching")}
+    found = zones(fleet, **asked)
+    tables = store_or_keep(options, found, schemas=ZONES_TABLES, inputs={"fleet": place, **asked})
+    print(_ways(options, tables) if options.group else _summary(options, tables), flush=True)
+    if options.output and is_path(options.output):
+        _write_files(options, tables["replica_moves"])
+    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    found, moves, rejected = (tables[name] for name in ("zones", "replica_moves", "rejected"))
+    return summarize_zones(found, moves, rejected, options.top, follower_fetching=options.follower_fetching)
+
+
+def _ways(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    """All ways of the groups that match, as many groups as --top says."""
+    rows = first_rows(tables["zones"], options.group, options.top)
+    return ways_in_words(rows) if rows else no_match(options.group)
+
+
+def _write_files(options: Options, moves: DataFrame) -> None:
+    """The replica moves as files for Kafka's tools; those that copy nothing apart."""
+    place = join(options.output, "json")
+    written: list[str] = []
+    for kind in CHANGES:
+        files = tool_files(changes(moves, kind, follower_fetching=options.follower_fetching))
+        written += write_tool_files(files, join(place, kind))
+    options.outcome.places["files"] = place
+    print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Groups in which nothing is in dispute: members all subscribe to the same topics, and nobody claims what another does.
+
+The sticky assignors of other libraries go partition by partition. In such groups it can be told from counts alone what
+comes out: there they are planned on runs, many at once, and only what changes hands is looked at one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky.claims import crossing_topics
+from spark_assign.kernels.sticky.constrained import unowned
+
+
+@dataclass(frozen=True)
+class AtPeace:
+    """Some groups of a sheet.
+
+    Attributes:
+        groups: of all groups, which.
+        owned: what members own, as far as there are such partitions.
+        load: of all members, how many partitions they own.
+        topic, partition: what nobody owns, by topic and partition.
+    """
+
+    groups: Flags
+    owned: Runs
+    load: Ints
+    topic: Ints
+    partition: Ints
+
+    def but(self, others: Flags, sheet: Sheet) -> AtPeace:
+        """The same without some groups."""
+        if not (others & self.groups).any():
+            return self
+        owned = self.owned.where(~others[sheet.members.group[self.owned.member]])
+        some = ~others[sheet.topics.group[self.topic]]
+        load = np.where(others[sheet.members.group], 0, self.load)
+        return AtPeace(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
+
+
+def at_peace(sheet: Sheet, chosen: Flags, counted_in: Flags) -> AtPeace:
+    """Those of the chosen groups in which nothing is in dispute.
+
+    Args:
+        sheet: all groups.
+        chosen: of each group, whether it is one of those.
+        counted_in: of each member, whether it counts: if not, it is as if it were not there.
+    """
+    members, topics = sheet.members, sheet.topics
+    known = np.zeros(len(topics), bool)
+    known[topics.known] = chosen[topics.group[topics.known]]
+    claims = sheet.claims
+    claims = claims.where(counted_in[claims.member] & known[claims.topic])
+    fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
+    owned = Runs(*claims.columns[:4], np.minimum(claims.count, fitting)).where(fitting > 0)
+    asked_by = np.bincount(sheet.subscriptions % max(len(topics), 1), minlength=len(topics))
+    everyone = np.bincount(members.group[counted_in], minlength=sheet.number)
+    groups = chosen.copy()
+    groups[topics.group[topics.asked & (asked_by != everyone[topics.group])]] = False
+    groups[topics.group[crossing_topics(owned)]] = False
+    owned = owned.where(groups[members.group[owned.member]])
+    load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
+    partitions = np.where(known & groups[topics.group], topics.partitions, 0)
+    topic, partition = unowned(owned, partitions)
+    order = np.lexsort((partition, topic))
+    return AtPeace(groups, owned, load, topic[order], partition[order])

@@ -1,0 +1,100 @@
+"""franz-go's sticky balancers where nothing is in dispute (`at_peace`): `kernels.franz_go.alike`, on runs.
+
+Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who was
+has at most one more than whoever has least. So what is unsure is only what was dealt (`kernels.franz_go.places`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.franz_go.alike import steals_of
+from spark_assign.kernels.franz_go.loads import LeastLoaded
+from spark_assign.kernels.franz_go.places import hanging
+from spark_assign.kernels.group.at_peace import AtPeace
+from spark_assign.kernels.group.names import byte_ranks
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.kernels.segments import ranks
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
+from spark_assign.kernels.sticky.keep import keep_first
+
+_NONE = np.empty(0, np.int64)
+
+
+def served(sheet: Sheet) -> Ints:
+    """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
+    instance = sheet.told.column("group_instance_id", sheet.members.row)
+    dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
+    name = np.where(dynamic, byte_ranks(sheet.member_id), byte_ranks(instance))
+    order: Ints = np.lexsort((name, dynamic, sheet.members.group))
+    return order
+
+
+def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: Ints, *, cooperative: bool) -> Planned:
+    """Plan these groups; `in_line` has all members as they are served."""
+    if not peace.groups.any():
+        return Planned(NOTHING, NOTHING.member, NOTHING.member.astype(bool), {})
+    taker, hangs, giver, getter = _dealt(sheet, peace, in_line)
+    zero = np.zeros(len(taker), np.int64)
+    dealt, stays, at_once = as_runs(taker, peace.topic, peace.partition, zero, zero.astype(bool))
+    some = zero[hangs]
+    unsure = as_runs(taker[hangs], peace.topic[hangs], peace.partition[hangs], some, some.astype(bool))[0]
+    kept, moved = _given(peace, giver)
+    reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
+    taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
+    return Planned(
+        kept.joined(dealt).joined(taken),
+        np.concatenate([np.full(len(kept), STAYS), stays, reason]),
+        np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
+        {},
+        unsure,
+    )
+
+
+def _dealt(sheet: Sheet, peace: AtPeace, in_line: Ints) -> tuple[Ints, Flags, Ints, Ints]:
+    """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
+    takers, givers, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
+    for members, load, topic in _groups(sheet, peace, in_line):
+        least = LeastLoaded(range(len(members)), load)
+        dealt = np.array(least.takes(len(topic)), np.int64)
+        takers.append(members[dealt])
+        hangs.append(hanging(topic, dealt))
+        if max(load) > min(load) + 1:
+            giver, getter = np.array(steals_of(load), np.int64).T
+            givers.append(members[giver])
+            getters.append(members[getter])
+    return np.concatenate(takers), np.concatenate(hangs), np.concatenate(givers), np.concatenate(getters)
+
+
+def _groups(sheet: Sheet, peace: AtPeace, in_line: Ints) -> Iterator[tuple[Ints, list[int], Ints]]:
+    """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
+    groups = np.arange(sheet.number + 1)
+    ends = np.searchsorted(sheet.members.group[in_line], groups).tolist()
+    free = np.searchsorted(sheet.topics.group[peace.topic], groups).tolist()
+    for group in np.flatnonzero(peace.groups).tolist():
+        members = in_line[ends[group] : ends[group + 1]]
+        yield members, peace.load[members].tolist(), peace.topic[free[group] : free[group + 1]]
+
+
+def _given(peace: AtPeace, giver: Ints) -> tuple[Runs, Runs]:
+    """What members keep of what they own; and partition by partition what they give, in the order of `giver`.
+
+    They give the highest partition numbers, and of these the last topics.
+    """
+    if not len(giver):
+        return peace.owned, NOTHING
+    gives = np.bincount(giver, minlength=len(peace.load))
+    some = (gives > 0)[peace.owned.member]
+    kept, given = keep_first(peace.owned.where(some), peace.load, peace.load - gives)
+    given = given.rows()
+    given = given.where(np.lexsort((-given.topic, -given.first, given.member)))
+    order = np.argsort(giver, kind="stable")
+    turn = np.empty(len(giver), np.int64)
+    turn[order] = ranks(giver[order])
+    return peace.owned.where(~some).joined(kept), given.where(np.searchsorted(given.member, giver) + turn)

@@ -1,0 +1,128 @@
+"""librdkafka's cooperative-sticky where nothing is in dispute (`at_peace`), many groups at once.
+
+Principle: everybody keeps what it owns; what nobody owns goes to whoever has least; then the fullest give to the
+emptiest.
+
+What the balancing of `kernels.librdkafka` comes to here
+    - It asks for each partition whether any two members differ by two or more, and stops once they do not.
+    - It walks over partitions from the fullest, each time the first one by topic and number of whoever has most left of
+      what it owned. As long as two members differ by two or more, that one is the fullest now, too: members that were
+      given something have at most one more than the emptiest, and the emptiest never has less than before.
+    - So each step of the walk moves a partition from the fullest, of these the last by id, to the emptiest, of these
+      the first. Nobody takes that gives, no partition moves twice, and every move makes loads more even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.group.at_peace import AtPeace
+from spark_assign.kernels.group.names import byte_ranks
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.kernels.librdkafka.answered import answered_places
+from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.kernels.segments import counted, ranks
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.groups import BALANCING, STAYS
+from spark_assign.kernels.sticky.keep import keep_told
+from spark_assign.kernels.sticky.levels import fill_up
+
+
+def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
+    """Plan these groups."""
+    members, topics = sheet.members, sheet.topics
+    name, topic_name = byte_ranks(sheet.member_id), byte_ranks(sheet.topic)
+    takers = np.flatnonzero(members.subscribes & peace.groups[members.group])
+    group = members.group[takers]
+    left = _in_turn(sheet, peace, topic_name)
+    free = np.bincount(topics.group[peace.topic], minlength=sheet.number)
+    taker = takers[fill_up(group, peace.load[takers], name[takers], free)]
+    filled = np.zeros(len(taker), np.int64)
+    dealt, reason, withheld = as_runs(taker, peace.topic[left], peace.partition[left], filled, filled.astype(bool))
+
+    load = peace.load + np.bincount(taker, minlength=len(members))
+    giver, turn, getter = _moves(group, takers, load, name, sheet.number)
+    kept, moved = _given(peace.owned, load, giver, topic_name)
+    # The moved ones are sorted by member; each giver's turns count from 0.
+    begin = np.searchsorted(moved.member, giver)
+    moved = moved.where(begin + turn)
+    why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
+    taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
+    stays = np.full(len(kept), STAYS)
+    return Planned(
+        kept.joined(dealt).joined(taken),
+        np.concatenate([stays, reason, why]),
+        np.concatenate([np.zeros(len(kept), bool), withheld, waits]),
+        {},
+    )
+
+
+def _in_turn(sheet: Sheet, peace: AtPeace, topic_name: Ints) -> Ints:
+    """What nobody owns in the order in which it is handed out, as places in it.
+
+    Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
+    """
+    topics = sheet.topics
+    group = topics.group[peace.topic]
+    some = np.flatnonzero(topics.asked & peace.groups[topics.group])
+    place = topic_name.copy()
+    hashes = string_hashes(sheet.told.topics.to_pylist())[topics.name[some]]
+    backwards = np.zeros(sheet.number, bool)
+    backwards[sheet.members.group[peace.owned.member]] = True
+    answered = answered_places(topics.group[some], topic_name[some], hashes)
+    place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
+    number = np.where(backwards[group], -peace.partition, peace.partition)
+    return np.lexsort((number, place[peace.topic], group))
+
+
+def _moves(group: Ints, takers: Ints, load: Ints, name: Ints, number: int) -> tuple[Ints, Ints, Ints]:
+    """Who gives, the how-manieth partition that it gives, and to whom."""
+    has, name = load[takers], name[takers]
+    size = np.maximum(np.bincount(group, minlength=number), 1)
+    quota = (np.bincount(group, has, number).astype(np.int64) // size)[group]
+    gives, gets = np.maximum(has - quota, 0), np.maximum(quota + 1 - has, 0)
+    apart = _spread(group, has, number) > 1
+    gives[~apart[group]] = gets[~apart[group]] = 0
+    high = np.repeat(np.arange(len(has)), gives)
+    turn = counted(gives)
+    order = np.lexsort((-name[high], turn - has[high], group[high]))
+    high, turn = high[order], turn[order]
+    low = np.repeat(np.arange(len(has)), gets)
+    levels = has[low] + counted(gets)
+    order = np.lexsort((name[low], levels, group[low]))
+    low, levels = low[order], levels[order]
+    # The n-th that gives goes with the n-th that gets, as long as they differ by two or more.
+    begins = np.searchsorted(group[low], np.arange(number + 1))
+    at = begins[group[high]] + ranks(group[high])
+    there = at < begins[group[high] + 1]
+    high, turn, at = high[there], turn[there], at[there]
+    moves = has[high] - turn > levels[at] + 1
+    return takers[high[moves]], turn[moves], takers[low[at[moves]]]
+
+
+def _spread(group: Ints, has: Ints, number: int) -> Ints:
+    most, least = np.zeros(number, np.int64), np.full(number, np.iinfo(np.int64).max)
+    np.maximum.at(most, group, has)
+    np.minimum.at(least, group, has)
+    spread: Ints = np.maximum(most - least, 0)
+    return spread
+
+
+def _given(owned: Runs, load: Ints, giver: Ints, topic_name: Ints) -> tuple[Runs, Runs]:
+    """What members keep of what they own, and the partitions that givers give, by member, topic and number."""
+    if not len(giver):
+        return owned, NOTHING
+    gives = np.bincount(giver, minlength=len(load))
+    some = (gives > 0)[owned.member]
+    by_name = np.argsort(topic_name, kind="stable")
+    rank = np.empty(len(by_name), np.int64)
+    rank[by_name] = np.arange(len(by_name))
+    runs = owned.where(some)
+    first, rest = keep_told(Runs(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, NOTHING)
+    first = first.rows()
+    first = first.where(np.lexsort((first.first, first.topic, first.member)))
+    kept = Runs(rest.member, by_name[rest.topic], *rest.columns[2:])
+    return owned.where(~some).joined(kept), Runs(first.member, by_name[first.topic], *first.columns[2:])

@@ -1,0 +1,141 @@
+"""librdkafka's range and roundrobin on runs, many groups at once, where racks decide nothing.
+
+They differ from Java's in who is served when: ids are compared as bytes, and where a group has static members and
+others, each line of members is what C's merge sort makes of it (`kernels.librdkafka.group.served`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.names import byte_ranks
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.librdkafka.group import Member, served
+from spark_assign.kernels.ring import first_in_line
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.segments import exclusive_sum, ranks, stretches
+
+LAST = np.iinfo(np.int32).max
+"""The position of a member that has none."""
+
+
+def range_runs(sheet: Sheet, chosen: Flags) -> Runs:
+    """Range: each topic cut in pieces."""
+    member, topic = _asking(sheet, chosen)
+    lines = _Lines(sheet)
+    order = np.lexsort((lines.place[member], topic))
+    member, topic = lines.sorted_out(member[order], topic[order]), topic[order]
+    at, size = ranks(topic), np.bincount(topic, minlength=len(sheet.topics))[topic]
+    quota, extra = np.divmod(sheet.topics.partitions[topic], np.maximum(size, 1))
+    runs = Runs(member, topic, at * quota + np.minimum(at, extra), np.ones_like(at), quota + (at < extra))
+    return runs.where(runs.count > 0)
+
+
+def round_robin_runs(sheet: Sheet, chosen: Flags) -> Runs:
+    """Round robin: all topics by name, dealt round the ring of those that subscribe to anything."""
+    member, topic = _asking(sheet, chosen)
+    topics = sheet.topics
+    ring, sizes = _rings(sheet, _Lines(sheet))
+    order = np.lexsort((ring[member], topic))
+    member, topic = member[order], topic[order]
+    of_topic = np.bincount(topic, minlength=len(topics))
+    start = _starts(sheet, np.flatnonzero(of_topic), sizes, ring[member], topic)
+    size = of_topic[topic]
+    first = (ranks(topic) - start[topic]) % np.maximum(size, 1)
+    count = np.maximum(-(-(topics.partitions[topic] - first) // np.maximum(size, 1)), 0)
+    runs = Runs(member, topic, first, np.where(count > 1, size, 1), count)
+    return runs.where(count > 0)
+
+
+def _asking(sheet: Sheet, chosen: Flags) -> tuple[Ints, Ints]:
+    """Member and topic of each subscription to a topic of some partitions."""
+    member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
+    some = chosen[sheet.topics.group[topic]] & (sheet.topics.partitions[topic] > 0)
+    return member[some], topic[some]
+
+
+def _rings(sheet: Sheet, lines: _Lines) -> tuple[Ints, Ints]:
+    """Of each member its place in its group's ring, and how many there are in each."""
+    group = sheet.members.group
+    some = np.flatnonzero(sheet.members.subscribes)
+    some = some[np.lexsort((lines.place[some], group[some]))]
+    some = lines.sorted_out(some, group[some])
+    ring = np.zeros(len(group), np.int64)
+    ring[some] = ranks(group[some])
+    return ring, np.bincount(group[some], minlength=sheet.number)
+
+
+def _starts(sheet: Sheet, dealt: Ints, sizes: Ints, place: Ints, topic: Ints) -> Ints:
+    """Of each topic the number, among its own subscribers, of the one who gets partition 0.
+
+    Args:
+        sheet: all groups.
+        dealt: the topics that are dealt out.
+        sizes: of each group, how many are in its ring.
+        place, topic: of each subscription the place of its member in the ring, by topic and place.
+    """
+    topics = sheet.topics
+    dealt = dealt[np.lexsort((byte_ranks(sheet.topic)[dealt], topics.group[dealt]))]
+    group = topics.group[dealt]
+    start = np.zeros(len(topics), np.int64)
+    before = exclusive_sum(topics.partitions[dealt], np.searchsorted(group, group))
+    start[dealt] = before % np.maximum(sizes[group], 1)
+    of_topic = np.bincount(topic, minlength=len(topics))
+    mixed = np.zeros(sheet.number, bool)
+    mixed[group[of_topic[dealt] != sizes[group]]] = True
+    begins = np.cumsum(of_topic) - of_topic
+    some = dealt[mixed[group]]
+    for begin, end in stretches(topics.group[some]):
+        mine = some[begin:end].tolist()
+        visits = [(place[begins[at] : begins[at] + of_topic[at]].tolist(), int(topics.partitions[at])) for at in mine]
+        start[mine] = first_in_line(visits)
+    return start
+
+
+class _Lines:
+    """In which order members are served.
+
+    Attributes:
+        place: of each member, numbers that ascend as members are served in groups of one kind, static or not.
+    """
+
+    def __init__(self, sheet: Sheet) -> None:
+        members = sheet.members
+        facts = sheet.told
+        instance = facts.column("group_instance_id", members.row)
+        static = instance.is_valid().to_numpy(zero_copy_only=False)
+        name = byte_ranks(sheet.member_id)
+        self.place: Ints = np.where(static, byte_ranks(instance), name)
+        self._sheet, self._static, self._group = sheet, static, members.group
+        some = members.subscribes
+        counts = [np.bincount(members.group[some & kind], minlength=sheet.number) for kind in (static, ~static)]
+        self._mixed = (counts[0] > 0) & (counts[1] > 0)
+        self._listed = (name, facts.numbers("position", LAST)[members.row])
+
+    def sorted_out(self, member: Ints, line: Ints) -> Ints:
+        """Members by line, with those of groups that have members of both kinds in the order that C makes of them."""
+        some = self._mixed[self._group[member]]
+        if not some.any():
+            return member
+        member = member.copy()
+        found: dict[bytes, Ints] = {}
+        for begin, end in stretches(line):
+            if some[begin]:
+                mine = np.sort(member[begin:end])
+                key = mine.tobytes()
+                if key not in found:
+                    found[key] = self._merged(mine)
+                member[begin:end] = found[key]
+        return member
+
+    def _merged(self, members: Ints) -> Ints:
+        name, position = self._listed
+        members = members[np.lexsort((name[members], position[members]))]
+        ids = self._sheet.member_id.take(members).to_pylist()
+        instances = self._sheet.told.column("group_instance_id", self._sheet.members.row[members]).to_pylist()
+        listed = [
+            Member(name, instance, "", at, frozenset(), ())
+            for at, (name, instance) in enumerate(zip(ids, instances, strict=True))
+        ]
+        return members[[member.generation for member in served(listed)]]

@@ -1,0 +1,83 @@
+"""Where partitions lie, and what is read of them a day: those of all groups, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.group.facts import LAYOUT
+from spark_assign.kernels.group.names import Places, numbers
+from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.runs import Runs
+
+SECONDS_A_DAY = 86_400
+MOST = 10**18
+"""More bytes a day than this (an exabyte) no group reads; up to here sums are exact whole numbers."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Partitions of topics, numbered topic by topic; racks by their names' places in `Sheet.racks`.
+
+    Attributes:
+        begin: of each topic the number of its partition 0, and the end.
+        leader: of each partition the rack of its preferred leader; -1 where that is not known.
+        near: `near[set, rack]`, whether a rack is in a set of racks.
+        replicas: of each partition the set of racks in which it has a replica; 0: none is known.
+        read: of each partition the bytes that a group which has it reads a day; -1 where that is not known.
+    """
+
+    begin: Ints
+    leader: Ints
+    near: Flags
+    replicas: Ints
+    read: Ints
+
+    def numbered(self, runs: Runs) -> tuple[Ints, Ints]:
+        """Of each partition in these runs that there is: the member, and its number."""
+        rows = runs.rows()
+        place = self.begin[rows.topic] + rows.first
+        there = (rows.first >= 0) & (place < self.begin[rows.topic + 1])
+        return rows.member[there], place[there]
+
+
+def survey(sheet: Sheet) -> Ground:
+    """Where the partitions of all groups lie; the facts have the racks of preferred leaders, and loads."""
+    partitions = np.maximum(sheet.topics.partitions, 0)
+    begin = np.append(0, np.cumsum(partitions))
+    replicas = np.zeros(int(begin[-1]), np.int64)
+    for topic, sets in sheet.rack_set.items():
+        replicas[begin[topic] : begin[topic] + len(sets)] = sets
+    near = np.array([[rack in each for rack in range(len(sheet.racks))] for each in sheet.rack_sets], bool)
+    rate = sheet.loads.bytes
+    known = np.isfinite(rate) & (rate >= 0)
+    a_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
+    near = near.reshape(len(sheet.rack_sets), len(sheet.racks))
+    return Ground(begin, _leaders(sheet, begin), near, replicas, np.where(known, a_day, -1))
+
+
+def _leaders(sheet: Sheet, begin: Ints) -> Ints:
+    """Of each partition the rack of its preferred leader."""
+    told, topics = sheet.told, sheet.topics
+    leader = np.full(int(begin[-1]), -1, np.int64)
+    number = np.full(told.number, -1, np.int64)
+    number[sheet.of_told] = np.arange(sheet.number)
+    size = max(len(told.topics), 1)
+    rows = told.rows[LAYOUT]
+    rows = rows[number[told.group[rows]] >= 0]
+    topic = Places(topics.group * size + topics.name).of(number[told.group[rows]] * size + told.topic[rows])
+    rows, topic = rows[topic >= 0], topic[topic >= 0]
+    at, racks = told.column("at", rows), told.column("leader_racks", rows)
+    if not len(racks.flatten()):
+        return leader
+    of = np.repeat(topic, numbers(at.value_lengths(), 0))
+    partition = numbers(at.flatten(), -1)
+    coded = racks.flatten().dictionary_encode()
+    known = {name: rack for rack, name in enumerate(sheet.racks)}
+    rack = np.array([known.get(name, -1) for name in coded.dictionary.to_pylist()] + [-1], np.int64)
+    rack = rack[numbers(coded.indices, -1)]
+    there = (partition >= 0) & (partition < topics.partitions[of])
+    leader[begin[of[there]] + partition[there]] = rack[there]
+    return leader

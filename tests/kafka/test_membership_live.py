@@ -1,0 +1,164 @@
+"""Predicted = actual in a rolling restart: two groups of three Java consumers, alike but for their instance ids, are
+restarted member by member, once with members away for a moment and once for longer. How many rebalances follow is
+exactly as `kernels.membership` says from the first snapshot; which of the two pauses more, and about how much, too."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kafka.admin import NewTopic
+
+from spark_assign.kernels.membership.membership import ABOUT, OF_OPTION, membership
+from spark_assign.kernels.membership.question import Question
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.protocol.facts import facts_of_rows
+from spark_assign.sources.kafka import snapshot
+from tests.kafka import group_members
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+from tests.kafka.protocol_story import read_told
+
+pytestmark = [pytest.mark.kafka]
+
+TOPIC, PARTITIONS = "membership.t", 6
+HEARTBEAT_MS, SESSION_MS = 1_000, 30_000
+AWAY_MS = (200, 5_000)
+SETTLES_S = 3.0
+"""A dynamic group rests by then: its members hear of a rebalance with their next heartbeats."""
+
+SLACK_SECONDS = 1.5
+"""A partition may wait so much longer, in each of its pauses, on a busy machine."""
+
+Row = dict[str, Any]
+
+
+def consumers(kind: str) -> list[Consumer]:
+    """Three of a group; `kind`: dynamic or static."""
+    one = Consumer(
+        f"membership-{kind}",
+        "",
+        topics=(TOPIC,),
+        assignor="range",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+    )
+    names = [f"{kind}-{number}" for number in range(3)]
+    return [replace(one, client_id=name, instance_id=name if kind == "static" else None) for name in names]
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """What a rolling restart of a group did: rebalances, and partition-seconds that nobody consumed, in `pauses`."""
+
+    rebalances: int
+    seconds: float
+    pauses: int
+
+
+@pytest.fixture(scope="module")
+def restarted(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Restarted]:
+    """Both groups, restarted at once; and what was predicted is beside it, as `predicted`."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
+    admin.wait_for_topics([TOPIC])
+    admin.close()
+    groups = {kind: consumers(kind) for kind in ("dynamic", "static")}
+    told = tmp_path_factory.mktemp("membership") / "told"
+    found: dict[tuple[str, int], Restarted] = {}
+    with group_members.running(broker, [each for of in groups.values() for each in of], told) as process:
+        group_members.wait_until_settled(broker, {of[0].group: 3 for of in groups.values()})
+        _PREDICTED.update(_predict(broker))
+        for away_ms in AWAY_MS:
+            seen, logged = len(read_told([told])), len(broker.group_log())
+            for number in range(3):
+                pair = [of[number] for of in groups.values()]
+                before = len(read_told([told]))
+                group_members.leave(process, pair)
+                time.sleep(away_ms / 1000)
+                group_members.start(process, pair)
+                _wait_until_assigned(told, before, pair)
+                time.sleep(SETTLES_S)
+            rows, log = read_told([told])[seen:], broker.group_log()[logged:]
+            for kind, of in groups.items():
+                found[kind, away_ms] = _measure(of[0].group, rows, log)
+    return found
+
+
+_PREDICTED: dict[tuple[str, int], Row] = {}
+
+
+def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
+    """The options of the dynamic group, of what it is now and of what it would be."""
+    tables = snapshot(broker.bootstrap_servers, groups="membership-dynamic", topics="membership.*").tables
+    rows = {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs")}
+    about = [{**each, "kind": ABOUT} for each in rows["members"]]
+    names = ("cluster", "group_id", "kind", "member_id", "client_id", "client_host")
+    schema = pa.schema([(name, pa.int8() if name == "kind" else pa.string()) for name in names])
+    facts = pa.concat_tables(
+        [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
+    )
+    timing = Timing(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
+    asked = Question(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
+    answer = pa.concat_tables(list(membership(facts, asked))).to_pylist()
+    options = [row for row in answer if row["kind"] == OF_OPTION and row["protocol"] == "eager"]
+    return {(row["membership"], row["restart_ms"]): row for row in options}
+
+
+def _wait_until_assigned(told: Path, before: int, those: Iterable[Consumer]) -> None:
+    wanted = {each.client_id for each in those}
+    deadline = time.monotonic() + 30
+    while not wanted <= {row["client_id"] for row in read_told([told])[before:] if row["event"] == "assigned"}:
+        assert time.monotonic() < deadline, f"not assigned in 30 s: {wanted}"
+        time.sleep(0.05)
+
+
+def _measure(group: str, rows: Iterable[Row], log: Iterable[tuple[int, str]]) -> Restarted:
+    made = re.compile(rf"Stabilized group {re.escape(group)} generation \d+ with \d+ members")
+    since: dict[tuple[str, int], int] = {}
+    waited, pauses = 0, 0
+    order = {"revoked": 0, "lost": 0, "assigned": 1}
+    mine = [row for row in rows if row["group"] == group and row["event"] in order]
+    for row in sorted(mine, key=lambda row: (row["at_ms"], order[row["event"]])):
+        for topic, partition in row["partitions"]:
+            if row["event"] != "assigned":
+                since[topic, partition] = row["at_ms"]
+            elif (topic, partition) in since:
+                waited += row["at_ms"] - since.pop((topic, partition))
+                pauses += 1
+    assert not since, f"{group}: nobody has {since}"
+    return Restarted(sum(bool(made.search(said)) for _, said in log), waited / 1000, pauses)
+
+
+def test_as_many_rebalances(restarted: dict[tuple[str, int], Restarted]) -> None:
+    """None for static members that are back in time; two for each dynamic one that is away for longer."""
+    for away_ms in AWAY_MS:
+        assert restarted["static", away_ms].rebalances == 0 == _PREDICTED["static", away_ms]["restart_rebalances"]
+    assert restarted["dynamic", 5_000].rebalances == 6 == _PREDICTED["dynamic", 5_000]["restart_rebalances"]
+
+
+def test_the_same_one_pauses_less(restarted: dict[tuple[str, int], Restarted]) -> None:
+    """Static where members are away for a moment, dynamic where they are away for longer than the others need."""
+    for away_ms, less, more in ((200, "static", "dynamic"), (5_000, "dynamic", "static")):
+        predicted = [_PREDICTED[kind, away_ms]["restart_pause_seconds"] for kind in (less, more)]
+        measured = [restarted[kind, away_ms].seconds for kind in (less, more)]
+        print(away_ms, less, more, predicted, measured)
+        assert predicted[0] < predicted[1]
+        assert measured[0] < measured[1]
+
+
+def test_about_as_long(restarted: dict[tuple[str, int], Restarted]) -> None:
+    """A static partition waits for the restart time, or a little longer; a dynamic one for a heartbeat or two."""
+    for (kind, away_ms), found in restarted.items():
+        predicted = _PREDICTED[kind, away_ms]["restart_pause_seconds"]
+        print(kind, away_ms, found, predicted)
+        assert found.seconds < predicted + SLACK_SECONDS * found.pauses
+        if kind == "static":
+            assert found.pauses == PARTITIONS
+            assert found.seconds > predicted * 0.9

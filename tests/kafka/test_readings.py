@@ -1,0 +1,265 @@
+"""Loads of a live cluster with producers of known rates and a slow consumer: by readings, timestamps, two snapshots."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
+from spark_assign.sources import kafka_log_dirs, snapshot_files
+from spark_assign.sources.kafka import snapshot
+from spark_assign.sources.kafka_loads import Loads
+from spark_assign.sources.snapshot import Snapshot
+from tests.kafka import documented
+from tests.kafka.broker import Cluster
+
+pytestmark = pytest.mark.kafka
+
+VALUE = b"x" * 1000
+SENT = {0: 50, 1: 10}
+"""Messages a second to the partitions of `rd.hot`; nothing to the third one."""
+READ = 20
+"""Messages a second that the slow consumer takes from the first partition."""
+EVERY_S, TIMES = 4.0, 3
+NEAR = 0.1
+HOUR_MS = 3_600_000
+
+
+@dataclass
+class Traffic:
+    """Who produces and consumes, until told to stop."""
+
+    broker: Cluster
+    stopped: threading.Event = field(default_factory=threading.Event)
+    threads: list[threading.Thread] = field(default_factory=list)
+
+    def run(self, target: Any, *arguments: Any) -> None:
+        """In a thread of its own."""
+        self.threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self.threads[-1].start()
+
+    def produce(self, partition: int, rate: float) -> None:
+        """So many a second, by the clock: what comes late is caught up."""
+        producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers)
+        begun, sent = time.monotonic(), 0
+        while not self.stopped.wait(max(begun + sent / rate - time.monotonic(), 0)):
+            producer.send("rd.hot", VALUE, partition=partition)
+            sent += 1
+        producer.close()
+
+    def consume(self) -> None:
+        """Poll, and commit what a slow consumer has handled by now."""
+        at = TopicPartition("rd.hot", 0)
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.broker.bootstrap_servers,
+            group_id="rd-slow",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        consumer.assign([at])
+        begun, taken = time.monotonic(), 0
+        while not self.stopped.wait(0.1):
+            due = int((time.monotonic() - begun) * READ) - taken
+            if due > 0:
+                taken += sum(map(len, consumer.poll(timeout_ms=100, max_records=due).values()))
+                consumer.commit({at: OffsetAndMetadata(taken, "", -1)})
+        consumer.close(autocommit=False)
+
+
+@contextmanager
+def running(broker: Cluster) -> Iterator[Traffic]:
+    """Producers and the consumer, for as long as the block lasts."""
+    traffic = Traffic(broker)
+    for partition, rate in SENT.items():
+        traffic.run(traffic.produce, partition, rate)
+    traffic.run(traffic.consume)
+    try:
+        yield traffic
+    finally:
+        traffic.stopped.set()
+        for thread in traffic.threads:
+            thread.join()
+
+
+def commit(broker: Cluster, group: str, offset: int) -> None:
+    """Of a group without members, on `rd.still`."""
+    admin = broker.admin()
+    admin.alter_group_offsets(group, {TopicPartition("rd.still", 0): OffsetAndMetadata(offset, "", -1)})
+    admin.close()
+
+
+def make(broker: Cluster, topic: str, messages: int, timestamp_ms: int | None = None) -> None:
+    """A topic of one partition with so many messages."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(topic, 1, 1)])
+    admin.wait_for_topics([topic])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for _ in range(messages):
+        producer.send(topic, VALUE, partition=0, timestamp_ms=timestamp_ms)
+    producer.close()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Three snapshots of the same traffic, one after the other, and what was said while the first was read."""
+
+    readings: Snapshot
+    since: Snapshot
+    after: Snapshot
+    said: list[str]
+
+
+@pytest.fixture(scope="module")
+def taken(broker: Cluster) -> Taken:
+    admin = broker.admin()
+    admin.create_topics([NewTopic("rd.hot", 3, 2)])
+    admin.wait_for_topics(["rd.hot"])
+    now_ms = int(time.time() * 1000)
+    make(broker, "rd.still", 9, now_ms - HOUR_MS)
+    make(broker, "rd.ahead", 3, now_ms + HOUR_MS)
+    make(broker, "rd.empty", 0)
+    make(broker, "rd.anew", 5)
+    commit(broker, "rd-still", 4)
+    commit(broker, "rd-reset", 7)
+
+    def change() -> None:
+        """Between two readings: a topic is made anew and grows beyond what it was, a group is reset."""
+        time.sleep(EVERY_S / 2)
+        admin.delete_topics(["rd.anew"])
+        while "rd.anew" in admin.list_topics():
+            time.sleep(0.1)
+        make(broker, "rd.anew", 8)
+        commit(broker, "rd-reset", 2)
+
+    said: list[str] = []
+    chosen: dict[str, Any] = {"groups": "rd-*", "topics": "rd.*"}
+    with running(broker) as traffic:
+        time.sleep(3)  # until all are at work
+        traffic.run(change)
+        loads = Loads(every_s=EVERY_S, times=TIMES)
+        readings = snapshot(broker.bootstrap_servers, loads=loads, progress=said.append, **chosen)
+        since = snapshot(broker.bootstrap_servers, loads=Loads(since_s=8), **chosen)
+    after = snapshot(broker.bootstrap_servers, **chosen)
+    admin.close()
+    return Taken(readings, since, after, said)
+
+
+def loads_of(taken: Snapshot) -> dict[tuple[str, int, str | None], dict[str, Any]]:
+    """By topic, partition and group."""
+    rows = taken.tables["loads"].to_pylist()
+    found = {(row["topic"], row["partition"], row["group_id"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_what_was_sent_between_readings(taken: Taken) -> None:
+    """In, out, bytes as the producers and the consumer have it; nothing in a partition without traffic."""
+    loads = loads_of(taken.readings)
+    for partition, rate in SENT.items():
+        row = loads["rd.hot", partition, None]
+        assert row["in_rate"] == pytest.approx(rate, rel=NEAR)
+        assert 0 <= row["in_rate_stddev"] < rate * NEAR
+        assert 1 < row["bytes"] / (row["in_rate"] * len(VALUE)) < 1.25
+        assert row["out_rate"] is None
+        assert row["lag"] is None
+    for key in (("rd.hot", 2, None), ("rd.still", 0, None), ("rd.empty", 0, None)):
+        assert [loads[key][name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [0, 0, 0]
+    slow = loads["rd.hot", 0, "rd-slow"]
+    assert slow["out_rate"] == pytest.approx(READ, rel=NEAR)
+    assert [slow[name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [None, None, None]
+    assert f"reading {TIMES} of {TIMES}" in taken.said
+
+
+def test_lag_is_that_of_the_last_reading(taken: Taken) -> None:
+    """Exact where nothing moves, and grown where more comes in than goes out."""
+    loads = loads_of(taken.readings)
+    still = loads["rd.still", 0, "rd-still"]
+    assert (still["lag"], still["out_rate"]) == (5, 0)
+    first = {row["group_id"]: row["lag"] for row in taken.readings.tables["offsets"].to_pylist()}
+    grown = loads["rd.hot", 0, "rd-slow"]["lag"] - first["rd-slow"]
+    assert grown == pytest.approx((SENT[0] - READ) * EVERY_S * (TIMES - 1), rel=NEAR)
+
+
+def test_resets_and_topics_made_anew(taken: Taken) -> None:
+    """No rate, although the topic has more messages than before; the lag is as it is."""
+    loads = loads_of(taken.readings)
+    assert [loads["rd.anew", 0, None][name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [None] * 3
+    reset = loads["rd.still", 0, "rd-reset"]
+    assert (reset["out_rate"], reset["lag"]) == (None, 7)
+
+
+def test_by_timestamps(taken: Taken) -> None:
+    """One reading: what was written in the last seconds; nothing where records are ahead of the clock."""
+    loads = loads_of(taken.since)
+    for partition, rate in SENT.items():
+        assert loads["rd.hot", partition, None]["in_rate"] == pytest.approx(rate, rel=2 * NEAR)
+    assert {topic: loads[topic, 0, None]["in_rate"] for topic in ("rd.still", "rd.empty", "rd.ahead")} == {
+        "rd.still": 0,
+        "rd.empty": 0,
+        "rd.ahead": None,
+    }
+    row = loads["rd.still", 0, "rd-still"]
+    assert (row["lag"], row["out_rate"]) == (5, None)
+    assert all(row[name] is None for row in loads.values() for name in ("in_rate_stddev", "bytes", "out_rate"))
+
+
+def test_a_snapshot_without_readings_has_no_loads(taken: Taken) -> None:
+    """The table is not there, rather than empty."""
+    assert "loads" not in taken.after.tables
+
+
+def test_between_two_snapshots(taken: Taken, spark: SparkSession, tmp_path: Path) -> None:
+    """As files, read back: rates over the time between; the wrong order is told."""
+    for name in ("readings", "since"):
+        snapshot_files.write_folder(getattr(taken, name), tmp_path / name)
+    loads = Fleet.read(spark, str(tmp_path / "readings")).loads
+    assert loads is not None
+    assert sorted((row.asDict() for row in loads.collect()), key=str) == sorted(
+        loads_of(taken.readings).values(), key=str
+    )
+    before, after = (Offsets.read(spark, str(tmp_path / name)) for name in ("readings", "since"))
+    rows = [row.asDict() for row in loads_between(before, after).collect()]
+    found = {(row["topic"], row["partition"], row["group_id"]): row for row in rows}
+    assert found["rd.hot", 0, None]["in_rate"] == pytest.approx(SENT[0], rel=NEAR)
+    slow = found["rd.hot", 0, "rd-slow"]
+    assert slow["out_rate"] == pytest.approx(READ, rel=NEAR)
+    assert slow["lag"] == loads_of(taken.since)["rd.hot", 0, "rd-slow"]["lag"]
+    assert (found["rd.still", 0, "rd-reset"]["out_rate"], found["rd.still", 0, None]["in_rate"]) == (None, 0)
+    with pytest.raises(SparkAssignError, match=r"the earlier one was taken at .*, the later one at .*Swap them"):
+        loads_between(after, before)
+
+
+def test_brokers_that_do_not_tell_sizes(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word, no bytes, and everything else."""
+    monkeypatch.setattr(kafka_log_dirs.kafka_permissions, "no_sizes", lambda _: "no reason")
+    said: list[str] = []
+    some = snapshot(
+        broker.bootstrap_servers, topics="rd.still", groups="rd-still", loads=Loads(0.2, 2), progress=said.append
+    )
+    row = loads_of(some)["rd.still", 0, None]
+    assert (row["bytes"], row["in_rate"]) == (None, 0)
+    lines = [line for line in said if line.startswith("bytes")]
+    assert [re.sub(r"\d", "N", line) for line in lines] == [
+        "bytes are not known of what these brokers lead: N (no reason)"
+    ]
+
+
+def test_the_documented_commands(broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With less time between the readings."""
+    monkeypatch.chdir(tmp_path)
+    for step in documented.steps("test_readings"):
+        seen = documented.run_job(step, broker, {"60s": "1s", "10m": "5s"})
+        assert any(" loads" in line.text for line in seen.lines), seen

@@ -1,0 +1,66 @@
+"""Consumers with a rack on brokers with follower fetching: each reads from the broker that `zones` says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, zones
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.sources.kafka import snapshot
+from tests.frames import dataframe
+from tests.kafka import maven
+from tests.kafka.broker import Cluster
+from tests.kafka.conftest import RACKS
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PROGRAM = Path(__file__).parent / "java" / "NearReaders.java"
+TOPIC = "z.read"
+PLACED = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [2, 3]}
+"""Of each partition its brokers, the leader first; broker 1 is in the first rack."""
+A_SECOND = 1e6
+A_DAY = int(A_SECOND * 86_400)
+
+
+@pytest.fixture(scope="module")
+def readers(broker: Cluster) -> Iterator[dict[str, dict[str, int]]]:
+    """Which replica each consumer reads from, while all are there."""
+    admin = broker.admin()
+    admin.create_topics([NewTopic(TOPIC, replica_assignments=PLACED)])
+    admin.wait_for_topics([TOPIC])
+    admin.close()
+    command = ["java", *maven.SHORT_LIVED, "-cp", broker.class_path, str(PROGRAM), broker.bootstrap_servers, TOPIC]
+    with subprocess.Popen(
+        [*command, str(len(PLACED)), *RACKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        yield json.loads(running.stdout.readline())
+        running.stdin.write("\n")
+        running.stdin.close()
+        assert running.wait(30) == 0
+
+
+def test_who_reads_from_where(readers: dict[str, dict[str, int]], broker: Cluster, spark: SparkSession) -> None:
+    """The bytes that cross a zone are those of the partitions that a consumer reads from a broker in another rack."""
+    told = readers
+    assert set(told) == set(RACKS)
+    taken = snapshot(broker.bootstrap_servers, groups="z.*", topics=TOPIC)
+    tables = {name: spark.createDataFrame(rows) for name, rows in taken.tables.items() if name in INPUT_TABLES}
+    loads = [(taken.cluster, TOPIC, partition, None, None, None, None, None, A_SECOND) for partition in PLACED]
+    tables["loads"] = dataframe(spark, INPUT_TABLES["loads"], loads)
+    rows = zones(Fleet(**tables)).zones.where("assignor = 'today'").collect()
+    said = {(row["group_id"], row["follower_fetching"]): row["cross_zone_bytes_per_day"] for row in rows}
+    for rack in RACKS:
+        assert set(told[rack]) == {str(partition) for partition in PLACED}
+        read_from = [PLACED[int(at)][0] if replica < 0 else replica for at, replica in told[rack].items()]
+        far = sum(RACKS[each - 1] != rack for each in read_from)
+        assert said[f"z.{rack}", True] == far * A_DAY, told
+        assert said[f"z.{rack}", False] == sum(RACKS[each[0] - 1] != rack for each in PLACED.values()) * A_DAY

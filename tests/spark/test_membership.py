@@ -1,0 +1,110 @@
+"""Membership by Spark: no group is left out, tables agree with schemas, rows in any order, and the job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs import membership as job
+from spark_assign import Fleet, membership
+from spark_assign.advising.schemas import MEMBERSHIP_TABLES
+from spark_assign.errors import ConfigError
+from spark_assign.protocol import Settings, simulate
+from spark_assign.protocol.schemas import EVENTS
+from tests.frames import dataframe
+from tests.spark.fleets import tuples, written_as_json
+from tests.spark.test_migrate import mixed
+
+pytestmark = [pytest.mark.spark]
+
+ONE = {"sessions_ms": [45_000], "restarts_ms": [5_000]}
+
+
+def test_no_group_is_left_out(spark: SparkSession) -> None:
+    """Each is in memberships or, with the reason, in rejected; options are of those; `simulate` says the same."""
+    given = mixed(spark)
+    settings = Settings(restore_ms=60_000)
+    found = membership(given, settings, **ONE)
+    assert {name: getattr(found, name).schema.names for name in MEMBERSHIP_TABLES} == {
+        name: schema.names for name, schema in MEMBERSHIP_TABLES.items()
+    }
+    assert tuples(found.rejected, "group_id", "code") == [
+        ("alone", "unknown-assignor"),
+        ("connected", "out-of-scope"),
+        ("empty", "no-members"),
+        ("shared", "share-group"),
+        ("streamed", "streams-group"),
+        ("twice", "duplicate-member"),
+    ]
+    rows = {row["group_id"]: row for row in found.memberships.collect()}
+    assert {name: row["recommendation"] for name, row in rows.items()} == {
+        "far": "static",
+        "near": "static",
+        "served": "keep",
+    }
+    assert rows["near"]["clients"] == "Java 2"
+    assert rows["near"]["settings"].splitlines()[1:] == ["group.instance.id=near-0"]
+    options = {(row["group_id"], row["restart_ms"]): row for row in found.options.where("now").collect()}
+    assert sorted(options) == [(name, ms) for name in ("far", "near", "served") for ms in (5_000, 30_000)]
+    events = dataframe(spark, EVENTS, [("c", None, 0, "rolling-restart", *[None] * 7, 30_000, *[None] * 3)])
+    played = simulate(given, events, settings=settings).availability
+    for row in played.where(F.col("group_id").isin("near", "far")).collect():
+        mine = options[row["group_id"], 30_000]
+        assert mine["restart_pause_seconds"] * 1000 == row["partition_ms_not_consumed"]
+        assert mine["restart_longest_seconds"] * 1000 == row["longest_pause_ms"]
+        assert mine["restart_rebalances"] == row["rebalances"]
+
+
+def test_rows_in_any_order(spark: SparkSession) -> None:
+    """However they are parted."""
+    given = mixed(spark)
+    tables = {name: getattr(given, name) for name in ("topics", "members", "subscriptions", "owned", "groups")}
+    parted = Fleet(**{name: table.repartition(3, F.rand(7)) for name, table in tables.items()})
+    plain = Fleet(**tables)
+    answers = [tuples(membership(each, **ONE).told) for each in (plain, parted)]
+    assert answers[0] == answers[1]
+
+
+def test_what_cannot_be_asked(spark: SparkSession) -> None:
+    """A clear word each."""
+    with pytest.raises(ConfigError, match="membership: restart_ms is 0, expected 1 millisecond or more"):
+        membership(mixed(spark), restart_ms=0)
+
+
+@pytest.mark.once
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables are written; groups in words; exit codes; what is no time."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 8}],
+        "members": [key | {"member_id": name} for name in "ab"]
+        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
+        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [key | {"member_id": "ab"[p // 4], "topic": "t", "partition": p} for p in range(8)],
+        "groups": [key | {"assignor": "range", "group_type": "classic"}],
+    }
+    place = written_as_json(tmp_path / "fleet", tables)
+    words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
+    printed = capsys.readouterr().out
+    assert "Groups: 1 to change, which saves " in printed
+    assert "Make static:" in printed
+    assert "c/twice: duplicate-member: " in printed
+    stored = [
+        json.loads(line) for file in tmp_path.glob("out/options/run_id=r/attempt=*/*.json") for line in file.open()
+    ]
+    assert len(stored) == 4 * 2 * 4
+    assert job.main([*words, "--group", "g*"]) == 0
+    printed = capsys.readouterr().out
+    assert "c/g: Make it static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
+    assert "    group.instance.id=g-0" in printed
+    assert job.main([*words, "--group", "nobody"]) == 0
+    assert "No group matches nobody" in capsys.readouterr().out
+    assert job.main([*words, "--least-session", "soon"]) == 2
+    assert "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""Zones by Spark: the fleet of docs/zones.md; no group is left out; any order of rows; the job writes and prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs import zones as job
+from spark_assign import zones
+from spark_assign.advising.schemas import ZONES_TABLES
+from spark_assign.errors import ConfigError, FleetError
+from tests.docs import given
+from tests.spark.fleets import table, tuples, written_as_json
+from tests.spark.test_migrate import mixed
+
+pytestmark = [pytest.mark.spark]
+
+
+def test_no_group_is_left_out(spark: SparkSession) -> None:
+    """Each is in zones or, with the reason, in rejected; the ways are those of its protocol."""
+    fleet = mixed(spark)
+    loads = [("c", "t", partition, None, None, None, None, None, 1e6) for partition in range(4)]
+    found = zones(replace(fleet, loads=table(spark, "loads", loads)))
+    assert {name: getattr(found, name).schema.names for name in ZONES_TABLES} == {
+        name: schema.names for name, schema in ZONES_TABLES.items()
+    }
+    rows = found.zones.collect()
+    ways = {name: {row["assignor"] for row in rows if row["group_id"] == name} for name in ("near", "empty", "served")}
+    assert ways == {
+        "near": {"today", "range", "sticky", "cooperative-sticky"},
+        "empty": {"today"},
+        "served": {"today", "uniform", "server-range", "rack-uniform", "rack-server-range"},
+    }
+    assert {row["group_id"] for row in rows} == {"alone", "empty", "served", "near", "far"}
+    assert [row["reason"] for row in rows if row["group_id"] == "empty"] == ["It has no members: it reads nothing"]
+    assert tuples(found.rejected, "group_id", "code") == [
+        *((name, "out-of-scope") for name in ("connected", "shared", "streamed")),
+        ("twice", "duplicate-member"),
+    ]
+
+
+def test_rows_in_any_order(spark: SparkSession) -> None:
+    """The same figures to the last digit, however rows come and wherever they are."""
+    fleet = given.zones_fleet(spark)
+    shuffled = {
+        name: getattr(fleet, name).repartition(5).orderBy(F.rand(7))
+        for name in ("members", "subscriptions", "owned", "replicas", "brokers", "loads")
+    }
+    one, other = zones(fleet), zones(replace(fleet, **shuffled))
+    assert tuples(one.zones) == tuples(other.zones)
+    assert tuples(one.replica_moves) == tuples(other.replica_moves)
+
+
+def test_what_is_missing(spark: SparkSession) -> None:
+    """Each with a remedy; and what is no price."""
+    fleet = given.zones_fleet(spark)
+    with pytest.raises(ConfigError, match=r"price -0\.1: expected a number from 0"):
+        zones(fleet, price=-0.1)
+    without = {name: fleet.__getattribute__(name).withColumn("rack_id", F.lit("")) for name in ("members", "brokers")}
+    with pytest.raises(FleetError) as told:
+        zones(replace(fleet, loads=None, replicas=None, **without))
+    for words in ("replicas.*: the table is missing", "loads.*: the table is missing"):
+        assert words in str(told.value)
+    assert "brokers.rack_id: no broker has a rack" in str(told.value)
+    assert "members.rack_id: no member has a rack" in str(told.value)
+
+
+@pytest.mark.once
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables are written, and files for Kafka's tools; all ways of a group in words; exit codes."""
+    tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
+    tables["members"].append(tables["members"][-1])
+    place = written_as_json(tmp_path / "fleet", tables)
+    out = tmp_path / "out"
+    words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, "--price", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
+    said = capsys.readouterr().out
+    assert all(words in said for words in ("a day together:", "EUR", "duplicate-member"))
+    batch = json.loads((out / "json" / "reorder" / "shop-prod" / "reassign-001.json").read_text())
+    assert [(each["topic"], each["partition"], each["replicas"]) for each in batch["partitions"]] == [
+        ("clicks", 0, [3, 1, 2]),
+        ("clicks", 1, [3, 2, 1]),
+        ("orders", 2, [1, 3]),
+    ]
+    assert job.main(["--fleet", str(place), "--group", "billing", "--follower-fetching"]) == 0
+    assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out
+    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2

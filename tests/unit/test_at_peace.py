@@ -1,0 +1,151 @@
+"""Groups planned by runs, many at once, against the same groups planned partition by partition: equal in every row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from spark_assign.kernels.arrays import Flags
+from spark_assign.kernels.group import franz_go, librdkafka
+from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.at_peace import at_peace
+from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.planned import Planned
+from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.told import read
+from spark_assign.kernels.libraries import read_library
+from spark_assign.kernels.librdkafka.group import served
+from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.sticky import at_rest_2_4, general_2_8
+from tests.golden import sticky_kernel
+from tests.golden.vectors import Row
+from tests.kafka import random_groups
+
+GROUPS = 60
+Rows = dict[tuple[str, str, str, int], tuple[int, bool]]
+
+
+def _peaceful(rng: random.Random, row: Row) -> Row:
+    """All subscribe to the same topics, or to none at all, and nobody claims what another does; no racks mostly."""
+    silent, claimed = rng.random() < 0.1, set()
+    members = []
+    for member in row["members"]:
+        topics = [] if silent and rng.random() < 0.3 else sorted(row["topics"])
+        owned = [] if rng.random() < 0.2 else [each for each in member["owned"] if tuple(each) not in claimed]
+        claimed |= {tuple(each) for each in owned}
+        members.append(member | {"topics": topics, "owned": owned, "generation": rng.choice([7, 7, 7, None])})
+    racks = row["replica_racks"] if rng.random() < 0.1 else None
+    return row | {"members": members, "replica_racks": racks}
+
+
+def _rows(seed: int) -> Iterator[Row]:
+    """Random groups with every oddity, as they are and peaceful."""
+    rng = random.Random(f"peace-{seed}")
+    for strategy in random_groups.STICKY:
+        for row in random_groups.groups(strategy, seed, small=GROUPS, mid_size=0):
+            name = f"{strategy}-{row['case']}"
+            yield row | {"case": name}
+            yield _peaceful(rng, row) | {"case": f"{name}-peaceful"}
+
+
+@pytest.fixture(scope="module")
+def sheet() -> Sheet:
+    """All of them side by side."""
+    seed = random_groups.seed()
+    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    told = read(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
+    return read_sheet(told, set(find_faults(told)))
+
+
+def _expanded(sheet: Sheet, runs: Runs, *of_run: np.ndarray) -> dict[tuple[str, str, str, int], tuple[int, ...]]:
+    """Cluster, member, topic and partition to what is said of it; nothing may be said twice."""
+    rows = Runs(np.arange(len(runs)), *runs.columns[1:]).rows()
+    at = rows.member
+    member = runs.member[at]
+    who = (sheet.cluster.take(sheet.members.group[member]), sheet.member_id.take(member), sheet.topic.take(rows.topic))
+    keys = list(zip(*(each.to_pylist() for each in who), rows.first.tolist(), strict=True))
+    said = zip(*(np.asarray(each)[at].tolist() for each in of_run), strict=True) if of_run else [()] * len(keys)
+    found = dict(zip(keys, said, strict=True))
+    assert len(found) == len(keys)
+    return found
+
+
+def _same(sheet: Sheet, one: Planned, other: Planned) -> None:
+    assert one.refused == other.refused
+    mine, exact = (_expanded(sheet, each.runs, each.reason, each.withheld) for each in (one, other))
+    differing = sorted(key for key in mine.keys() | exact.keys() if mine.get(key) != exact.get(key))
+    assert not differing, f"{len(differing)}, in {sorted({key[0] for key in differing})[:5]}: {differing[:5]}"
+    assert _expanded(sheet, one.unsure) == _expanded(sheet, other.unsure)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_librdkafka(sheet: Sheet, assignor: str) -> None:
+    """Its kernel of single partitions plans all groups, and the one by runs what it can."""
+    every: Flags = np.ones(sheet.number, bool)
+    planned = librdkafka.assign_by_librdkafka(sheet, assignor, every)
+    _same(sheet, planned, librdkafka._one_by_one(sheet, assignor, every))
+
+
+def test_round_robin_of_librdkafka(sheet: Sheet) -> None:
+    """Against a loop over partitions and members."""
+    every: Flags = np.ones(sheet.number, bool)
+    reader = librdkafka._Reader(sheet, every)
+    expected = set()
+    for at, cluster in enumerate(sheet.cluster.to_pylist()):
+        group = reader.group(at)
+        members, turn = served(list(group.members)), -1
+        for topic in sorted(group.partitions):
+            for partition in range(group.partitions[topic]):
+                turn = (turn + 1) % len(members)
+                while topic not in members[turn].topics:
+                    turn = (turn + 1) % len(members)
+                expected.add((cluster, members[turn].member_id, topic, partition))
+    planned = librdkafka.assign_by_librdkafka(sheet, "roundrobin", every)
+    assert _expanded(sheet, planned.runs).keys() == expected
+
+
+@pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
+def test_franz_go(sheet: Sheet, assignor: str) -> None:
+    """The same, and what is unsure in it."""
+    every: Flags = np.ones(sheet.number, bool)
+    library = read_library(assignor)
+    assert library is not None
+    planned = franz_go.assign_by_franz_go(sheet, library[0], every)
+    _same(sheet, planned, franz_go._one_by_one(sheet, library[0], every))
+
+
+@pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
+def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups at rest against the same with all partitions walked over."""
+    every: Flags = np.ones(sheet.number, bool)
+    planned = assign(sheet, assignor, every, {})
+    asked = []
+    monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
+    _same(sheet, planned, assign(sheet, assignor, every, {}))
+    at_rest = sum(at_rest_2_4.plan_at_rest(*told) is not None for told in asked)
+    assert GROUPS / 5 < at_rest < len(asked)
+
+
+@pytest.mark.parametrize("assignor", ["sticky@2.5.1", "cooperative-sticky@2.5.1", "cooperative-sticky@2.4"])
+def test_runs_are_planned_as_their_partitions_are(assignor: str) -> None:
+    """Also where two members claim parts of each other's runs."""
+    rows = [row for row in islice(_rows(random_groups.seed()), GROUPS) if row["members"]]
+    planned = []
+    for runs in (False, True):
+        told = read(sticky_kernel.facts(rows, runs=runs))
+        sheet = read_sheet(told, set(find_faults(told)))
+        plan = assign(sheet, assignor, np.ones(sheet.number, bool), {})
+        planned.append((_expanded(sheet, plan.runs, plan.reason, plan.withheld), plan.refused))
+    assert planned[0] == planned[1]
+
+
+def test_many_are_at_peace(sheet: Sheet) -> None:
+    """So that the two are held against each other often enough, and not only where nothing moves."""
+    peace = at_peace(sheet, np.ones(sheet.number, bool), sheet.members.subscribes)
+    assert 2 * GROUPS < peace.groups.sum() < 3.7 * GROUPS
+    moved = librdkafka.assign_by_librdkafka(sheet, "cooperative-sticky", peace.groups)
+    assert len(np.unique(sheet.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10

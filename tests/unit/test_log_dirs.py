@@ -1,0 +1,143 @@
+"""Sizes of logs as brokers tell them: of leaders, without logs on their way elsewhere; and who does not tell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kafka import errors
+from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+from spark_assign.sources import kafka_groups, kafka_loads, kafka_log_dirs, kafka_offsets
+from spark_assign.sources.kafka_connection import ClusterConnection
+from spark_assign.sources.kafka_groups import ListedGroup
+from spark_assign.sources.kafka_loads import Reading, Watched
+from spark_assign.sources.kafka_offsets import Found
+
+LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
+
+
+class Brokers:
+    """Answer as they are told, and keep what they were asked."""
+
+    def __init__(self, answers: dict[int, Any]) -> None:
+        self.answers = answers
+        self.asked: dict[int, Any] = {}
+
+    def newest(self, _: type) -> int:
+        return 4
+
+    def ask(self, requests: Any, answered: Any) -> list[Any]:
+        for at, (broker, request) in enumerate(requests):
+            self.asked[broker] = request
+            answered(at)
+        return [self.answers[broker] for broker, _ in requests]
+
+
+def answer(sizes: dict[tuple[str, int], int], *, code: int = 0, future: bool = False) -> Any:
+    """In one folder of the broker."""
+    of_folder = DescribeLogDirsResponse.DescribeLogDirsResult
+    of_topic = of_folder.DescribeLogDirsTopic
+    topics = [
+        of_topic(
+            name=topic,
+            partitions=[
+                of_topic.DescribeLogDirsPartition(
+                    partition_index=number, partition_size=size, offset_lag=0, is_future_key=future
+                )
+            ],
+        )
+        for (topic, number), size in sizes.items()
+    ]
+    folders = [of_folder(error_code=0, log_dir="/d", topics=topics)] if topics else []
+    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code, results=folders)
+
+
+def read(brokers: Brokers) -> tuple[dict[Any, int], list[str]]:
+    """Sizes, and what was said."""
+    said: list[str] = []
+    found = kafka_log_dirs.sizes(cast(ClusterConnection, brokers), LEADERS, said.append)
+    return {key: each.offset for key, each in found.items()}, said
+
+
+def test_each_broker_is_asked_for_what_it_leads() -> None:
+    """In one request; a partition without a leader is not asked for."""
+    brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
+    assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
+    asked = {
+        broker: {topic.topic: topic.partitions for topic in request.topics} for broker, request in brokers.asked.items()
+    }
+    assert asked == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
+    assert isinstance(brokers.asked[1], DescribeLogDirsRequest)
+
+
+def test_logs_on_their_way_to_another_folder() -> None:
+    """Do not count; where they are now, they do."""
+    both = answer({("t", 0): 10})
+    both.results = [*both.results, *answer({("t", 0): 4}, future=True).results]
+    assert read(Brokers({1: both, 2: answer({("t", 1): 20})}))[0] == {("t", 0): 10, ("t", 1): 20}
+
+
+@pytest.mark.parametrize(
+    ("silent", "why"),
+    [
+        (answer({}), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),  # before 3.2
+        (answer({}, code=31), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),
+        (answer({}, code=56), "KafkaStorageError"),
+        (errors.KafkaConnectionError("gone"), "KafkaConnectionError: gone"),
+    ],
+)
+def test_brokers_that_do_not_tell(silent: Any, why: str) -> None:
+    """Said once for all of them; the others count."""
+    found, said = read(Brokers({1: silent, 2: silent}))
+    assert found == {}
+    assert said[0].startswith("bytes are not known of what these brokers lead: 1, 2 (")
+    assert why in said[0]
+    assert read(Brokers({1: silent, 2: answer({("t", 1): 20})}))[0] == {("t", 1): 20}
+
+
+def test_brokers_that_have_no_such_request() -> None:
+    """Older than the client."""
+    brokers = Brokers({})
+
+    def newest(_: type) -> int:
+        raise errors.IncompatibleBrokerVersion
+
+    brokers.newest = newest  # type: ignore[method-assign]
+    assert read(brokers) == ({}, ["bytes are not known: the brokers have no DescribeLogDirs"])
+
+
+def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of consumers' groups what they commit, of share groups where they start; ends last, and only of what answered."""
+    asked: list[Any] = []
+    first = Reading({}, {}, {("t", 0): Found(1, -1, 0)}, {("t", 0): Found(9, -1, 0)})
+
+    def committed(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
+        asked.append(("committed", sorted(groups)))
+        answered_s["g"] = 5.0
+        return {"g": {("t", 0): 3}}, {}
+
+    def starts(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
+        answered_s["s"] = 6.0
+        return {"s": {("t", 0): 2, ("t", 1): -1}}, {}
+
+    def ends(_: Any, __: Any, wanted: Any, ___: Any) -> Any:
+        asked.append(("ends", sorted(wanted)))
+        return {("t", 0): Found(7, -1, 8.0)}
+
+    def sizes(_: Any, leaders: Any, __: Any) -> Any:
+        asked.append(("sizes", leaders))
+        return {}
+
+    monkeypatch.setattr(kafka_offsets, "committed", committed)
+    monkeypatch.setattr(kafka_groups, "read_starts", starts)
+    monkeypatch.setattr(kafka_offsets, "offsets_at", ends)
+    monkeypatch.setattr(kafka_log_dirs, "sizes", sizes)
+    groups = {name: ListedGroup(name, 1, kind, None) for name, kind in (("g", "classic"), ("s", "share"))}
+    watched = Watched(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
+    found = watched.read(first)
+    assert asked == [("sizes", {("t", 0): 1}), ("committed", ["g"]), ("ends", [("t", 0)])]
+    assert found.committed == {"g": {("t", 0): 3}, "s": {("t", 0): 2}}
+    assert found.answered_s == {"g": 5.0, "s": 6.0}
+    assert kafka_loads._lag(found, "s", ("t", 0)) == 5

@@ -1,0 +1,257 @@
+"""What groups are advised to do: by the kernel over facts, by hand-made options, and by names and libraries."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.clients import LIBRARIES
+from spark_assign.kernels.membership import question
+from spark_assign.kernels.membership.choose import Option, advise
+from spark_assign.kernels.membership.grid import Pause
+from spark_assign.kernels.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
+from spark_assign.kernels.membership.question import Question
+from spark_assign.kernels.membership.static import CANNOT, SAYS, of_deployment
+from spark_assign.kernels.membership.ways import COOPERATES, DYNAMIC, EAGER, MIXED, SERVED, STATIC, Way
+from spark_assign.kernels.protocol.settings import Timing
+from tests.unit import protocol_facts as facts
+
+ASKED = Question(Timing(poll_interval_ms=500))
+SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
+
+
+def about(member_id: str | None, client_id: str | None = None, **other: Any) -> dict[str, Any]:
+    """What a member is called."""
+    return {"kind": ABOUT, "member_id": member_id, "client_id": client_id, **other}
+
+
+def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int) -> list[dict[str, Any]]:
+    """A group of four members, each of which owns three partitions."""
+    names = [client.format(number) for number in range(4)]
+    rows = [facts.member(f"m{n}", ["t"], generation=1, **settings.pop("told", {})) for n in range(4)]
+    rows += [facts.owned(f"m{n}", "t", 3 * n, count=3) for n in range(4)]
+    return [*rows, facts.topic("t", 12), facts.group(likes, **settings), *(about(f"m{n}", names[n]) for n in range(4))]
+
+
+def answer(asked: Question = ASKED, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each kind."""
+    rows = [{"cluster": "k", "group_id": group} | row for group, rows in groups.items() for row in rows]
+    found = pa.concat_tables(list(membership(pa.Table.from_pylist(rows, schema=SCHEMA), asked))).to_pylist()
+    return {kind: [row for row in found if row["kind"] == kind] for kind in (OF_GROUP, OF_OPTION, REJECTED)}
+
+
+def test_what_members_have_to_restore_makes_them_static() -> None:
+    """Without it a dynamic group loses less than static members that are away; the settings are those to paste."""
+    found = answer(light=four(), heavy=four(restore_ms=60_000))
+    light, heavy = sorted(found[OF_GROUP], key=lambda row: row["group_id"] == "heavy")
+    assert (light["recommendation"], light["settings"], light["saved_seconds"]) == ("keep", None, 0)
+    assert light["sentence"].startswith("Keep it dynamic, eager, with a session of 45 s: nothing that is open to it")
+    assert heavy["recommendation"] == "static"
+    assert heavy["to_restart_pause_seconds"] == 12 * 30
+    assert heavy["to_restart_rebalances"] == 0
+    assert heavy["settings"].splitlines()[1:] == ["group.instance.id=heavy-0"]
+    assert heavy["saved_seconds"] == pytest.approx(
+        heavy["expected_pause_seconds"] - heavy["to_expected_pause_seconds"], abs=0.01
+    )
+    assert heavy["gain_seconds"] - heavy["cost_seconds"] == pytest.approx(heavy["saved_seconds"], abs=0.01)
+    assert heavy["warnings"] == "library-unknown"
+    # All ways, session timeouts and restart times, each once; one of them is what the group runs with.
+    mine = [row for row in found[OF_OPTION] if row["group_id"] == "heavy"]
+    assert len(mine) == 4 * 5 * 3
+    assert [row["restart_ms"] for row in mine if row["now"]] == [5_000, 30_000, 120_000]
+
+
+def test_a_long_restart_needs_a_long_session() -> None:
+    """One and a half times the restart time; crashes cost more then, which is weighed."""
+    (row,) = answer(replace(ASKED, restart_ms=60_000), g=four(restore_ms=120_000))[OF_GROUP]
+    assert (row["recommendation"], row["to_session_timeout_ms"]) == ("static", 90_000)
+    assert row["settings"].splitlines()[1:] == ["group.instance.id=g-0", "session.timeout.ms=90000"]
+    assert row["cost_seconds"] == pytest.approx(0.1 * 3 * 45)
+    assert "static with a session of 90 s in place of 45 s" in row["sentence"]
+    (row,) = answer(replace(ASKED, restart_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[OF_GROUP]
+    assert row["to_session_timeout_ms"] == 45_000
+
+
+def test_names_that_change_and_libraries_that_cannot() -> None:
+    """Then static is not advised, and the warning says what that would have saved."""
+    pods = four("billing-7d9f8b6c5d-{}x2zq", restore_ms=60_000)
+    found = answer(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))
+    node, pods_ = found[OF_GROUP]
+    assert pods_["recommendation"] != "static" != node["recommendation"]
+    assert pods_["to_membership"] == node["to_membership"] == DYNAMIC
+    assert pods_["warnings"] == "unstable-names, forgone"
+    assert "billing-7d9f8b6c5d-2x2zq looks like a pod of a Deployment" in pods_["warning"]
+    assert "would save" in pods_["warning"]
+    assert node["warnings"] == "cannot-be-static, forgone"
+    assert "tulios/kafkajs#884" in node["warning"]
+
+
+def test_static_already() -> None:
+    """Who is away longer than its session is missed in every restart: a longer one saves that, or being dynamic."""
+    members = [facts.member(f"m{n}", ["t"], generation=1, group_instance_id=f"i{n}") for n in range(4)]
+    group = [row for row in four(restore_ms=120_000) if row["kind"] != 1] + members
+    (row,) = answer(replace(ASKED, restart_ms=60_000), g=group)[OF_GROUP]
+    assert (row["membership"], row["static_members"]) == (STATIC, 4)
+    assert (row["recommendation"], row["settings"]) == ("session", "session.timeout.ms=90000")
+    (row,) = answer(g=[each for each in group if each["kind"] != 0])[OF_GROUP]
+    assert (row["recommendation"], row["settings"]) == ("dynamic", "# remove group.instance.id=…")
+    members[0]["group_instance_id"] = None
+    found = answer(g=group)
+    assert found[OF_GROUP][0]["membership"] == MIXED
+    assert "mixed" in found[OF_GROUP][0]["warnings"]
+
+
+def test_the_broker_assigns() -> None:
+    """KIP-848: only sessions that the broker allows, and it is told there."""
+    group = [row for row in four() if row["kind"] != 0] + [facts.group(restore_ms=60_000) | {"group_type": "consumer"}]
+    found = answer(replace(ASKED, restart_ms=39_000), g=group)
+    (row,) = found[OF_GROUP]
+    assert {each["session_timeout_ms"] for each in found[OF_OPTION]} == {45_000}
+    assert {(each["membership"], each["protocol"]) for each in found[OF_OPTION]} == {
+        (DYNAMIC, SERVED),
+        (STATIC, SERVED),
+    }
+    assert row["to_membership"] == DYNAMIC
+    wider = replace(ASKED, restart_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
+    (row,) = answer(wider, g=group)[OF_GROUP]
+    assert row["settings"].splitlines()[1:] == [
+        "group.instance.id=g-0",
+        "kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name g "
+        "--add-config consumer.session.timeout.ms=90000",
+    ]
+
+
+def test_groups_of_which_nothing_can_be_said() -> None:
+    """Each is told apart, and the others go on; a group in which nobody owns anything is founded first."""
+    new = [facts.member("m", ["t"]), facts.member("n", ["t"]), facts.topic("t", 4), about("m"), about("n")]
+    found = answer(
+        new=new,
+        twice=facts.pair(facts.owned("c2", "t", 0)),
+        alone=[facts.member("m", ["t"], generation=1), facts.owned("m", "t", 0, count=2), facts.topic("t", 2)],
+        gone=[about(None)],
+        shared=[about(None, group_type="share")],
+        idle=[facts.member("m", ["none"])],
+        own=four(likes=["mine"]),
+    )
+    assert {row["group_id"]: row["code"] for row in found[REJECTED]} == {
+        "gone": "no-members",
+        "idle": "owns-nothing",
+        "own": "unknown-assignor",
+        "shared": "out-of-scope",
+        "twice": "owned-twice",
+    }
+    rows = {row["group_id"]: row for row in found[OF_GROUP]}
+    assert set(rows) == {"alone", "new"}
+    assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)
+    assert rows["alone"]["crash_pause_seconds"] is None
+
+
+def test_rows_in_any_order() -> None:
+    """Give the same answer."""
+    groups = {"a": four(restore_ms=60_000), "b": four("kafkajs", ["range"]), "c": facts.pair()}
+    rows = [{"cluster": "k", "group_id": group} | row for group, of in groups.items() for row in of]
+    answers = []
+    for seed in (1, 2):
+        random.Random(seed).shuffle(rows)
+        told = membership(pa.Table.from_pylist(rows, schema=SCHEMA), replace(ASKED, sessions_ms=(45_000,)))
+        answers.append(pa.concat_tables(list(told)).to_pylist())
+    assert answers[0] == answers[1]
+
+
+def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its pause scaled to all members."""
+    whole = answer(g=four())[OF_OPTION]
+    monkeypatch.setattr("spark_assign.kernels.membership.grid.MOST_RESTARTS", 2)
+    part = answer(g=four())
+    assert part[OF_GROUP][0]["restarts_played"] == 2
+    same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]
+    assert [part[OF_OPTION][at] for at in same] == [whole[at] for at in same]
+    assert question.MOST_RESTARTS == 16
+
+
+# --- choosing -------------------------------------------------------------------------------------------------
+
+NOW = Way(DYNAMIC, EAGER)
+
+
+def option(way: Way, restart: int, crash: int, session_ms: int = 45_000, *, now: bool = False) -> Option:
+    """Pauses in partition-seconds."""
+    expected = 1000 * (restart + 0.1 * crash)
+    return Option(way, session_ms, 30_000, now, Pause(restart * 1000, 0, 0), Pause(crash * 1000, 0, 0), expected)
+
+
+def advised(*options: Option, forbidden: tuple[str, ...] = (), **asked: Any) -> tuple[str, int]:
+    """The code, and the session timeout."""
+    found = advise(options, replace(ASKED, **asked), 3_000, forbidden)
+    return found.code, found.then.session_ms
+
+
+def test_what_is_worth_it() -> None:
+    """The example of `choose`, and thresholds: nothing is advised whose gain is below its cost."""
+    now = option(NOW, 900, 450, now=True)
+    static = option(Way(STATIC, EAGER), 200, 900, 90_000)
+    both = option(Way(STATIC, COOPERATES, own=False), 195, 900, 90_000)
+    assert advised(now, static, both) == ("static", 90_000)
+    assert advised(now, both) == ("static-cooperative", 90_000)
+    assert advised(now, static, both, least_gain=700.0) == ("keep", 45_000)
+    assert advised(now, static, both, least_share=0.7) == ("keep", 45_000)
+    assert advised(now, static, both, forbidden=("static",)) == ("keep", 45_000)
+    assert advised(now, both, forbidden=("cooperative",)) == ("keep", 45_000)
+    assert advised(now, static, margin=4.0) == ("keep", 45_000)
+    # A session that is shorter than the default's is not advised, but for who has it.
+    short = option(NOW, 900, 100, 10_000)
+    assert advised(now, short, least_share=0.0) == ("keep", 45_000)
+    assert advised(now, short, least_share=0.0, least_session_ms=10_000) == ("session", 10_000)
+    # Fewer changes than the best has are not enough: what saves too little is not advised.
+    both, little = option(Way(STATIC, COOPERATES, own=False), 825, 0), option(Way(STATIC, EAGER), 855, 0)
+    assert advised(now, little, both) == ("static-cooperative", 45_000)
+    assert advised(now, little) == ("keep", 45_000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"restart_ms": 0}, "restart_ms is 0, expected 1 millisecond or more"),
+        ({"sessions_ms": ()}, "sessions_ms is [], expected one or more times"),
+        ({"restarts_ms": (0,)}, "restarts_ms is [0], expected one or more times"),
+        ({"crashes_per_deploy": -1.0}, "crashes_per_deploy is -1.0, expected 0 or more"),
+        ({"least_gain": float("nan")}, "least_gain is nan, expected 0 or more"),
+        ({"margin": 0.5}, "margin is 0.5, expected 1 or more"),
+        ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1], expected the least and the most"),
+        ({"timing": Timing(session_timeout_ms=1)}, "heartbeat_interval_ms is 3000, expected less than"),
+    ],
+)
+def test_what_cannot_be_asked(wrong: dict[str, Any], said: str) -> None:
+    """A clear word each."""
+    assert said in str(replace(ASKED, **wrong).fault())
+
+
+# --- names and libraries --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pod"),
+    [
+        ("payments-7d9f8b6c5d-x2zkq", "payments-7d9f8b6c5d-x2zkq"),
+        ("consumer-payments-7d9f8b6c5d-x2zkq-1", "consumer-payments-7d9f8b6c5d-x2zkq"),
+        ("payments-0", None),
+        ("payments-eu-12", None),
+        ("consumer-billing-3", None),
+        ("payments-7d9f8b6c5d-x2zkq/10.1.2.3", "payments-7d9f8b6c5d-x2zkq"),
+        ("checkout-worker-prod-europe", None),
+        ("/10.0.0.7", None),
+    ],
+)
+def test_names_of_pods(name: str, pod: str | None) -> None:
+    """A ReplicaSet's hash and five characters, of letters and digits without vowels."""
+    assert of_deployment([None, name]) == pod
+
+
+def test_every_library_is_known() -> None:
+    """It can be static, or cannot, with where that is written."""
+    assert set(SAYS) | set(CANNOT) == set(LIBRARIES)
+    assert not set(SAYS) & set(CANNOT)

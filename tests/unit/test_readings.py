@@ -1,0 +1,189 @@
+"""Rows of loads from readings that are given: leaders without an answer, groups that come and go, a lost connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from jobs import snapshot
+from spark_assign.errors import SourceError
+from spark_assign.sources import kafka_connection, kafka_loads, snapshot_files
+from spark_assign.sources.kafka_loads import Loads, Reading, Watched
+from spark_assign.sources.kafka_offsets import Found
+from spark_assign.sources.snapshot_tables import SnapshotRows
+from tests import snapshots
+
+T0, T1 = ("t", 0), ("t", 1)
+NOW_MS, LIMIT_MS = 1_000_000, 1_030_000
+
+
+class Played:
+    """In place of a cluster: what its readings give, one after the other."""
+
+    def __init__(self, first: Reading, later: Sequence[Reading | SourceError], anew: set[str] | None = None) -> None:
+        self.first, self.later, self.anew = first, list(later), anew or set()
+        self.leaders = dict.fromkeys(first.ends, 1)
+        self.said: list[str] = []
+
+    def tell(self, line: str) -> None:
+        self.said.append(line)
+
+    def sizes(self, of: Any) -> Mapping[Any, Found]:
+        return self.first.sizes
+
+    def read(self, first: Reading) -> Reading:
+        assert first.sizes == self.first.sizes
+        found = self.later.pop(0)
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+    def made_anew(self) -> set[str]:
+        return self.anew
+
+    def loads(self) -> dict[Any, dict[str, Any]]:
+        """By partition and group, without columns that are null."""
+        rows = SnapshotRows("c")
+        kafka_loads.add(rows, cast(Watched, self), self.first, Loads(1, 1 + len(self.later)))
+        return {
+            (row["partition"], row["group_id"]): {
+                name: value
+                for name, value in row.items()
+                if value is not None and name not in ("cluster", "topic", "partition", "group_id")
+            }
+            for row in rows.tables()["loads"].to_pylist()
+        }
+
+
+def reading(
+    at: float,
+    ends: Mapping[Any, int],
+    committed: Mapping[str, Mapping[Any, int]] | None = None,
+    sizes: Mapping[Any, int] | None = None,
+) -> Reading:
+    """All at one time."""
+    found = [{key: Found(value, -1, at) for key, value in (each or {}).items()} for each in (ends, sizes)]
+    committed = committed or {}
+    return Reading(committed, dict.fromkeys(committed, at), *found)
+
+
+@pytest.fixture(autouse=True)
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits."""
+    monkeypatch.setattr(kafka_connection, "wait", lambda _: None)
+
+
+def test_rates_lag_and_bytes() -> None:
+    """The lag is that of the last reading."""
+    played = Played(
+        reading(0, {T0: 100, T1: 0}, {"g": {T0: 90}}, {T0: 1000}),
+        [reading(10, {T0: 200, T1: 0}, {"g": {T0: 140}}, {T0: 6000}), reading(20, {T0: 300, T1: 0}, {"g": {T0: 190}})],
+    )
+    assert played.loads() == {
+        (0, None): {"in_rate": 10.0, "in_rate_stddev": 0.0},  # the size is not there at the end
+        (1, None): {"in_rate": 0.0, "in_rate_stddev": 0.0},
+        (0, "g"): {"out_rate": 5.0, "lag": 110},
+    }
+
+
+def test_what_comes_goes_and_goes_back() -> None:
+    """A partition that has no leader at the end, a group that commits later, one whose offsets are gone, a reset."""
+    first = reading(
+        0, {T0: 100, T1: 5}, {"gone": {T0: 1}, "reset": {T0: 90}, "ahead": {T0: 400}, "else": {("x", 0): 1}}
+    )
+    last = reading(10, {T0: 50}, {"new": {T0: 40, T1: 1}, "reset": {T0: 10}, "ahead": {T0: 400}})
+    assert Played(first, [last]).loads() == {
+        (0, None): {},
+        (1, None): {},
+        (0, "gone"): {},
+        (0, "new"): {"lag": 10},
+        (1, "new"): {},
+        (0, "reset"): {"lag": 40},
+        (0, "ahead"): {"out_rate": 0.0},
+    }
+
+
+def test_a_topic_that_was_made_anew() -> None:
+    """No rate, whatever its offsets are; the lag is that of the new one."""
+    first, last = (reading(at, {T0: at + 5}, {"g": {T0: at}}, {T0: at}) for at in (0, 10))
+    assert Played(first, [last], {"t"}).loads() == {(0, None): {}, (0, "g"): {"lag": 5}}
+
+
+def test_a_cluster_that_is_lost_on_the_way() -> None:
+    """What was read until then counts, and it is said; the first reading alone has lags."""
+    first, second = reading(0, {T0: 0}, {"g": {T0: 0}}), reading(10, {T0: 50}, {"g": {T0: 20}})
+    played = Played(first, [second, SourceError("connection lost"), second])
+    assert played.loads() == {(0, None): {"in_rate": 5.0}, (0, "g"): {"out_rate": 2.0, "lag": 30}}
+    assert played.said[-1] == "loads are of 2 readings, not of 4: connection lost"
+    assert Played(first, [SourceError("x")]).loads() == {(0, None): {}, (0, "g"): {"lag": 0}}
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "then", "latest", "rate"),
+    [
+        (700, 0, (100, 400_500), 990_000, 1.0),
+        (700, 0, (-1, -1), 300_000, 0.0),  # nothing since then
+        (0, 0, (-1, -1), -1, 0.0),  # nothing ever
+        (700, 700, (-1, -1), -1, None),  # all of it deleted
+        (700, 0, (-1, -1), -1, None),  # records without timestamps
+        (700, 0, (100, 400_500), 2_000_000, None),  # some are ahead of the clock
+        (700, 0, (100, 400_500), 1_020_000, 1.0),  # by so little that it does no harm
+        (700, 100, (100, 700_000), 990_000, 2.0),  # what was before is deleted: since that record
+        (700, 0, (0, 700_000), 990_000, 700 / 600),  # nothing is deleted: it began to be written then
+        (700, 0, (800, 990_000), 990_000, None),
+        (700, 0, (-1, -1), None, None),  # brokers that do not tell the latest timestamp
+        (700, 0, (100, 400_500), None, 1.0),
+    ],
+)
+def test_by_timestamps(end: int, start: int, then: tuple[int, int], latest: int | None, rate: float | None) -> None:
+    """Ten minutes back from now."""
+    newest = None if latest is None else Found(end - 1, latest, 0)
+    found = kafka_loads._since(600, NOW_MS - 600_000, end, start, Found(*then, 0), newest, LIMIT_MS)
+    assert (None if found != found else found) == (rate if rate is None else pytest.approx(rate))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--every", "1m", "--rates-since", "10m"], "--every and --rates-since are both given"),
+        (["--times", "3"], "--times needs --every"),
+        (["--every", "soon"], "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d"),
+        (["--every", "0s"], "expected a time above 0"),
+        (["--every", "60s", "--times", "1"], "1 is not in the range"),
+        (["--every", "60s", "--connect-url", "http://c:8083"], "--every is not for --connect-url"),
+        (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since is not for --connect-url"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
+    """Said before anything is read."""
+    place = ["--output", str(tmp_path / "x")]
+    server = [] if "--connect-url" in words else ["--bootstrap-server", "127.0.0.1:1"]
+    assert snapshot.main([*server, *place, *words]) == 2
+    assert said in capfd.readouterr().err + caplog.text
+
+
+def test_times_of_flags_and_of_a_settings_file(tmp_path: Path) -> None:
+    """With their unit, in milliseconds."""
+    given = {"90s": 90_000, "10m": 600_000, "2min": 120_000, "1.5h": 5_400_000, "1d": 86_400_000, "250ms": 250}
+    for text, ms in given.items():
+        assert snapshot.main.parse(["--every", text]).every == ms
+    file = tmp_path / "snapshot.toml"
+    file.write_text('every = "60s"\ntimes = 3')
+    options = snapshot.main.parse(["--config", str(file)])
+    assert (options.every, options.times, options.rates_since) == (60_000, 3, None)
+
+
+def test_loads_of_an_earlier_snapshot_do_not_stay(tmp_path: Path) -> None:
+    """A folder has them where they were read, with no rows too, and not after a snapshot without."""
+    plain = snapshots.of_kafka("eu")
+    rows = SnapshotRows("eu")
+    rows.rows["loads"] = []
+    read = {"loads": rows.tables()["loads"]}
+    for tables, there in ((plain.tables | read, True), (plain.tables, False)):
+        (home,) = snapshot_files.write_folder(replace(plain, tables=tables), tmp_path)
+        newest = max(home.glob("taken=*"))
+        assert (newest / "loads.parquet").exists() is there
