@@ -22,7 +22,7 @@ from spark_assign.kernels.weighted.groups import (
 from spark_assign.kernels.weighted.idle import share_idle
 from spark_assign.kernels.weighted.least import relax
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
-from spark_assign.kernels.weighted.settle import settle
+from spark_assign.kernels.weighted.settle import go_home, settle
 
 _ROUNDING = 1e-9
 _MANY = 5_000
@@ -109,7 +109,7 @@ def settled(packing: Packing) -> Ints:
         return at
     packing, found = relax(packing)
     at = _least_moved(packing)
-    return at if packing.holds(at) else like_home(packing, found)
+    return at if packing.holds(at) else go_home(packing, like_home(packing, found))
 
 
 def _forced(packing: Packing) -> Floats:
