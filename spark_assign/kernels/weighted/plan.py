@@ -7,7 +7,7 @@ import numpy as np
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.segments import stretches
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
-from spark_assign.kernels.weighted.exact import FEW, least_moved
+from spark_assign.kernels.weighted.exact import FEW, SOME, least_moved
 from spark_assign.kernels.weighted.give_up import least_to_give
 from spark_assign.kernels.weighted.groups import (
     HELD,
@@ -124,10 +124,10 @@ def _least_moved(packing: Packing) -> Ints:
         return at
     other = settle(packing, tight=True)
     at = min(at, other, key=lambda each: (not packing.holds(each), packing.moved(each)))
-    if len(packing.load) > FEW or _is_least(packing, at):
+    if len(packing.load) > (FEW if packing.holds(at) else SOME) or _is_least(packing, at):
         return at
     best = least_moved(packing)
-    return at if best is None else best
+    return at if best is None else min(at, best, key=lambda each: (not packing.holds(each), packing.moved(each)))
 
 
 def _is_least(packing: Packing, at: Ints) -> bool:
