@@ -39,9 +39,15 @@ def least_moved(packing: Packing) -> Ints | None:
     return search.best
 
 
-def least_bound(packing: Packing) -> float | None:
-    """The least number that, as a bound of those whose own one is less, can be held; null: not found in time."""
+def least_bound(packing: Packing, known: float = float("inf")) -> float | None:
+    """The least number that, as a bound of those whose own one is less, can be held; null: not found in time.
+
+    Args:
+        packing: of which nobody has anything.
+        known: a number that can be held.
+    """
     search = _Search(packing)
+    search.most = known
     try:
         search.fill(0, 0.0)
     except _GivenUp:

@@ -120,7 +120,7 @@ def _forced(packing: Packing) -> Floats:
 
 def _least_moved(packing: Packing) -> Ints:
     at = settle(packing)
-    if len(packing.load) > _MANY or _is_least(packing, at):
+    if len(packing.load) > _MANY or _is_least(packing, at) or packing.cannot_hold():
         return at
     other = settle(packing, tight=True)
     at = min(at, other, key=lambda each: (not packing.holds(each), packing.moved(each)))
