@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
+from spark_assign.report.words import ratio
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10
@@ -37,6 +38,7 @@ def summarize_comparison(comparison: DataFrame, top: int = _SHOWN) -> str:
             F.count(F.when(F.col("rejected").isNotNull(), 1)).alias("rejected"),
             F.count(F.when(F.col("rejected").isNull() & (F.col("members") == 0), 1)).alias("memberless"),
             F.avg("max_over_mean").alias("max_over_mean"),
+            F.avg("load_max_over_mean").alias("load_max_over_mean"),
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("partitions", "moved", "revoked")),
             F.coalesce(F.sum("partition_seconds_paused"), F.lit(0.0)).alias("paused"),
         )
@@ -59,11 +61,13 @@ def totals_lines(change: str, rows: Sequence[Row]) -> list[str]:
     """A change in figures: a line per assignor."""
     memberless = max(row["memberless"] for row in rows)
     without = f" ({memberless:,} groups without members)" if memberless else ""
-    table = [["assignor", "groups", "recommended", "rejected", "max/mean", "moved", "revoked", "paused s"]]
+    by_load = any(row.get("load_max_over_mean") is not None for row in rows)
+    balance = ["max/mean", *["of load"] * by_load]
+    table = [["assignor", "groups", "recommended", "rejected", *balance, "moved", "revoked", "paused s"]]
     for row in sorted(rows, key=lambda row: (-row["recommended"], row["assignor"])):
-        balance = "–" if row["max_over_mean"] is None else f"{row['max_over_mean']:.2f}"
+        balance = [ratio(row["max_over_mean"]), *[ratio(row.get("load_max_over_mean"))] * by_load]
         counts = [f"{row[name]:,}" for name in ("groups", "recommended", "rejected")]
-        costs = [balance, f"{row['moved']:,}", f"{row['revoked']:,}", f"{row['paused']:,.1f}"]
+        costs = [*balance, f"{row['moved']:,}", f"{row['revoked']:,}", f"{row['paused']:,.1f}"]
         table.append([row["assignor"], *counts, *costs])
     return [f"Change {change}{without}:", *aligned(table)]
 

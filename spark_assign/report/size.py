@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.kernels.size.answer import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
 from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, number, ratio, rejected_lines
+from spark_assign.report.words import NONE, duration, number, ratio, rejected_lines
 from spark_assign.schemas import GROUP_KEY
 
 _TITLES = {
@@ -88,17 +87,6 @@ def curves_in_words(sizes: Sequence[Row], curves: Sequence[Row]) -> str:
             table.append([f"{each['members']:,}{' (now)' if each['now'] else ''}", *told])
         lines += aligned(table, words=())
     return "\n".join(lines)
-
-
-def duration(seconds: float | None) -> str:
-    """`40 s`, `12 min`, `3.4 h`, `never`; – for null."""
-    if seconds is None:
-        return NONE
-    if math.isinf(seconds):
-        return "never"
-    if seconds < 120:
-        return f"{seconds:,.0f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def autoscaler(row: Row) -> str:

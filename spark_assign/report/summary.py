@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_assign.kernels.whose_rules import count_rules, rules_in_words
+from spark_assign.report.words import duration, ratio
 from spark_assign.schemas import METRICS, REJECTED
 from spark_assign.sinks.on_this_machine import read_rows
 from spark_assign.sinks.plan_store import StoredPlan
@@ -32,7 +33,7 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
     sums = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
     refused = stored.manifest.rows["rejected"]
     found = _read_here(stored, sums, top)
-    [totals], worst, shown_refusals, ruled = (
+    [totals], worst, shown_refusals, ruled, loaded = (
         _read(stored.tables["metrics"], stored.tables["rejected"], sums, top) if found is None else found
     )
     waiting = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
@@ -61,6 +62,8 @@ def summarize(stored: StoredPlan, place: str, top: int = 10) -> str:
                 for row in worst
             ],
         )
+    if loaded:
+        lines += ["", *_by_load_lines(loaded)]
     if refused:
         lines += ["", "Rejected groups:"]
         for row in shown_refusals:
@@ -83,11 +86,13 @@ def _read_here(stored: StoredPlan, sums: Sequence[str], top: int) -> tuple[list[
         return None
     totals = {"groups": len(metrics)} | {name: sum(row[name] or 0 for row in metrics) for name in sums}
     ruled = [{name: row[name] for name in _RULED} | {"groups": 1} for row in metrics if row["members"]]
-    return [totals], sorted(metrics, key=_by_balance)[:top], sorted(rejected, key=_by_name)[:_REJECTED_SHOWN], ruled
+    loaded = sorted((row for row in metrics if row["load_max_over_mean"] is not None), key=_by_load)[:top]
+    worst, refused = sorted(metrics, key=_by_balance)[:top], sorted(rejected, key=_by_name)[:_REJECTED_SHOWN]
+    return [totals], worst, refused, ruled, loaded
 
 
 def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int) -> tuple[list[Row], ...]:
-    """A row of sums, the least balanced groups, the first rejected ones, and by whose rules how many, in one query."""
+    """In one query: sums, the least balanced groups, rejected ones, by whose rules how many, and by load."""
     of_all = [F.count(F.lit(1)).alias("groups"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums)]
     order: list[Column | str] = [F.desc_nulls_last("max_over_mean"), "cluster", "group_id"]
     parts = [
@@ -95,11 +100,12 @@ def _read(metrics: DataFrame, rejected: DataFrame, sums: Sequence[str], top: int
         metrics.orderBy(*order).limit(top),
         rejected.orderBy("cluster", "group_id", "code").limit(_REJECTED_SHOWN),
         metrics.where("members > 0").groupBy(*_RULED).agg(F.count(F.lit(1)).alias("groups")),
+        metrics.where("load_max_over_mean IS NOT NULL").orderBy(F.desc("load_max_over_mean"), *order[1:]).limit(top),
     ]
     numbered = [part.withColumn("part", F.lit(at)) for at, part in enumerate(parts)]
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), numbered)
     rows = every.collect()  # a screenful
-    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0)
+    keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0, _by_load)
     return tuple(sorted((row for row in rows if row["part"] == at), key=key) for at, key in enumerate(keys))
 
 
@@ -110,6 +116,28 @@ def _by_name(row: Mapping[str, Any] | Row) -> tuple[str, str, str]:
 def _by_balance(row: Mapping[str, Any] | Row) -> tuple[float, str, str]:
     uneven = row["max_over_mean"]
     return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
+
+
+def _by_load(row: Mapping[str, Any] | Row) -> tuple[float, str, str]:
+    return -row["load_max_over_mean"], row["cluster"], row["group_id"]
+
+
+def _by_load_lines(rows: Sequence[Mapping[str, Any] | Row]) -> list[str]:
+    """A line per group whose load is known: messages a second, and how evenly members share them."""
+    header = ["group", "assignor", "load/s", "max/s", "max/mean", "by count", "drained in"]
+    table = [
+        [
+            f"{row['cluster']}/{row['group_id']}",
+            row["assignor"],
+            f"{row['load']:,.0f}",
+            f"{row['max_load_per_member']:,.0f}",
+            ratio(row["load_max_over_mean"]),
+            ratio(row["max_over_mean"]),
+            duration(row["drain_seconds"]),
+        ]
+        for row in rows
+    ]
+    return ["By load (least balanced first):", *_table(header, table)]
 
 
 def _n(count: int, noun: str) -> str:

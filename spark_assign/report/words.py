@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -40,6 +41,17 @@ def seconds(ms: float | None) -> str:
     if ms is None:
         return NONE
     return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
+
+
+def duration(seconds: float | None) -> str:
+    """`40 s`, `12 min`, `3.4 h`, `never`; – for null."""
+    if seconds is None:
+        return NONE
+    if math.isinf(seconds):
+        return "never"
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def count(value: int, noun: str) -> str:

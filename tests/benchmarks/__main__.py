@@ -26,6 +26,7 @@ from tests.benchmarks import (
     report,
     server,
     set_up,
+    size,
     sticky,
     sticky_against_kafka,
     weighted,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "protocol": protocol.rolling,
     "weighted": weighted.at_size,
     "weighted-streams": weighted.streams,
+    "size": size.sweep,
     "report": report.page,
 }
 

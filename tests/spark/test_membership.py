@@ -45,7 +45,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     assert {name: row["recommendation"] for name, row in rows.items()} == {
         "far": "static",
         "near": "static",
-        "served": "keep",
+        "served": "static",
     }
     assert rows["near"]["clients"] == "Java 2"
     assert rows["near"]["settings"].splitlines()[1:] == ["group.instance.id=near-0"]

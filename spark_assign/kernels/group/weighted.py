@@ -67,7 +67,7 @@ _CAPACITY = "Say how many messages a second one member can handle, a number abov
 _BOUND = "Say how many times the mean load a member may have, a number from 1, or nothing"
 _NO_LOADS = (
     f"{WEIGHTED_STICKY} balances by in_rate, and loads has none of its partitions. Take a snapshot with several "
-    "readings (--every 60s --times 5), fill loads in, or choose another assignor"
+    "readings (--every 60s --times 5) or by timestamps (--rates-since 10m), fill loads in, or choose another assignor"
 )
 
 

@@ -74,7 +74,7 @@ class Question:
 def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `SIZED`."""
     told = read(facts)
-    faults = find_faults(told)
+    faults = find_faults(told, also=("share", "streams"))
     others = other_kinds(told, "size")
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, SIZED)

@@ -10,16 +10,20 @@ that moves least load (`least_moved`).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.weighted.packing import Packing
 
 FEW = 14
-"""So many partitions are looked at in this way."""
+"""So many partitions are looked at in this way; up to 40 where no answer was found that holds all bounds."""
+
+SOME = 40
 
 _STEPS = 20_000
-"""After so many steps the search is given up, and says so: null."""
+"""After so many steps the search is given up."""
 
 
 class _GivenUp(Exception):
@@ -27,18 +31,23 @@ class _GivenUp(Exception):
 
 
 def least_moved(packing: Packing) -> Ints | None:
-    """Of each partition its member, all bounds held and as little load moved as possible; null: no answer was found."""
+    """Of each partition its member, all bounds held and as little load moved as was found; null: there is no answer, or
+    none was found in time."""
     search = _Search(packing)
-    try:
+    with suppress(_GivenUp):
         search.move(0, 0.0)
-    except _GivenUp:
-        return None
     return search.best
 
 
-def least_bound(packing: Packing) -> float | None:
-    """The least number that, as a bound of those whose own one is less, can be held; null: not found in time."""
+def least_bound(packing: Packing, known: float = float("inf")) -> float | None:
+    """The least number that, as a bound of those whose own one is less, can be held; null: not found in time.
+
+    Args:
+        packing: of which nobody has anything.
+        known: a number that can be held.
+    """
     search = _Search(packing)
+    search.most = known
     try:
         search.fill(0, 0.0)
     except _GivenUp:

@@ -1,7 +1,8 @@
 """Partitions without load: as many for everybody, whoever has more than its share of them gives up the last ones.
 
-The share is the number of such partitions that the same members may have, over these members, rounded up. What nobody
-has, or keeps, goes to whoever has fewest of them, of these to the one with fewest partitions in all.
+The share is the number of such partitions that the same members may have, over these members, rounded up. Who has fewer
+partitions with load may keep more, as long as it has no more in all than the same share of all. What nobody has, or
+keeps, goes to whoever has fewest of them, of these to the one with fewest partitions in all.
 
 Example: nothing is written to t-0 … t-4. a has all of them, b joins: the share is 3, b gets t-3 and t-4.
 """
@@ -25,10 +26,12 @@ def share_idle(owner: Ints, may: Ints, number: Ints) -> Ints:
         number: of each member how many partitions with load it has; what it gets here is added.
     """
     share = -(-len(owner) // len(may))
+    of_all = -(-(len(owner) + int(number[may].sum())) // len(may))
+    keeps = np.maximum(share, of_all - number)
     order = np.argsort(owner, kind="stable")
     place = np.empty(len(owner), np.int64)
     place[order] = ranks(owner[order])
-    at = np.where((owner >= 0) & (place < share), owner, -1)
+    at = np.where((owner >= 0) & (place < keeps[owner]), owner, -1)
     had = np.bincount(at[at >= 0], minlength=len(number))
     free = np.flatnonzero(at < 0)
     heap = [(int(had[member]), int(number[member]), member) for member in may.tolist()]

@@ -26,7 +26,7 @@ def relax(packing: Packing) -> tuple[Packing, Ints]:
     found = _largest_first(scratch)
     least = _held_by(packing, found)
     if len(packing.load) <= FEW:
-        exact = least_bound(scratch)
+        exact = least_bound(scratch, least)
         least = least if exact is None else exact
     elif len(packing.load) <= _MANY:
         low = max(float(packing.bound.min()), float(packing.load.sum()) / packing.members)

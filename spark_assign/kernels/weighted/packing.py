@@ -69,6 +69,14 @@ class Packing:
         """Whether everything is with somebody, and nobody has too much."""
         return bool((at >= 0).all()) and not self.too_much(at).any()
 
+    def cannot_hold(self) -> bool:
+        """Whether it is plain that no assignment holds the bounds: no two share a member that are more than half of the
+        largest bound, and what is not more than a bound by itself is more than all of them."""
+        largest = float(self.limit.max())
+        hot = self.load > largest
+        room = largest * max(self.members - int(hot.sum()), 0)
+        return int((self.load > largest / 2).sum()) > self.members or float(self.load[~hot].sum()) > room
+
     def moved(self, at: Ints) -> float:
         """How much load changes its owner."""
         return float(self.load[(self.home >= 0) & (at != self.home)].sum())

@@ -7,7 +7,7 @@ import numpy as np
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.segments import stretches
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
-from spark_assign.kernels.weighted.exact import FEW, least_moved
+from spark_assign.kernels.weighted.exact import FEW, SOME, least_moved
 from spark_assign.kernels.weighted.give_up import least_to_give
 from spark_assign.kernels.weighted.groups import (
     HELD,
@@ -22,7 +22,7 @@ from spark_assign.kernels.weighted.groups import (
 from spark_assign.kernels.weighted.idle import share_idle
 from spark_assign.kernels.weighted.least import relax
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
-from spark_assign.kernels.weighted.settle import settle
+from spark_assign.kernels.weighted.settle import go_home, settle
 
 _ROUNDING = 1e-9
 _MANY = 5_000
@@ -109,7 +109,7 @@ def settled(packing: Packing) -> Ints:
         return at
     packing, found = relax(packing)
     at = _least_moved(packing)
-    return at if packing.holds(at) else like_home(packing, found)
+    return at if packing.holds(at) else go_home(packing, like_home(packing, found))
 
 
 def _forced(packing: Packing) -> Floats:
@@ -120,14 +120,14 @@ def _forced(packing: Packing) -> Floats:
 
 def _least_moved(packing: Packing) -> Ints:
     at = settle(packing)
-    if len(packing.load) > _MANY or _is_least(packing, at):
+    if len(packing.load) > _MANY or _is_least(packing, at) or packing.cannot_hold():
         return at
     other = settle(packing, tight=True)
     at = min(at, other, key=lambda each: (not packing.holds(each), packing.moved(each)))
-    if len(packing.load) > FEW or _is_least(packing, at):
+    if len(packing.load) > (FEW if packing.holds(at) else SOME) or _is_least(packing, at):
         return at
     best = least_moved(packing)
-    return at if best is None else best
+    return at if best is None else min(at, best, key=lambda each: (not packing.holds(each), packing.moved(each)))
 
 
 def _is_least(packing: Packing, at: Ints) -> bool:

@@ -28,6 +28,9 @@ from spark_assign.kernels.weighted.packing import NOBODY, Packing
 _LOOKS = 20_000_000
 """So many partitions may be looked at to make room for others, at 64 at least."""
 
+_EMPTY = np.finfo(np.float64).max
+"""The room of a member that has nothing, which takes any partition."""
+
 _ASKED = 12
 """So many members are asked what it would cost them to make room."""
 
@@ -45,13 +48,20 @@ def settle(packing: Packing, *, tight: bool = False) -> Ints:
     return bins.at
 
 
+def go_home(packing: Packing, at: Ints) -> Ints:
+    """From an assignment that holds all bounds, whoever had what: as much as possible returns to its owner."""
+    bins = Bins(packing, at)
+    bins.come_home()
+    return bins.at
+
+
 class Bins:
     """Members as they are filled: who has what (`at`), and of each member the load and the number of partitions."""
 
-    def __init__(self, packing: Packing) -> None:
-        """Everything at home."""
+    def __init__(self, packing: Packing, at: Ints | None = None) -> None:
+        """Everything at home, or where it is."""
         self.packing = packing
-        self.at: Ints = packing.home.copy()
+        self.at: Ints = (packing.home if at is None else at).copy()
         self.load: Floats = packing.loads(self.at)
         self.number: Ints = np.bincount(self.at[self.at >= 0], minlength=packing.members)
         self._waiting: list[int] = []
@@ -130,10 +140,13 @@ class Bins:
 
     def make_room(self) -> None:
         """What waits, the largest first."""
-        waiting = [(-float(self.packing.load[partition]), partition) for partition in self._waiting]
+        # Whom few may have is not easily served later.
+        choices = [len(some) for some in self.packing.may]
+        order = [choices[kind] for kind in self.packing.kind.tolist()]
+        waiting = [(order[partition], -float(self.packing.load[partition]), partition) for partition in self._waiting]
         heapify(waiting)
         while waiting:
-            partition = heappop(waiting)[1]
+            partition = heappop(waiting)[2]
             member = self._with_room(partition)
             if member == NOBODY and self._looks > 0:
                 self._looks -= 1
@@ -142,7 +155,7 @@ class Bins:
                     member, leave = self._cheapest_to_clear(partition)
                     self._take(leave)
                     for each in leave.tolist():
-                        heappush(waiting, (-float(self.packing.load[each]), each))
+                        heappush(waiting, (order[each], -float(self.packing.load[each]), each))
             if member == NOBODY:
                 may = self.packing.may[self.packing.kind[partition]]
                 member = int(may[np.argmin(self.load[may] - self.packing.limit[may])])
@@ -154,7 +167,7 @@ class Bins:
         packing, load = self.packing, float(self.packing.load[partition])
         home = int(packing.home[partition])
         may = packing.may[packing.kind[partition]]
-        room = np.where(self.number[may] == 0, np.inf, packing.limit[may] - self.load[may] - load)
+        room = np.where(self.number[may] == 0, _EMPTY, packing.limit[may] - self.load[may] - load)
         if home >= 0 and (self.number[home] == 0 or self.load[home] + load <= packing.limit[home]):
             return home
         fits = room >= 0
@@ -165,7 +178,7 @@ class Bins:
         packing, load = self.packing, float(self.packing.load[partition])
         home = int(packing.home[partition])
         after = self.load[self.at] - packing.load + load
-        fits = (self.at >= 0) & (packing.load < load) & (after <= packing.limit[self.at])
+        fits = (self.at >= 0) & (after <= packing.limit[self.at])
         fits &= packing.allows[packing.kind[partition]][self.at]
         some = np.flatnonzero(fits)
         some = some[packing.load[some] <= self._room_elsewhere(some)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from spark_assign.report.html.ruled import rules_table
 from spark_assign.report.html.table import Length, Table
 from spark_assign.report.ranking import SUMS, nobody_gets, over_share
 from spark_assign.report.words import NONE, cell, count, number, ratio, share
+
+UNEVEN = 1.25
+"""A group is noted as uneven by load where that is so many times as uneven as it is by count."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +309,17 @@ def _oddities(row: Row) -> list[str]:
         "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
         "unsure": f"{number(row.get('unsure') or 0)} may go to another member: an order is not known",
     }
-    return [*given_up, *(words for name, words in said.items() if row.get(name))]
+    return [*given_up, *_by_load(row), *(words for name, words in said.items() if row.get(name))]
+
+
+def _by_load(row: Row) -> list[str]:
+    """How unevenly load is shared, where that is worse than by count, and who never catches up."""
+    uneven, told = row.get("load_max_over_mean"), []
+    if uneven is not None and uneven > UNEVEN * max(row["max_over_mean"] or 1, 1):
+        told.append(f"one member has {ratio(uneven)} times the mean load")
+    if row.get("drain_seconds") == math.inf:
+        told.append("falls behind: more is written than one member reads")
+    return told
 
 
 REASONS = {

@@ -1,0 +1,42 @@
+"""How many consumers each group of a fleet needs, over many numbers of members."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, size
+from tests.benchmarks import fleets
+from tests.benchmarks.bench import Bench, Result, to_noop
+from tests.benchmarks.fleets import Shape
+
+ASSIGNORS = ("range", "cooperative-sticky")
+CAPACITY = 1_000.0
+
+
+def sweep(bench: Bench) -> None:
+    """All groups with 1 to 50 members, all rows to noop; each partition has a rate of its own."""
+    shape = Shape(bench.size(2_000, 10), 50, 4, 50)
+    path = fleets.written_with_owners(bench.spark, shape, bench.folder, left=0)
+    works = {name: partial(_size, bench, path, name) for name in ASSIGNORS}
+    seconds = bench.in_turns(**works)
+    for name in ASSIGNORS:
+        detail = f"{shape.groups * 50 / seconds[name]:,.0f} groups a second"
+        bench.report(Result(f"size by {name}, 50 numbers", f"{shape}", seconds[name], "s", bench.goal("<= 60"), detail))
+
+
+def _size(bench: Bench, path: Path, assignor: str) -> None:
+    fleet = _with_loads(fleets.read(bench.spark, path))
+    to_noop(size(fleet, [assignor], members=range(1, 51)).told)
+    bench.forget()
+
+
+def _with_loads(fleet: Fleet) -> Fleet:
+    rate = F.pmod(F.xxhash64("topic", "partition"), F.lit(100)).cast("double")
+    each = fleet.topics.select(
+        "cluster", "topic", F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("partition")
+    )
+    return replace(fleet, loads=each.withColumn("in_rate", rate)).with_capacity(CAPACITY)

@@ -1,0 +1,112 @@
+"""How many consumers groups need, by Spark: no group is left out, and the curve is what compare says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs import size as job
+from spark_assign import Fleet, FleetError, compare, size
+from spark_assign.advising.schemas import SIZE_TABLES
+from spark_assign.schemas import INPUT_TABLES
+from spark_assign.what_if import members_joined, members_left
+from tests.frames import dataframe
+from tests.spark import fleets
+from tests.spark.fleets import tuples, written_as_json
+from tests.spark.test_migrate import mixed
+
+pytestmark = [pytest.mark.spark]
+
+RATES = (90.0, 10.0, 40.0, 30.0, 20.0, 10.0)
+
+
+def three_members(spark: SparkSession) -> Fleet:
+    """A group `g` of three members and a topic of six partitions, and one of which nothing is known."""
+    given = fleets.fleet(
+        spark,
+        topics=[("c", "t", 6), ("c", "silent", 2)],
+        members=[*(("c", "g", name) for name in "xyz"), ("c", "mute", "m")],
+        subscriptions=[*(("c", "g", name, "t") for name in "xyz"), ("c", "mute", "m", "silent")],
+        owned=[("c", "g", "xyz"[p % 3], "t", p) for p in range(6)],
+        groups=[("c", "g", "cooperative-sticky", "classic"), ("c", "mute", "range", "classic")],
+    )
+    rows = [("c", "t", p, None, rate, None, None, None, None) for p, rate in enumerate(RATES)]
+    rows += [("c", "t", p, "g", None, None, 5.0, 100 * p, None) for p in range(6)]
+    return replace(given, loads=dataframe(spark, INPUT_TABLES["loads"], rows)).with_capacity(100)
+
+
+def test_no_group_is_left_out(spark: SparkSession) -> None:
+    """Each is in sizes or, with the reason, in rejected; tables agree with schemas."""
+    given = mixed(spark)
+    rows = given.topics.select("cluster", "topic", F.lit(0).alias("partition"), F.lit(5.0).alias("in_rate"))
+    found = size(replace(given, loads=rows))
+    assert {name: getattr(found, name).schema.names for name in SIZE_TABLES} == {
+        name: schema.names for name, schema in SIZE_TABLES.items()
+    }
+    sized = {row["group_id"]: row["verdict"] for row in found.sizes.collect()}
+    assert sized == {"served": "unknown", "near": "unknown", "far": "unknown"}
+    assert tuples(found.rejected, "group_id", "code") == [
+        ("alone", "unknown-assignor"),
+        ("connected", "out-of-scope"),
+        ("empty", "no-members"),
+        *((name, "out-of-scope") for name in ("shared", "streamed")),
+        ("twice", "duplicate-member"),
+    ]
+
+
+def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
+    """With a member less, as it is, and with two more; in any order of rows."""
+    given = three_members(spark)
+    names = ("range", "cooperative-sticky")
+    found = size(
+        replace(given, owned=given.owned.orderBy(F.desc("partition")).repartition(3)), names, members=[2, 3, 5]
+    )
+    curve = {(row["members"], row["assignor"]): row for row in found.curves.collect()}
+    assert set(curve) == {(number, name) for number in (2, 3, 5) for name in names}
+    changes = [members_left(group_id="g", number=1), members_joined(group_id="g", number=2)]
+    compared = compare(given, names, changes).where("group_id = 'g'").collect()
+    assert len(compared) == 4
+    for row in compared:
+        mine = curve[row["members"], row["assignor"]]
+        for name in ("load_max_over_mean", "drain_seconds", "moved", "partition_seconds_paused"):
+            assert mine[name] == pytest.approx(row[name]), (row["assignor"], row["members"], name)
+
+
+def test_without_loads_it_says_what_to_do(spark: SparkSession) -> None:
+    """The table, and the remedy."""
+    with pytest.raises(FleetError, match=r"loads\.\*: the table is missing.*--every 60s"):
+        size(replace(three_members(spark), loads=None))
+
+
+@pytest.mark.once
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables are written; curves in words; numbers for KEDA; exit codes."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": name} for name in "ab"],
+        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+        "loads": [{"cluster": "c", "topic": "t", "partition": p, "in_rate": 10.0} for p in range(4)],
+    }
+    words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--capacity", "g=15"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
+    assert job.main([*words, *out, "--fail-on", "rejected"]) == 0
+    printed = capsys.readouterr().out
+    assert "Too few:" in printed
+    stored = [
+        json.loads(line) for file in tmp_path.glob("out/curves/run_id=r/attempt=*/*.json") for line in file.open()
+    ]
+    assert [(row["members"], row["keeps_up"]) for row in sorted(stored, key=lambda row: row["members"])] == [
+        *((number, False) for number in (1, 2, 3)),
+        (4, True),
+    ]
+    assert job.main([*words, "--group", "g", "--keda"]) == 0
+    assert "minReplicaCount: 4" in capsys.readouterr().out
+    assert job.main([*words, "--keda"]) == 2
+    assert job.main([*words, "--members", "two"]) == 2
