@@ -101,7 +101,7 @@ def near(group: Group, asked: Question, fetching: bool) -> Advice | None:
     ]
     if not found:
         return None
-    net = [(gain - dearer(group, name, asked), name) for gain, name in found]
+    net = [(gain - max(0.0, dearer(group, name, asked)), name) for gain, name in found]
 
     def worth(each: tuple[float, str]) -> tuple[float, bool, int, str]:
         gain, name = each
