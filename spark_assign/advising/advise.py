@@ -144,6 +144,12 @@ def advise(
     Examples:
         >>> advised = advise(fleet.with_capacity(400)).advice.where("matter = 'behind'").orderBy("rank")
         >>> advised.select("rank", "group_id", "kind", "gain", "cost", "cost_unit").show()
+        +----+-----------+--------+-----+----+-----------+
+        |rank|   group_id|    kind| gain|cost|  cost_unit|
+        +----+-----------+--------+-----+----+-----------+
+        |   1|  encoder-a|scale-up|200.0|36.0|USD a month|
+        |   2|payments-eu|scale-up|200.0|36.0|USD a month|
+        +----+-----------+--------+-----+----+-----------+
     """
     _ = fleet.sizes
     lacking = faults(fleet)
