@@ -79,7 +79,7 @@ def keeps_up(group: Group, asked: Question, fetching: bool) -> Advice | None:
         f"Run it with {best}: {then['needed']:,} members keep up then, with {group.own} {needs}. It has "
         f"{now['members']:,}.",
         max(0.0, now["max_load"] - then["max_load"]),
-        "messages/s off the most loaded member",
+        "messages/s",
         group.paused(best),
         "partition-seconds once",
         f"{_SWITCH}. {how}",
@@ -186,7 +186,7 @@ def even(group: Group, asked: Question) -> Advice | None:
         f"Run it with {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {what}, with "
         f"{group.own} {now[name]:,.2f} times.",
         100 * gain,
-        "% off the most loaded member",
+        "%",
         best["partition_seconds_paused"],
         "partition-seconds once",
         f"{_SWITCH}. {how}",

@@ -167,7 +167,7 @@ def _more(group: Group, row: Row, asked: Question) -> Advice:
             row["assignor"],
             row["reason"],
             max(0.0, row["max_load"] - able),
-            "messages/s off the most loaded member",
+            "messages/s",
             None,
             None,
             "Keys go to other partitions: what is read in their order, or joined with other topics, has to bear that.",
@@ -181,7 +181,7 @@ def _more(group: Group, row: Row, asked: Question) -> Advice:
         row["assignor"],
         f"Run {row['needed']:,} members in place of {row['members']:,}. {row['reason']}",
         max(0.0, row["max_load"] - row["max_load_needed"]),
-        "messages/s off the most loaded member",
+        "messages/s",
         asked.consumers(more),
         f"{asked.currency} a month",
         f"{row['moved']:,} partitions get another owner once, which pauses "

@@ -27,7 +27,10 @@ def of_advice(rows: AdviceRows) -> AdviceSection:
     tables = [
         Table(
             TITLES[matter],
-            [("Rank", True), *((name, False) for name in ("Where", "What", "Gain", "Cost", "Risk", "Command", "Set"))],
+            [
+                ("Rank", True),
+                *((name, False) for name in ("Where", "Do", "What", "Gain", "Cost", "Risk", "Command", "Set")),
+            ],
             [_line(row) for row in of_it],
             _cut(len(of_it), numbers[matter]),
         )
@@ -42,7 +45,7 @@ def of_advice(rows: AdviceRows) -> AdviceSection:
 
 def _line(row: Row) -> list[str]:
     paid = "" if row["pays_after"] is None else f", has paid after {months(row['pays_after'])}"
-    cells = [str(row["rank"]), where(row), f"{row['kind']}. {row['what']}", figure(row, "gain")]
+    cells = [str(row["rank"]), where(row), row["kind"], row["what"], figure(row, "gain")]
     return [*cells, figure(row, "cost") + paid, row["risk"], row["command"], row["settings"] or NONE]
 
 
