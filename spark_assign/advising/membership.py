@@ -5,14 +5,15 @@ All of it is one pass over whole groups (`kernels.membership`), in which the sim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advising.schemas import MEMBERSHIP_ANSWER, MEMBERSHIP_TABLES
+from spark_assign.answer import Answer
 from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
@@ -29,7 +30,7 @@ MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(Answer):
     """What groups are advised to do, as lazy DataFrames (columns: `advising.schemas.MEMBERSHIP_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -52,33 +53,20 @@ class Membership:
         +----------+------------------+---------------------+-------------------+
     """
 
-    told: DataFrame
-
-    def decided(self, tables: Iterable[str] = tuple(MEMBERSHIP_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`advising.schemas.MEMBERSHIP_ANSWER`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Membership:
-        """The same reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
-
     @cached_property
     def memberships(self) -> DataFrame:
         """A row per group of consumers: what it should do, what that saves and costs, and the settings for it."""
-        return self._rows(kernel.OF_GROUP, "memberships")
+        return self._rows(kernel.OF_GROUP, MEMBERSHIP_TABLES["memberships"])
 
     @cached_property
     def options(self) -> DataFrame:
         """A row per group, way to run, session timeout and restart time, with what they cost."""
-        return self._rows(kernel.OF_OPTION, "options")
+        return self._rows(kernel.OF_OPTION, MEMBERSHIP_TABLES["options"])
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups of which nothing can be said."""
-        return self._rows(kernel.REJECTED, "rejected")
-
-    def _rows(self, kind: str, table: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind).select(*MEMBERSHIP_TABLES[table].names)
+        return self._rows(kernel.REJECTED, MEMBERSHIP_TABLES["rejected"])
 
 
 def membership(

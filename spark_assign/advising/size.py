@@ -6,15 +6,15 @@ All of it is done over whole groups (`kernels.size`): members leave or join as b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_assign import facts
 from spark_assign.advising.schemas import SIZE_TABLES, SIZED
+from spark_assign.answer import Answer
 from spark_assign.assignors.registry import custom, find, names
 from spark_assign.assignors.server import BY_IDS
 from spark_assign.errors import Fault, FleetError
@@ -32,7 +32,7 @@ OWN = (CONFIGURED,)
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(Answer):
     """How many members groups need, as lazy DataFrames (columns: `advising.schemas.SIZE_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -52,33 +52,20 @@ class Size:
         +-------+-----+--------+----+-----+--------+
     """
 
-    told: DataFrame
-
-    def decided(self, tables: Iterable[str] = tuple(SIZE_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`advising.schemas.SIZED`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Size:
-        """The same sizes reading their rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
-
     @cached_property
     def sizes(self) -> DataFrame:
         """A row per group and assignor: how many members are enough, and why."""
-        return self._rows(kernel.OF_GROUP, "sizes")
+        return self._rows(kernel.OF_GROUP, SIZE_TABLES["sizes"])
 
     @cached_property
     def curves(self) -> DataFrame:
         """A row per group, assignor and number of members: who would carry how much."""
-        return self._rows(kernel.OF_NUMBER, "curves")
+        return self._rows(kernel.OF_NUMBER, SIZE_TABLES["curves"])
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups that nothing can be said of: cluster, group_id, code, detail."""
-        return self._rows(kernel.REJECTED, "rejected")
-
-    def _rows(self, kind: str, table: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind).select(*SIZE_TABLES[table].names)
+        return self._rows(kernel.REJECTED, SIZE_TABLES["rejected"])
 
 
 def size(

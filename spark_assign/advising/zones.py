@@ -7,7 +7,7 @@ What each group reads from where, today and by the assignors that know racks, is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isfinite
 
@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from spark_assign import facts
 from spark_assign.advising.schemas import ZONED, ZONES_TABLES
+from spark_assign.answer import Answer
 from spark_assign.errors import ConfigError, Fault, FleetError
 from spark_assign.fields import nullable, required
 from spark_assign.fleet import Fleet
@@ -55,7 +56,7 @@ _FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
 
 
 @dataclass(frozen=True)
-class Zones:
+class Zones(Answer):
     """What crosses a zone, as lazy DataFrames (columns: `advising.schemas.ZONES_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -81,22 +82,13 @@ class Zones:
         +-----+---------+----+--------+--------+
     """
 
-    told: DataFrame
     fleet: Fleet
     asked: kernel.Question
-
-    def decided(self, tables: Iterable[str] = tuple(ZONES_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`advising.schemas.ZONED`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Zones:
-        """The same zones reading their rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
 
     @cached_property
     def zones(self) -> DataFrame:
         """A row per group and way in which it may read: what crosses a zone, what that costs, and what to take."""
-        return self._rows(kernel.OF_WAY, "zones")
+        return self._rows(kernel.OF_WAY, ZONES_TABLES["zones"])
 
     @cached_property
     def replica_moves(self) -> DataFrame:
@@ -128,7 +120,7 @@ class Zones:
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups that nothing can be said of, and those that are no groups of consumers."""
-        return self._rows(kernel.REJECTED, "rejected")
+        return self._rows(kernel.REJECTED, ZONES_TABLES["rejected"])
 
     def changes(self, kind: str = REORDER) -> DataFrame:
         """The replica moves of one kind as `replicas.tool_files` takes them (`changes`), for the groups as they are."""
@@ -141,9 +133,6 @@ class Zones:
         sums = [F.sum(name).alias(name) for name in ("groups", "bytes_per_day")]
         listed = rows.groupBy(*_PARTITION).agg(each, *sums)
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
-
-    def _rows(self, kind: str, table: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind).select(*ZONES_TABLES[table].names)
 
 
 def zones(

@@ -6,14 +6,15 @@ upgrade is played, and what is found is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign import facts
+from spark_assign.answer import Answer
 from spark_assign.assignors.registry import find
 from spark_assign.comparing.schemas import MIGRATED, MIGRATION_TABLES
 from spark_assign.errors import ConfigError
@@ -27,7 +28,7 @@ from spark_assign.protocol.settings import Settings
 
 
 @dataclass(frozen=True)
-class Migration:
+class Migration(Answer):
     """What becomes of a fleet's groups, as lazy DataFrames (columns: `comparing.schemas.MIGRATION_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -48,16 +49,6 @@ class Migration:
         +----+------------+-----+-------+
     """
 
-    told: DataFrame
-
-    def decided(self, tables: Iterable[str] = tuple(MIGRATION_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`comparing.schemas.MIGRATED`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Migration:
-        """The same migration reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
-
     @cached_property
     def migrations(self) -> DataFrame:
         """A row per group of consumers: whether to go, why, what it costs, and the way back."""
@@ -74,15 +65,12 @@ class Migration:
     @cached_property
     def steps(self) -> DataFrame:
         """A row per step of each group that is not there yet."""
-        return self._rows(kernel.OF_STEP).select(*MIGRATION_TABLES["steps"].names)
+        return self._rows(kernel.OF_STEP, MIGRATION_TABLES["steps"])
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups that nothing can be said of, and those that are no groups of consumers."""
-        return self._rows(kernel.REJECTED).select(*MIGRATION_TABLES["rejected"].names)
-
-    def _rows(self, kind: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind)
+        return self._rows(kernel.REJECTED, MIGRATION_TABLES["rejected"])
 
 
 def migrate(

@@ -5,14 +5,13 @@ All of it is one pass over whole groups (`kernels.upgrade`), in which each resta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_assign import facts
+from spark_assign.answer import Answer
 from spark_assign.comparing.schemas import UPGRADE_TABLES, UPGRADED
 from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
@@ -22,7 +21,7 @@ from spark_assign.kernels.upgrade import upgrade as kernel
 
 
 @dataclass(frozen=True)
-class Upgrade:
+class Upgrade(Answer):
     """What becomes of a fleet's groups, as lazy DataFrames (columns: `comparing.schemas.UPGRADE_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -42,33 +41,20 @@ class Upgrade:
         +----+-------+--------------+--------------+-----+-----+-------+
     """
 
-    told: DataFrame
-
-    def decided(self, tables: Iterable[str] = tuple(UPGRADE_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`comparing.schemas.UPGRADED`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Upgrade:
-        """The same upgrade reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
-
     @cached_property
     def upgrades(self) -> DataFrame:
         """A row per group of consumers: whether it may go, and what that moves."""
-        return self._rows(kernel.OF_GROUP, "upgrades")
+        return self._rows(kernel.OF_GROUP, UPGRADE_TABLES["upgrades"])
 
     @cached_property
     def steps(self) -> DataFrame:
         """A row per restart of each group: who leads then, by whose rules, and what moves."""
-        return self._rows(kernel.OF_STEP, "steps")
+        return self._rows(kernel.OF_STEP, UPGRADE_TABLES["steps"])
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups that nothing can be said of, and those that are no groups of consumers."""
-        return self._rows(kernel.REJECTED, "rejected")
-
-    def _rows(self, kind: str, table: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind).select(*UPGRADE_TABLES[table].names)
+        return self._rows(kernel.REJECTED, UPGRADE_TABLES["rejected"])
 
 
 def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:

@@ -1,0 +1,35 @@
+"""What one pass over a fleet says: one table of tagged rows, of which everything that is asked for is a projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Base of the answers of advisers and of the ways to another protocol or release.
+
+    Attributes:
+        told: what the pass over the fleet says, or, read back, what one has said; `kind` says what a row is.
+    """
+
+    told: DataFrame
+
+    def decided(self, tables: Iterable[str] = ()) -> DataFrame:
+        """All that the tables are projections of, as one table."""
+        return self.told
+
+    def with_decided(self, decided: DataFrame) -> Self:
+        """The same answer reading its rows from where `decided` was written, in place of computing them."""
+        return replace(self, told=decided)
+
+    def _rows(self, kind: str, table: StructType | None = None) -> DataFrame:
+        """The rows of a kind, with the columns of a table."""
+        rows = self.told.where(F.col("kind") == kind)
+        return rows if table is None else rows.select(*table.names)
