@@ -17,6 +17,7 @@ from spark_assign.advising.membership import membership
 from spark_assign.advising.schemas import ADVISE_TABLES, ADVISED
 from spark_assign.advising.size import HEADROOM, QUANTILE, size
 from spark_assign.advising.zones import CURRENCY, PRICE, faults, zones
+from spark_assign.answer import Answer
 from spark_assign.assignors.server import KAFKAS
 from spark_assign.comparing.compare import CLIENTS, compare
 from spark_assign.errors import ConfigError
@@ -49,7 +50,7 @@ _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per
 
 
 @dataclass(frozen=True)
-class Advised:
+class Advised(Answer):
     """What to do, as lazy DataFrames (columns: `advising.schemas.ADVISE_TABLES`).
 
     Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_decided`).
@@ -58,35 +59,26 @@ class Advised:
         told: what the passes say, or, read back, what they have said.
     """
 
-    told: DataFrame
-
-    def decided(self, tables: Iterable[str] = tuple(ADVISE_TABLES)) -> DataFrame:
-        """All that these tables are projections of, as one table (`advising.schemas.ADVISED`)."""
-        return self.told
-
-    def with_decided(self, decided: DataFrame) -> Advised:
-        """The same advice reading its rows from where `decided` was written, in place of computing them."""
-        return replace(self, told=decided)
-
     @cached_property
     def advice(self) -> DataFrame:
         """A row per thing to do, the most pressing first."""
         order = Window.orderBy("at", F.desc_nulls_last("gain"), "cluster", F.col("group_id").asc_nulls_first(), "kind")
-        ranked = self._rows(kernel.OF_ADVICE).withColumn("rank", F.row_number().over(order))
+        ranked = self._named(kernel.OF_ADVICE).withColumn("rank", F.row_number().over(order))
         return ranked.select(*ADVISE_TABLES["advice"].names)
 
     @cached_property
     def not_advised(self) -> DataFrame:
         """A row per thing that was looked at and is not advised, and why."""
-        return self._rows(kernel.NOT_ADVISED).select(*ADVISE_TABLES["not_advised"].names)
+        return self._named(kernel.NOT_ADVISED).select(*ADVISE_TABLES["not_advised"].names)
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Groups of which no adviser says anything."""
-        return self._rows(kernel.REJECTED).select(*ADVISE_TABLES["rejected"].names)
+        return self._rows(kernel.REJECTED, ADVISE_TABLES["rejected"])
 
-    def _rows(self, kind: str) -> DataFrame:
-        return self.told.where(F.col("kind") == kind).drop("kind").withColumnRenamed("advice", "kind")
+    def _named(self, kind: str) -> DataFrame:
+        """Rows of a kind, in which `kind` is that of the advice."""
+        return self._rows(kind).drop("kind").withColumnRenamed("advice", "kind")
 
 
 def advise(
