@@ -62,7 +62,10 @@ def test_rows_in_any_order(spark: SparkSession) -> None:
     rows = collected(one.advice)
     assert rows == collected(other.advice)
     assert sorted(json.loads(row)["rank"] for row in rows) == list(range(1, len(rows) + 1))
-    assert "follower-fetching" in {json.loads(row)["kind"] for row in rows}
+    told = [json.loads(row) for row in rows]
+    by_hand = {("follower-fetching", None): (17.28 + 3.456) * 30, ("rebalance", "billing"): 51.84 * 30}
+    found = {(row["kind"], row["group_id"]): row["gain"] for row in told if row["matter"] == "money"}
+    assert found == pytest.approx(by_hand), "docs/zones.md has these by hand"
 
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
