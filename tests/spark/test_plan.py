@@ -99,8 +99,8 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
         "owned_beyond_count": 1,
         "claim_conflicts": 1,
         "unsure": 0,
-        "rack_matched": None,
-        "led_by": None,
+        **dict.fromkeys(("rack_matched", "led_by", "bound")),
+        **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean", "load_unknown", "drain_seconds")),
     }
     others = planned.metrics.where("group_id != 'g'")
     assert tuples(others, "group_id", "partitions", "moved", "revoked") == [("h", 6, 0, 0), ("i", 6, 0, 0)]
