@@ -12,8 +12,12 @@ from pyspark.sql.types import StructType
 
 
 def dataframe(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]]) -> DataFrame:
-    """By way of Arrow: rows that a session is given as Python objects go through Python workers in every query."""
+    """By way of Arrow: rows that a session is given as Python objects go through Python workers in every query.
+
+    Rows may leave out the last columns, if those may be null.
+    """
     arrow = to_arrow_schema(schema)
-    columns = list(zip(*rows, strict=True)) or [()] * len(arrow)
+    whole = [(*row, *[None] * (len(arrow) - len(row))) for row in rows]
+    columns = list(zip(*whole, strict=True)) or [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), schema)

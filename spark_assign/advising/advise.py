@@ -57,6 +57,20 @@ class Advised(Answer):
 
     Attributes:
         told: what the passes say, or, read back, what they have said.
+
+    Examples:
+        >>> silent = advise(fleet.with_capacity(400)).not_advised.orderBy("group_id", "of")
+        >>> silent.select("group_id", "of", "code").show()
+        +-----------+----------+-------------+
+        |   group_id|        of|         code|
+        +-----------+----------+-------------+
+        |       NULL|  replicas|    not-known|
+        |       NULL|     zones|    not-known|
+        |  encoder-a|  assignor|nothing-to-do|
+        |  encoder-a|membership|nothing-to-do|
+        |payments-eu|  assignor|nothing-to-do|
+        |payments-eu|membership|nothing-to-do|
+        +-----------+----------+-------------+
     """
 
     @cached_property

@@ -141,7 +141,7 @@ def facts_of(rows: Iterable[Row]) -> pa.Table:
         for kind, table in ((GROUP, "groups"), (SUBTOPOLOGY, "subtopologies"), (MEMBER, "members"), (TASK, "tasks")):
             names = INPUT_TABLES[table].names
             for line in tables[table]:
-                told = dict(zip(names, line, strict=True))
+                told = dict(zip(names, line, strict=False))  # the last columns may be left out
                 renamed = {_RENAMED[kind].get(name, name): value for name, value in told.items()}
                 facts.append({name: value for name, value in renamed.items() if name in FACTS.names} | {"kind": kind})
     return pa.Table.from_pylist(facts, FACTS)
