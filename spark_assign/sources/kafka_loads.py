@@ -185,7 +185,8 @@ def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: floa
     starts, thens = ask(kafka_offsets.EARLIEST), ask(then_ms)
     dated = kafka_offsets.has_max_timestamp(watched.connection)
     latest = ask(kafka_offsets.MAX_TIMESTAMP) if dated else {}
-    limit_ms = began_ms + _AHEAD * since_s * 1000
+    # By now: while brokers were asked, records were written.
+    limit_ms = time.time() * 1000 + _AHEAD * since_s * 1000
     for key in sorted(now.ends):
         end = now.ends[key]
         # The end was read before the moment from which the time is counted back.
