@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.weighted.fewest import fewest_members
 from spark_assign.kernels.weighted.give_up import least_to_give
 from spark_assign.kernels.weighted.groups import HELD, Weighted
 from spark_assign.kernels.weighted.plan import plan_weighted
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, Floats, Ints, r_score, stream
 from tests.benchmarks.bench import Bench, Result
+from tests.benchmarks.fewest import fewest_members
 
 Algorithm = Callable[[Floats, Ints], Ints]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.kernels.group.carried import LOAD_FIGURES, capacities, drain_seconds
 from spark_assign.kernels.group.decide import METRICS, Question, decide
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
-from spark_assign.kernels.group.loads import LOAD_FIGURES, capacities, drain_seconds
 from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_assign.kernels.weighted.fewest import fewest_members, fullest_first
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, r_score, stream
+from tests.benchmarks.fewest import fewest_members, fullest_first
 from tests.benchmarks.weighted import SPARE, Ran, _must_move, _ours, _run
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.carried import load_figures
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.cost import later_rounds, seconds_paused
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -25,7 +26,6 @@ from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.heartbeats import find_ways
-from spark_assign.kernels.group.loads import load_figures
 from spark_assign.kernels.group.recommend import figures, judge
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read

@@ -25,12 +25,13 @@ import pyarrow as pa
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.answers import tagged_table
+from spark_assign.kernels.group.carried import LOAD_FIGURES, load_figures
 from spark_assign.kernels.group.changes import REASONS, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
-from spark_assign.kernels.group.loads import LOAD_FIGURES, load_figures, rates_of_runs
+from spark_assign.kernels.group.loads import rates_of_runs
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet

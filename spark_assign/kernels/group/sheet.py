@@ -14,9 +14,10 @@ from spark_assign.kernels.group.loads import Loads, read_loads
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
+from spark_assign.kernels.group.topics import Topics
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import exclusive_sum, first_of_each
+from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.groups import Crowded
 from spark_assign.kernels.sticky.walks import walks
@@ -52,36 +53,6 @@ class Members:
 
     def __len__(self) -> int:
         return len(self.group)
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Topics of groups, sorted by group and name; of each
-
-    Attributes:
-        group, name: its group and the number of its name.
-        partitions: -1 where there is no such topic.
-        asked: whether a member subscribes to it.
-        subscribers: the class of its subscribers, `EVERYONE` or a number of `Sheet.classes`; EVERYONE for nobody, too.
-    """
-
-    group: Ints
-    name: Ints
-    partitions: Ints
-    asked: Flags
-    subscribers: Ints
-
-    def __len__(self) -> int:
-        return len(self.group)
-
-    def before(self, each: Ints) -> Ints:
-        """What the topics that come before each in its group have of something, added up."""
-        return exclusive_sum(each, np.searchsorted(self.group, self.group))
-
-    @cached_property
-    def known(self) -> Ints:
-        """The topics that are subscribed to and have metadata."""
-        return np.flatnonzero(self.asked & (self.partitions > 0))
 
 
 @dataclass(frozen=True)

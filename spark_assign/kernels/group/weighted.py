@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.group.loads import given_number
+from spark_assign.kernels.group.carried import given_number
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import owned_once, withheld_or_not
 from spark_assign.kernels.group.sheet import Sheet

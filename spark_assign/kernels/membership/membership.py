@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.clients import COOPERATIVE, count_clients, recognize
 from spark_assign.kernels.group.answers import tagged_rows
+from spark_assign.kernels.group.what_it_is import OTHER_KINDS
 from spark_assign.kernels.membership.choose import Advice, Option, advise, options
 from spark_assign.kernels.membership.grid import Grid, Key
 from spark_assign.kernels.membership.question import Question
 from spark_assign.kernels.membership.static import of_deployment
 from spark_assign.kernels.membership.ways import Opening, Take, opened
 from spark_assign.kernels.membership.words import Known, codes_and_text, sentence, settings, warnings
-from spark_assign.kernels.migration.asked import OTHER_KINDS
 from spark_assign.kernels.protocol.plays import Show, in_step
 from spark_assign.kernels.protocol.sheet import CONFIGURED, GROUP, MEMBER, BadGroup, Scene, scenes
 from spark_assign.kernels.protocol.sheet import Key as Name

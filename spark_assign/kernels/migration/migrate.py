@@ -23,7 +23,7 @@ from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.migration.asked import assignors_of, clients_of, kinds_of, other_kinds
+from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.migration.figures import Figures, measure_migration
 from spark_assign.kernels.migration.rules import GO, THERE, Case, Policy, can_online, judge
 from spark_assign.kernels.migration.steps import steps_of

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.names import Names
-from spark_assign.kernels.group.sheet import Members, Sheet, Topics, subscriber_classes
+from spark_assign.kernels.group.sheet import Members, Sheet, subscriber_classes
 from spark_assign.kernels.group.told import Told
+from spark_assign.kernels.group.topics import Topics
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.segments import ranks

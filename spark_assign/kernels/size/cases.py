@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.group.carried import capacities, given_number
 from spark_assign.kernels.group.figures import subscribed_partitions
-from spark_assign.kernels.group.loads import capacities, given_number
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.segments import expand_runs
 from spark_assign.kernels.size.sweep import Terms, high_rates

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group.answers import tagged_rows, tagged_table
+from spark_assign.kernels.group.carried import capacities, given_number
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.decide import CONFIGURED, choose
 from spark_assign.kernels.group.decide import Question as Chosen
 from spark_assign.kernels.group.faults import find_faults, refusals
-from spark_assign.kernels.group.loads import capacities, given_number
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.migration.asked import other_kinds
+from spark_assign.kernels.group.what_it_is import other_kinds
 from spark_assign.kernels.size.answer import answer, keeps_up
 from spark_assign.kernels.size.cases import Case, read_cases
 from spark_assign.kernels.size.counts import MOST, between, numbers_to_try

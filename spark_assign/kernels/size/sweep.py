@@ -10,12 +10,12 @@ import numpy as np
 
 from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group.assign import assign
+from spark_assign.kernels.group.carried import Carried, by_group, drain_seconds, largest
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.cost import later_rounds, seconds_paused
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.group.figures import held, subscribed_partitions
-from spark_assign.kernels.group.loads import Carried, by_group, drain_seconds, largest
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
@@ -60,7 +60,7 @@ class Swept:
         mean_load: the mean over members, on average.
         idle: members without partitions.
         unassigned: partitions that the group subscribes to today, and nobody has.
-        drain_seconds: how long the slowest takes to catch up (`loads.drain_seconds`).
+        drain_seconds: how long the slowest takes to catch up (`carried.drain_seconds`).
         moved: partitions that get another owner than today.
         paused: partition-seconds without consumption on the way.
         refused: whether the assignor has no plan.

@@ -24,7 +24,7 @@ from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import subscribed_partitions
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.migration.asked import assignors_of, clients_of, kinds_of, other_kinds
+from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.upgrade import words
 from spark_assign.kernels.upgrade.anew import start_anew
 from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step

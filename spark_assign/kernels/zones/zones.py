@@ -25,7 +25,7 @@ from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.migration.asked import assignors_of, kinds_of, other_kinds
+from spark_assign.kernels.group.what_it_is import assignors_of, kinds_of, other_kinds
 from spark_assign.kernels.runs import Runs, marked
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.zones.crossing import Crossing, crossing

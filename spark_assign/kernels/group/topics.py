@@ -1,0 +1,41 @@
+"""Topics of groups, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.kernels.segments import exclusive_sum
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Topics of groups, sorted by group and name; of each
+
+    Attributes:
+        group, name: its group and the number of its name.
+        partitions: -1 where there is no such topic.
+        asked: whether a member subscribes to it.
+        subscribers: the class of its subscribers, `EVERYONE` or a number of `Sheet.classes`; EVERYONE for nobody, too.
+    """
+
+    group: Ints
+    name: Ints
+    partitions: Ints
+    asked: Flags
+    subscribers: Ints
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def before(self, each: Ints) -> Ints:
+        """What the topics that come before each in its group have of something, added up."""
+        return exclusive_sum(each, np.searchsorted(self.group, self.group))
+
+    @cached_property
+    def known(self) -> Ints:
+        """The topics that are subscribed to and have metadata."""
+        return np.flatnonzero(self.asked & (self.partitions > 0))
