@@ -10,29 +10,24 @@ from spark_assign import Fleet, SparkAssignError, advise
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.advising.size import HEADROOM, QUANTILE
 from spark_assign.caching import cached
-from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.fleets import on_fleet, with_capacities
+from spark_assign.command.job import Options, job
 from spark_assign.command.options import (
     DURATION,
     fail_on,
-    fleet_or_sample,
     given_times,
     named_values,
     patterns,
     reads,
-    tables_with_loads,
     times_of_groups,
     together,
     top,
     writes,
 )
 from spark_assign.command.storing import store_or_keep
-from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings
 from spark_assign.report.advise import advice_in_words, silence_in_words, summarize_advice
 from spark_assign.report.chosen import first_rows, no_match
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -76,22 +71,11 @@ ASKED = {
 @top("pieces of advice in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    tables = tables_with_loads(options, __file__)
-    spark = spark_session("advise", options)
-    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": tables}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("advise", options, __file__, _run, loads=True)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    for glob, rate in reversed((options.capacity or {}).items()):  # the first one wins
-        try:
-            fleet = fleet.with_capacity(float(rate), group_id=glob)
-        except ValueError as error:
-            raise ConfigError(f"--capacity {glob}={rate}: expected a number") from error
+    fleet = with_capacities(fleet, options.capacity)
     asked = {told: getattr(options, name) for name, told in ASKED.items() if getattr(options, name) is not None}
     times = given_times(options)
     found = advise(fleet, Settings(**times), **asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import click
 from pyspark.sql import DataFrame
@@ -10,15 +11,14 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.caching import cached
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, fleet_or_sample, milliseconds, reads, together, top, writes
+from spark_assign.command.fleets import on_fleet
+from spark_assign.command.job import Options, job
+from spark_assign.command.options import fail_on, milliseconds, reads, together, top, writes
 from spark_assign.command.storing import store_run
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.schemas import COMPARE_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sinks.plan_store import read_plan
 from spark_assign.what_if import Change, read_change
 
 ASSIGNORS = "those of a group's own protocol: the clients' four, or uniform,server-range where the broker assigns"
@@ -41,13 +41,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 def main(options: Options) -> int:
     """Load, call, write, print."""
     changes = [read_change(text) for text in options.change or ("as-is",)]  # before Spark takes its time to start
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    spark = spark_session("compare", options)
-    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": options.table}
-        return _run(options, place, read_fleet(spark, place, **given), changes)
+    return on_fleet("compare", options, __file__, partial(_run, changes=changes))
 
 
 def _run(options: Options, place: str | None, fleet: Fleet, changes: list[Change]) -> int:

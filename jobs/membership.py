@@ -8,12 +8,12 @@ import click
 
 from spark_assign import Fleet, SparkAssignError, membership
 from spark_assign.advising.schemas import MEMBERSHIP_TABLES
-from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.fleets import on_fleet
+from spark_assign.command.job import Options, job
 from spark_assign.command.options import (
     DURATION,
     DURATIONS,
     fail_on,
-    fleet_or_sample,
     given_times,
     patterns,
     reads,
@@ -26,9 +26,6 @@ from spark_assign.command.storing import store_or_keep
 from spark_assign.protocol import Settings
 from spark_assign.report.chosen import no_match
 from spark_assign.report.membership import group_in_words, groups_with_options, summarize_membership
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -70,13 +67,7 @@ ASKED = {
 @top("groups of each kind of advice in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    spark = spark_session("membership", options)
-    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": options.table}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("membership", options, __file__, _run)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:

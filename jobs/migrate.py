@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, migrate
-from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.fleets import on_fleet
+from spark_assign.command.job import Options, job
 from spark_assign.command.options import (
     fail_on,
-    fleet_or_sample,
     milliseconds,
     patterns,
     reads,
@@ -27,9 +27,6 @@ from spark_assign.protocol.settings import Settings
 from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.migration import steps_in_words, summarize_migration
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
@@ -71,13 +68,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    spark = spark_session("migrate", options)
-    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": options.table}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("migrate", options, __file__, _run)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:

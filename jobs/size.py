@@ -11,14 +11,13 @@ from pyspark.sql import DataFrame
 from spark_assign import Fleet, SparkAssignError, size
 from spark_assign.advising.schemas import SIZE_TABLES
 from spark_assign.advising.size import HEADROOM, OWN, QUANTILE
-from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.fleets import on_fleet, with_capacities
+from spark_assign.command.job import Options, job
 from spark_assign.command.options import (
     fail_on,
-    fleet_or_sample,
     named_values,
     patterns,
     reads,
-    tables_with_loads,
     together,
     top,
     writes,
@@ -28,9 +27,6 @@ from spark_assign.errors import ConfigError
 from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.size import autoscaler, curves_in_words, summarize_sizes
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -66,24 +62,15 @@ def main(options: Options) -> int:
     """Load, call, write, print."""
     if options.keda and not options.group:
         raise ConfigError("--keda goes with --group: it is for the groups that you name")
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    tables = tables_with_loads(options, __file__)
-    spark = spark_session("size", options)
-    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": tables}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("size", options, __file__, _run, loads=True)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:
-    for glob, rate in reversed((options.capacity or {}).items()):  # the first one wins
-        fleet = fleet.with_capacity(_number(f"--capacity {glob}={rate}", rate), group_id=glob)
-    numbers = [each for each in (options.members or "").split(",") if each]
+    fleet = with_capacities(fleet, options.capacity)
     found = size(
         fleet,
         options.assignors.split(",") if options.assignors else OWN,
-        members=[int(_number(f"--members {options.members}", each)) for each in numbers],
+        members=_numbers(options.members) if options.members else (),
         headroom=options.headroom,
         quantile=options.quantile,
     )
@@ -93,11 +80,11 @@ def _run(options: Options, place: str | None, fleet: Fleet) -> int:
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _number(said: str, text: str) -> float:
+def _numbers(text: str) -> list[int]:
     try:
-        return float(text)
+        return [int(each) for each in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"{said}: expected a number") from error
+        raise ConfigError(f"--members {text}: expected whole numbers with commas between them") from error
 
 
 def _summary(options: Options, tables: Mapping[str, DataFrame]) -> str:

@@ -9,16 +9,14 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, upgrade
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, fleet_or_sample, named_values, patterns, reads, together, top, writes
+from spark_assign.command.fleets import on_fleet
+from spark_assign.command.job import Options, job
+from spark_assign.command.options import fail_on, named_values, patterns, reads, together, top, writes
 from spark_assign.command.storing import store_or_keep
 from spark_assign.comparing.schemas import UPGRADE_TABLES
 from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -41,13 +39,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @top("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    spark = spark_session("upgrade", options)
-    with interpreted(spark, [*([place] if place else []), *(options.table or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": options.table}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("upgrade", options, __file__, _run)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:

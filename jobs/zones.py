@@ -11,13 +11,12 @@ from pyspark.sql import DataFrame
 from spark_assign import Fleet, SparkAssignError, zones
 from spark_assign.advising.schemas import ZONES_TABLES
 from spark_assign.advising.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
-from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.fleets import on_fleet
+from spark_assign.command.job import Options, job
 from spark_assign.command.options import (
     fail_on,
-    fleet_or_sample,
     patterns,
     reads,
-    tables_with_loads,
     together,
     top,
     writes,
@@ -27,9 +26,6 @@ from spark_assign.places import is_path, join
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.chosen import first_rows, no_match
 from spark_assign.report.zones import summarize_zones, ways_in_words
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sources.small import interpreted
-from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -65,14 +61,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 @top("groups and replica moves in the summary")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    if options.output:
-        check_output(options.output)
-    place = fleet_or_sample(options, __file__)
-    tables = tables_with_loads(options, __file__)
-    spark = spark_session("zones", options)
-    with interpreted(spark, [*([place] if place else []), *(tables or {}).values()]):
-        given = {"format": options.format, "options": options.option, "tables": tables}
-        return _run(options, place, read_fleet(spark, place, **given))
+    return on_fleet("zones", options, __file__, _run, loads=True)
 
 
 def _run(options: Options, place: str | None, fleet: Fleet) -> int:

@@ -72,8 +72,8 @@ def _planned(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str]:
     """The group's cluster and its assignor."""
     asked = F.col("group_id") == group_id
     asked = asked if cluster is None else asked & (F.col("cluster") == cluster)
-    # The clusters that have a group of this name, ten at most.
-    found = sorted((row["cluster"], row["assignor"]) for row in plan.groups.where(asked).limit(10).collect())
+    rows = plan.groups.where(asked).limit(10).collect()  # ten at most: the clusters that have a group of this name
+    found = sorted((row["cluster"], row["assignor"]) for row in rows)
     if len(found) == 1:
         return found[0]
     if found:

@@ -10,14 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_assign.schemas import ONLY_IF_GIVEN
+
 
 def dataframe(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]]) -> DataFrame:
     """By way of Arrow: rows that a session is given as Python objects go through Python workers in every query.
 
-    Rows may leave out the last columns, if those may be null.
+    Rows may leave out the last columns, if those are `ONLY_IF_GIVEN`.
     """
     arrow = to_arrow_schema(schema)
-    whole = [(*row, *[None] * (len(arrow) - len(row))) for row in rows]
+    least = len([field for field in schema if field.metadata != ONLY_IF_GIVEN])
+    whole = [(*row, *[None] * (len(arrow) - max(len(row), least))) for row in rows]
     columns = list(zip(*whole, strict=True)) or [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), schema)

@@ -32,8 +32,8 @@ def summarize_loads(loads: DataFrame, top: int) -> str:
         F.count(F.lit(1)).alias("partitions"), F.count("in_rate").alias("rated"), F.sum("in_rate").alias("in_rate")
     ).collect()[0]  # one row
     groups = of_groups.agg(F.count(F.lit(1)).alias("groups"), F.sum("lag").alias("lag")).collect()[0]  # one row
-    hottest = of_all.where("in_rate is not null").orderBy(F.desc("in_rate"), *_PARTITION).limit(top).collect()
-    behind = of_groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(top).collect()
+    hottest = of_all.where("in_rate is not null").orderBy(F.desc("in_rate"), *_PARTITION).limit(top).collect()  # `top`
+    behind = of_groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(top).collect()  # `top`
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
         f"{_rate(totals['in_rate'])} messages/s in",

@@ -41,7 +41,7 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, top: int) -> str:
     first = Window.partitionBy("verdict").orderBy(farthest, *GROUP_KEY, "assignor")
     ranked = sizes.withColumn("nth", F.row_number().over(first)).where(F.col("nth") <= top)
     shown = [row.asDict() for row in ranked.orderBy("nth").collect()]  # `top` of each verdict
-    refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top).collect()]
+    refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top).collect()]  # `top`
     lines = [f"Groups: {', '.join(f'{counted.get(name, 0):,} {name}' for name in _TITLES)}"]
     for verdict, title in _TITLES.items():
         rows = [row for row in shown if row["verdict"] == verdict]

@@ -16,7 +16,7 @@ from spark_assign.kernels.java_hash import java_key, text_walk
 from spark_assign.kernels.streams.group import Group, Member, Target, Task
 from spark_assign.kernels.streams.orders import process_walk
 from spark_assign.kernels.streams.told import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.schemas import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
 
 Row = dict[str, Any]
@@ -139,9 +139,9 @@ def facts_of(rows: Iterable[Row]) -> pa.Table:
     for row in rows:
         tables = table_rows(row)
         for kind, table in ((GROUP, "groups"), (SUBTOPOLOGY, "subtopologies"), (MEMBER, "members"), (TASK, "tasks")):
-            names = INPUT_TABLES[table].names
+            names = [field.name for field in INPUT_TABLES[table] if field.metadata != ONLY_IF_GIVEN]
             for line in tables[table]:
-                told = dict(zip(names, line, strict=False))  # the last columns may be left out
+                told = dict(zip(names, line, strict=True))
                 renamed = {_RENAMED[kind].get(name, name): value for name, value in told.items()}
                 facts.append({name: value for name, value in renamed.items() if name in FACTS.names} | {"kind": kind})
     return pa.Table.from_pylist(facts, FACTS)

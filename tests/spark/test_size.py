@@ -109,4 +109,5 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main([*words, "--group", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
     assert job.main([*words, "--keda"]) == 2
-    assert job.main([*words, "--members", "two"]) == 2
+    for wrong in ("two", "2.5"):
+        assert job.main([*words, "--members", wrong]) == 2
