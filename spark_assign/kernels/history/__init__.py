@@ -1,0 +1,1 @@
+"""The past of groups, from the records of their coordinator: generations, owners in time, silences, deploys."""

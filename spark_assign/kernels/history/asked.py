@@ -1,0 +1,20 @@
+"""What is asked of the past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Thresholds, in milliseconds; each is a setting with its reason in the docs.
+
+    Attributes:
+        gap_ms: a partition for which nothing is committed for longer is silent.
+        together_ms: rebalances of a group that are no further apart are one deploy.
+        flapping_a_day: so many rebalances in 24 hours that belong to no deploy make a group a flapping one.
+    """
+
+    gap_ms: int = 30_000
+    together_ms: int = 300_000
+    flapping_a_day: int = 10

@@ -1,0 +1,101 @@
+"""The past of one group as its records tell it: its generations, and who owned what from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member in one generation.
+
+    Attributes:
+        topics: what it subscribes to, in the order of its record; patterns resolved as far as the record says.
+        subscription: a classic member's subscription as it sent it; it has what the member said it owned.
+        assignment: (role, topic) to partitions, ascending, as the record of this generation gives them to it; of
+            groups of the broker's protocols its target. Roles as in `history.schemas.OWNERSHIP`.
+    """
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] = ()
+    subscription: bytes | None = None
+    assignment: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One generation of a classic group, or one epoch of a group of the broker's protocols.
+
+    Attributes:
+        at_ms: when the coordinator wrote it.
+        settled_ms: when the last member had reached it, of a classic group `at_ms`; None: not on record.
+        state: `Stable`, `Empty`, `Dead` (a tombstone).
+        members: by member id, sorted.
+        partition, offset: the record that says so.
+    """
+
+    number: int
+    at_ms: int
+    settled_ms: int | None
+    state: str
+    assignor: str | None
+    leader: str | None
+    members: tuple[Member, ...]
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What one member had of one topic, from when to when; `until_ms` None: still at the end."""
+
+    member_id: str
+    role: str
+    topic: str
+    partitions: tuple[int, ...]
+    generation: int
+    since_ms: int
+    until_ms: int | None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Commits of one partition of which no two are further apart than the threshold."""
+
+    from_ms: int
+    until_ms: int
+    commits: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One group.
+
+    Attributes:
+        group_type: `classic`, `consumer`, `share`, `streams`; `simple` where there are commits only.
+        protocol_type: of a classic group: `consumer`, `connect`, or what its clients made up; else None.
+        generations: in their order.
+        owned: by since_ms, member, role, topic.
+        commits: (topic, partition) to its stretches in their order.
+        deleted: (topic, partition) to its number of tombstones.
+        first_ms, last_ms, records: of all records of the group, commits included.
+    """
+
+    group_type: str
+    protocol_type: str | None
+    generations: tuple[Generation, ...]
+    owned: tuple[Owned, ...]
+    commits: Mapping[tuple[str, int], tuple[Stretch, ...]]
+    deleted: Mapping[tuple[str, int], int]
+    first_ms: int
+    last_ms: int
+    records: int

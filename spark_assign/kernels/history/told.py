@@ -1,0 +1,42 @@
+"""What is told of the past of groups: one table of tagged rows, of which every table of the history is a projection."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+KINDS = (
+    "group",
+    "rebalance",
+    "membership",
+    "subscribed",
+    "owned",
+    "commits",
+    "pause",
+    "deploy",
+    "unread",
+    "rejected",
+)
+GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD, REJECTED = KINDS
+
+_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
+TOLD = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "kind"), _TEXT),
+        **dict.fromkeys(("group_type", "protocol_type", "assignor", "state", "leader", "why", "what"), _TEXT),
+        **dict.fromkeys(("member_id", "group_instance_id", "client_id", "client_host", "rack_id"), _TEXT),
+        **dict.fromkeys(("came", "went", "certainty", "topic", "role", "code", "detail"), _TEXT),
+        **dict.fromkeys(("since", "until", "at", "settled", "timestamp"), _TIME),
+        **dict.fromkeys(("generation", "first_generation", "last_generation"), _INT),
+        **dict.fromkeys(("session_timeout_ms", "rebalance_timeout_ms"), _INT),
+        **dict.fromkeys(("members", "members_before", "members_after"), _LONG),
+        **dict.fromkeys(("joined", "left", "crashed", "restarted", "missing"), _LONG),
+        **dict.fromkeys(("records", "rebalances", "most_in_a_day", "deploys", "crashes"), _LONG),
+        **dict.fromkeys(("partitions", "moved", "stopped_ms", "longest_ms"), _LONG),
+        **dict.fromkeys(("partition", "first", "step", "count"), _INT),
+        **dict.fromkeys(("offset", "commits", "first_offset", "last_offset", "lag"), _LONG),
+        **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
+        "rate": pa.float64(),
+        "flapping": pa.bool_(),
+        **dict.fromkeys(("key", "value"), pa.binary()),
+    }
+)
