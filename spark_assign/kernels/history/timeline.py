@@ -15,6 +15,8 @@ class Member:
         subscription: a classic member's subscription as it sent it; it has what the member said it owned.
         assignment: (role, topic) to partitions, ascending, as the record of this generation gives them to it; of
             groups of the broker's protocols its target. Roles as in `history.schemas.OWNERSHIP`.
+        assigned: a classic member's assignment as its leader wrote it, by which the leader's library is told.
+        position: the member's place in the record of a classic group: so the leader was told of the members.
     """
 
     member_id: str
@@ -27,6 +29,8 @@ class Member:
     topics: tuple[str, ...] = ()
     subscription: bytes | None = None
     assignment: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    assigned: bytes | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True)
