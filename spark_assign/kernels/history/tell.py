@@ -47,7 +47,7 @@ def _of_group(timeline: Timeline, asked: Asked) -> Iterator[tuple[str, Iterable[
     gone = departures(timeline, asked)
     said = list(changes(timeline, gone))
     stopped = stops(timeline, asked)
-    deployed = deploys(timeline, gone, stopped, asked)
+    deployed = deploys(timeline, gone, stopped, asked) if timeline.generations else []
     missing = sum(change.missing for change in said)
     yield told.GROUP, _rows([of_group(timeline, gone, stopped, deployed, missing, asked)])
     yield told.REBALANCE, rebalances(timeline, said, stopped)
