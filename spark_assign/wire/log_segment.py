@@ -29,6 +29,8 @@ _MAGIC_AT, _CHECKED_FROM = 16, 21
 _BEFORE_LENGTH = 12
 _SMALLEST = {0: 14, 1: 22, 2: _HEADER.size - _BEFORE_LENGTH}
 _AT_ONCE = 4096
+_MOST_OF_A_SEGMENT = (1 << 31) - 1
+"""Offsets: its index counts them from the first one."""
 _WINDOW = 1 << 12
 """Bytes that are searched for the next batch at first."""
 
@@ -187,7 +189,8 @@ def _sound(view: Bytes, data: bytes, some: Sequence[Batch], last: int) -> npt.ND
         if not ok[at]:
             break
         follows = some[at + 1].base_offset if at + 1 < len(some) else None
-        if batch.base_offset <= last or (follows is not None and last < follows <= batch.last_offset):
+        far = last >= 0 and batch.last_offset - last > _MOST_OF_A_SEGMENT
+        if batch.base_offset <= last or far or (follows is not None and last < follows <= batch.last_offset):
             ok[at] = False
             break
         last = batch.last_offset
