@@ -10,6 +10,9 @@ MOST_TAGGED_FIELDS, MOST_ELEMENTS = 10_000, 1_000_000
 """Kafka 4.4 refuses more of them in one place, whatever follows."""
 
 
+_INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{layout}").unpack for layout in "bhiq")
+
+
 class WireError(ValueError):
     """The bytes are not what they should be; Kafka's own classes refuse them too."""
 
@@ -20,34 +23,41 @@ class Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self._end = len(data)
+
+    @property
+    def size(self) -> int:
+        """All bytes there are."""
+        return self._end
 
     @property
     def left(self) -> int:
         """Bytes that have not been read."""
-        return len(self._data) - self._at
+        return self._end - self._at
 
     def take(self, size: int) -> bytes:
         """That many bytes."""
-        if not 0 <= size <= self.left:
-            raise WireError(f"{size} bytes expected at byte {self._at}, {self.left} left")
-        self._at += size
-        return self._data[self._at - size : self._at]
+        start, end = self._at, self._at + size
+        if size < 0 or end > self._end:
+            raise WireError(f"{size} bytes expected at byte {start}, {self.left} left")
+        self._at = end
+        return self._data[start:end]
 
     def int8(self) -> int:
         """INT8."""
-        return int(struct.unpack(">b", self.take(1))[0])
+        return int(_INT8(self.take(1))[0])
 
     def int16(self) -> int:
         """INT16."""
-        return int(struct.unpack(">h", self.take(2))[0])
+        return int(_INT16(self.take(2))[0])
 
     def int32(self) -> int:
         """INT32."""
-        return int(struct.unpack(">i", self.take(4))[0])
+        return int(_INT32(self.take(4))[0])
 
     def int64(self) -> int:
         """INT64."""
-        return int(struct.unpack(">q", self.take(8))[0])
+        return int(_INT64(self.take(8))[0])
 
     def uint16(self) -> int:
         """UINT16."""
@@ -55,12 +65,15 @@ class Reader:
 
     def uvarint(self) -> int:
         """UNSIGNED_VARINT, up to five bytes; the fifth has room for more than 32 bits, which Java takes for a sign."""
-        value = 0
-        for shift in range(0, 35, 7):
+        value = self.take(1)[0]
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in range(7, 35, 7):
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return _signed(value)
+                return value if shift < 28 else _signed(value)
         raise WireError(f"a number of more than five bytes ends at byte {self._at}")
 
     def uuid(self) -> str:
@@ -100,7 +113,7 @@ class Reader:
 
     def text(self, size: int) -> str:
         """So many bytes of text."""
-        return self.take(size).decode("utf-8", errors=_AS_JAVA)
+        return as_text(self.take(size))
 
     def binary(self) -> bytes:
         """BYTES."""
@@ -115,7 +128,8 @@ class Reader:
 
     def compact_length(self) -> int:
         """A length; -1 is null."""
-        return _signed(self.uvarint() - 1)
+        length = self.uvarint() - 1
+        return length if length >= -1 else _signed(length)
 
     def compact_string(self) -> str:
         """COMPACT_STRING."""
@@ -137,6 +151,11 @@ class Reader:
         return length
 
 
+def as_text(data: bytes) -> str:
+    """UTF-8, with what is none replaced as Java does."""
+    return data.decode("utf-8", errors=_AS_JAVA)
+
+
 _LONGEST_TEXT = 0x7FFF
 
 
@@ -149,7 +168,7 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
     """One character for what cannot be read; Java takes the three bytes of a surrogate for one, Python for three."""
     assert isinstance(error, UnicodeDecodeError)
     data, end = error.object, error.end
-    if data[error.start] == 0xED and data[error.start + 1 : error.start + 2] >= b"\xa0":
+    if data[error.start] == 0xED and b"\xa0" <= data[error.start + 1 : error.start + 2] <= b"\xbf":
         end = error.start + 2
         end += end < len(data) and data[end] & 0xC0 == 0x80
     return "\N{REPLACEMENT CHARACTER}", end

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from spark_assign.wire.group_records import classic, consumer, share, streams
+from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
+from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
 from spark_assign.wire.group_records.layout import Record, Struct
 from spark_assign.wire.group_records.reading import Layout
+from spark_assign.wire.group_records.share import RECORDS as _OF_SHARE
+from spark_assign.wire.group_records.streams import RECORDS as _OF_STREAMS
 from spark_assign.wire.group_records.writing import write
 from spark_assign.wire.reader import Reader, WireError
 
 RECORDS: dict[int, Record] = {
-    each.type: each for family in (classic, consumer, share, streams) for each in family.RECORDS
+    each.type: each for family in (_OF_CLASSIC, _OF_CONSUMER, _OF_SHARE, _OF_STREAMS) for each in family
 }
 NAMES: dict[int, str] = {each.type: each.name for each in RECORDS.values()}
 """Kafka's names, by type."""
