@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_assign.report.html.rows import HistoryRows
+
 Row = dict[str, Any]
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+BEGIN_S = round(BEGIN.timestamp())
 
 
 def at(seconds: float) -> datetime:
@@ -66,3 +69,35 @@ def tables() -> dict[str, list[Row]]:
         ],
         "rejected": [],
     }
+
+
+def everything(name: str) -> HistoryRows:
+    """What a page shows of it; the first group is called so."""
+    made = tables()
+    named = {
+        table: [row | {"group_id": name} if row.get("group_id") == "carts" else row for row in rows]
+        for table, rows in made.items()
+    }
+    keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
+    figures = {"rebalances": 12, "replayed": 12, "moved": 9, "stopped_ms": 216_000, "saved_ms": None, "note": name}
+    stretches = [
+        {"cluster": "shop", "group_id": group_id, "stretch": BEGIN_S // 300 + at_, "rebalances": at_, "stopped_ms": ms}
+        for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
+    ]
+    return HistoryRows(
+        totals={"groups": 3, "flapping": 1, "rebalances": 14, "missing": 4, "crashes": 1, "stopped_ms": 252_000}
+        | {"since": at(0), "until": at(3600)},
+        groups=named["groups"],
+        wide_s=300,
+        stretches=stretches,
+        rebalances=named["rebalances"],
+        pauses=named["pauses"],
+        deploys=named["deploys"],
+        whats=[{"what": "rolling-restart", "number": 1}],
+        unread=[{"code": "corrupt", "number": 2}, {"code": "newer-version", "number": 1}],
+        replayed=[
+            keys | figures | {"recorded": True},
+            keys | figures | {"recorded": False, "protocol": "cooperative", "static": True, "saved_ms": 200_000},
+        ],
+        rejected=[{"cluster": "shop", "group_id": name, "code": "bad-group", "detail": name}],
+    )
