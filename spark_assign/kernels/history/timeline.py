@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
+
 
 @dataclass(frozen=True)
 class Member:
@@ -15,6 +17,8 @@ class Member:
         subscription: a classic member's subscription as it sent it; it has what the member said it owned.
         assignment: (role, topic) to partitions, ascending, as the record of this generation gives them to it; of
             groups of the broker's protocols its target. Roles as in `history.schemas.OWNERSHIP`.
+        assigned: a classic member's assignment as its leader wrote it, by which the leader's library is told.
+        position: the member's place in the record of a classic group: so the leader was told of the members.
     """
 
     member_id: str
@@ -27,11 +31,17 @@ class Member:
     topics: tuple[str, ...] = ()
     subscription: bytes | None = None
     assignment: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    assigned: bytes | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True)
 class Generation:
     """One generation of a classic group, or one epoch of a group of the broker's protocols.
+
+    Members can change without a new generation: a static member that came back under a new id takes the place of the
+    old one. That is told as another with the same number, right after it; it is no rebalance (`rebalanced`). A
+    tombstone is one, too: `Dead`, with the last number that is known; numbers start anew after it.
 
     Attributes:
         at_ms: when the coordinator wrote it.
@@ -77,6 +87,19 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """A record that nothing could be made of; codes as in `history.schemas.UNREAD`."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    code: str
+    detail: str
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
 class Timeline:
     """One group.
 
@@ -87,7 +110,9 @@ class Timeline:
         owned: by since_ms, member, role, topic.
         commits: (topic, partition) to its stretches in their order.
         deleted: (topic, partition) to its number of tombstones.
-        first_ms, last_ms, records: of all records of the group, commits included.
+        first_ms, last_ms, records: of all records of the group that are on record, commits included.
+        rejected: code and detail of what members sent and nobody can read; the group is told without it.
+        unread: records of the group that nothing could be made of.
     """
 
     group_type: str
@@ -99,3 +124,14 @@ class Timeline:
     first_ms: int
     last_ms: int
     records: int
+    rejected: tuple[tuple[str, str], ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    @property
+    def rebalanced(self) -> tuple[bool, ...]:
+        """Of each generation whether it is a new one: not a tombstone, not a change of members within one."""
+        before = (None, *self.generations[:-1])
+        return tuple(
+            now.state != DEAD and (was is None or was.state == DEAD or was.number != now.number)
+            for was, now in zip(before, self.generations, strict=True)
+        )
