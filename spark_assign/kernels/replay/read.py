@@ -1,0 +1,61 @@
+"""The pasts of the groups of a task, from what their records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.departures import CRASHED, departures
+from spark_assign.kernels.history.silences import pauses
+from spark_assign.kernels.history.timeline import Timeline
+from spark_assign.kernels.history.timelines import timelines
+from spark_assign.kernels.replay.past import Measured, Past, Refused, read_past
+from spark_assign.kernels.replay.replay import Question, replay
+
+
+def replay_facts(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+    """Answer for all groups of these facts, in tables with the columns of `REPLAYED`."""
+    yield from replay(pasts(facts, asked.asked), asked)
+
+
+def pasts(facts: pa.Table, asked: Asked) -> Iterator[Past | Refused]:
+    """Each group, or why there is nothing to replay."""
+    for cluster, group_id, timeline in timelines(facts):
+        why = _refusal(timeline)
+        if why is not None:
+            yield Refused(cluster, group_id, *why)
+            continue
+        yield read_past(cluster, group_id, timeline, _crashed(timeline), _measured(timeline, asked))
+
+
+def _refusal(timeline: Timeline) -> tuple[str, str] | None:
+    """Why there is nothing to replay; null: there is."""
+    kind = timeline.group_type
+    if kind == "simple":
+        return "no-rebalances", "Somebody commits for it, and nobody ever joined it on record"
+    if kind == "classic" and timeline.protocol_type not in (None, "", "consumer"):
+        return "out-of-scope", f"Its members are no consumers: its protocol is {timeline.protocol_type}"
+    if kind not in ("classic", "consumer"):
+        return "out-of-scope", f"A group of type {kind} has no assignor of consumers to be replayed"
+    if sum(timeline.rebalanced) < 2:
+        return "no-rebalances", "Fewer than two generations are on record: there is nothing between them to replay"
+    return None
+
+
+def _crashed(timeline: Timeline) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for gone in departures(timeline):
+        if gone.went == CRASHED:
+            found.setdefault(gone.generation, set()).add(gone.member_id)
+    return found
+
+
+def _measured(timeline: Timeline, asked: Asked) -> dict[int, Measured]:
+    found: dict[int, Measured] = {}
+    for pause in pauses(timeline, asked):
+        if pause.generation is not None:
+            was = found.get(pause.generation, Measured(0, 0))
+            found[pause.generation] = Measured(was.stopped_ms + pause.stopped_ms, was.partitions + pause.partitions)
+    return found
