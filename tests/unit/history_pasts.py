@@ -1,0 +1,95 @@
+"""Pasts of a group, written by hand: who had what in each generation, and when what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from spark_assign.kernels.history.timeline import Generation, Member, Owned, Stretch, Timeline
+
+GAP = 10_000
+SESSION, REBALANCE = 45_000, 300_000
+
+
+def member(member_id: str, **fields: object) -> Member:
+    """A member with the sessions that clients have by default, on a host of its own."""
+    given = {
+        "client_id": f"client-{member_id}",
+        "client_host": f"/10.0.0.{sum(member_id.encode()) % 250}",
+        "session_timeout_ms": SESSION,
+        "rebalance_timeout_ms": REBALANCE,
+    }
+    return Member(member_id, **{**given, **fields})  # type: ignore[arg-type]
+
+
+def generation(number: int, at: int, has: Iterable[tuple[Member, Sequence[int]]], **fields: object) -> Generation:
+    """A generation in which members have partitions of the topic t; nobody: the group is empty."""
+    members = tuple(
+        Member(**{**vars(each), "assignment": {("partition", "t"): tuple(partitions)}})
+        for each, partitions in sorted(has, key=lambda pair: pair[0].member_id)
+    )
+    given = {
+        "settled_ms": at,
+        "state": "Stable" if members else "Empty",
+        "assignor": "range" if members else None,
+        "leader": members[0].member_id if members else None,
+    }
+    return Generation(number, at, members=members, partition=7, offset=at, **{**given, **fields})  # type: ignore[arg-type]
+
+
+def stretches(times: Iterable[int], gap: int = GAP) -> tuple[Stretch, ...]:
+    """Commits at these moments as stretches; each is of the moment's own value."""
+    parts: list[list[int]] = []
+    for at in sorted(times):
+        if parts and at - parts[-1][-1] <= gap:
+            parts[-1].append(at)
+        else:
+            parts.append([at])
+    return tuple(Stretch(part[0], part[-1], len(part), part[0], part[-1]) for part in parts)
+
+
+def past(
+    *generations: Generation,
+    commits: Mapping[int, Iterable[int]] | None = None,
+    group_type: str = "classic",
+    gap: int = GAP,
+    until: int | None = None,
+) -> Timeline:
+    """The past of a group that reads topic t, committed at these moments."""
+    told = {("t", partition): stretches(times, gap) for partition, times in (commits or {}).items()}
+    told = {where: each for where, each in told.items() if each}
+    moments = [each.at_ms for each in generations] + [
+        at for each in told.values() for stretch in each for at in (stretch.from_ms, stretch.until_ms)
+    ]
+    records = len(generations) + sum(stretch.commits for each in told.values() for stretch in each)
+    return Timeline(
+        group_type=group_type,
+        protocol_type="consumer" if group_type == "classic" else None,
+        generations=generations,
+        owned=tuple(owned(generations)),
+        commits=told,
+        deleted={},
+        first_ms=min(moments),
+        last_ms=max([*moments, *([] if until is None else [until])]),
+        records=records,
+    )
+
+
+def owned(generations: Sequence[Generation]) -> list[Owned]:
+    """Who had what from when to when."""
+    found: list[Owned] = []
+    having: dict[tuple[str, str, str], tuple[tuple[int, ...], int, int]] = {}
+    for each in generations:
+        now = {
+            (one.member_id, role, topic): partitions
+            for one in each.members
+            for (role, topic), partitions in one.assignment.items()
+            if partitions
+        }
+        for key, (partitions, number, since) in list(having.items()):
+            if now.get(key) != partitions:
+                found.append(Owned(*key, partitions, number, since, each.at_ms))
+                del having[key]
+        for key, partitions in now.items():
+            having.setdefault(key, (partitions, each.number, each.at_ms))
+    found += [Owned(*key, partitions, number, since, None) for key, (partitions, number, since) in having.items()]
+    return sorted(found, key=lambda own: (own.since_ms, own.member_id, own.role, own.topic))
