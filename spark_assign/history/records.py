@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
@@ -9,6 +12,9 @@ from pyspark.sql.types import IntegerType, LongType, NullType, StructField, Stru
 from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.history.schemas import RECORDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOPIC = "__consumer_offsets"
 _TABLE = "records"
@@ -68,3 +74,21 @@ def _there(field: StructField) -> Column:
         return column
     told = f"{_TABLE}.{field.name}: a row has none. Leave such rows out, or say what they are"
     return F.coalesce(column, F.raise_error(F.lit(told)).cast(field.dataType)).alias(field.name)
+
+
+def without_secrets(records: DataFrame, *, without_hosts: bool = False, without_metadata: bool = False) -> DataFrame:
+    """RECORDS without hosts of members, without metadata of commits: what is stored of them is no secret then.
+
+    A record that cannot be read, or is of no type that is known, keeps its place and its time, but no bytes but those
+    that say what it was: it may have anything.
+    """
+    if not (without_hosts or without_metadata):
+        return records
+
+    def emptied(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_assign.kernels.history import secrets
+
+        for batch in batches:
+            yield secrets.without_secrets(batch, hosts=without_hosts, metadata=without_metadata)
+
+    return records.mapInArrow(emptied, records.schema)

@@ -83,13 +83,13 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def batches(data: bytes) -> Iterator[Batch | Damaged]:
-    """Everything in a file, in its order."""
+def batches(data: bytes, *, check: bool = True) -> Iterator[Batch | Damaged]:
+    """Everything in a file, in its order. Without `check` checksums are taken as right until lengths lead nowhere."""
     view = np.frombuffer(data, np.uint8)
     at, last = 0, -1
     while at < len(data):
         some, at, wrong = _some(data, at)
-        ok = _sound(view, data, some, last)
+        ok = _sound(view, data, some, last) if check or wrong is not None else np.ones(len(some), bool)
         sound = len(some) if ok.all() else int(np.argmin(ok))
         yield from some[:sound]
         last = some[sound - 1].last_offset if sound else last
