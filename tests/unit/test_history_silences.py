@@ -9,9 +9,9 @@ from statistics import median
 import pytest
 
 from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.silences import Pause, Stops, committed, pauses, stops, unite
+from spark_assign.kernels.history.silences import Pause, Stops, committed, pauses, stops
 from spark_assign.kernels.history.timeline import Timeline
-from tests.unit.history_pasts import generation, member, past, stretches
+from tests.unit.history_pasts import generation, member, past
 
 A, B = member("a"), member("b")
 
@@ -133,21 +133,6 @@ def test_rows_of_commits() -> None:
 
 
 # --- against all commits, one by one --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("turn", range(20))
-def test_stretches_of_batches_are_those_of_all_commits(turn: int) -> None:
-    """However commits are dealt to batches, and in whatever order those come."""
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
-    gap = rng.randint(1, 6)
-    times = [rng.randint(0, 60) for _ in range(rng.randint(1, 40))]
-    batches: list[list[int]] = [[] for _ in range(rng.randint(1, 6))]
-    for at in times:
-        rng.choice(batches).append(at)
-    parts = [stretch for batch in batches for stretch in stretches(batch, gap)]
-    rng.shuffle(parts)
-    assert unite(parts, gap) == stretches(times, gap), f"seed {seed}"
 
 
 @pytest.mark.parametrize("turn", range(25))

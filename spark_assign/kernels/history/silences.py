@@ -113,23 +113,6 @@ class Stops:
         return {each.place: each for each in self.pauses}
 
 
-def unite(stretches: Iterable[Stretch], gap_ms: int) -> tuple[Stretch, ...]:
-    """Stretches of one partition, from any batches in any order, as those of all their commits.
-
-    Exact: stretches that overlap, or are no further apart than the threshold, have no two commits in a row that are
-    further apart. Of several commits in one millisecond the lowest offset is the first and the highest the last.
-    """
-    united: list[Stretch] = []
-    for each in sorted(stretches, key=lambda one: (one.from_ms, one.first_offset)):
-        if not united or each.from_ms - united[-1].until_ms > gap_ms:
-            united.append(each)
-            continue
-        last = united[-1]
-        ends = max((last.until_ms, last.last_offset), (each.until_ms, each.last_offset))
-        united[-1] = Stretch(last.from_ms, ends[0], last.commits + each.commits, last.first_offset, ends[1])
-    return tuple(united)
-
-
 def committed(timeline: Timeline) -> list[Committed]:
     """The rows of COMMITS, by topic and partition. Who was only deleted, and never committed on record, has none."""
     rows = []

@@ -1,0 +1,242 @@
+"""Deploys by hand, and what must hold of any past."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping, most_in_a_day
+from spark_assign.kernels.history.of_group import of_group
+from spark_assign.kernels.history.silences import stops
+from spark_assign.kernels.history.timeline import Member, Timeline
+from tests.unit.history_pasts import generation, member, past
+
+ASKED = Asked()
+HOUR = 3_600_000
+
+
+def beats(since: int, until: int, every: int = 5_000) -> list[int]:
+    """Commits at every interval."""
+    return list(range(since, until + 1, every))
+
+
+def told(timeline: Timeline, asked: Asked = ASKED) -> list[Deploy]:
+    """The deploys of a past."""
+    return deploys(timeline, departures(timeline, asked), stops(timeline, asked), asked)
+
+
+def worker(number: int, life: int, **fields: object) -> Member:
+    """A worker with a client id of its own, in its first life, its second one, …"""
+    return member(f"w{number}-{life}", client_id=f"w{number}", client_host=f"/10.0.0.{number}", **fields)
+
+
+def in_turn(*groups: list[Member], since: int = 1_000_000, every: int = 10_000, before: int = 1) -> Timeline:
+    """Generations a few seconds apart; the first one long before the others."""
+    moments = [0, *(since + every * number for number in range(len(groups) - 1))]
+    return past(
+        *(
+            generation(before + number, at, [(each, [place]) for place, each in enumerate(group)])
+            for number, (at, group) in enumerate(zip(moments, groups, strict=True))
+        ),
+        commits={place: beats(0, 2_000_000) for place in range(3)},
+    )
+
+
+A, B, C = (worker(number, 1) for number in range(3))
+A2, B2, C2 = (worker(number, 2) for number in range(3))
+
+
+def what(*groups: list[Member], **fields: int) -> list[str]:
+    """What a burst of generations is told as."""
+    return [each.what for each in told(in_turn(*groups, **fields))]
+
+
+def test_a_rolling_restart() -> None:
+    """One leaves and comes back, then the next one."""
+    (deploy,) = told(in_turn([A, B, C], [B, C], [A2, B, C], [A2, C], [A2, B2, C], [A2, B2], [A2, B2, C2]))
+    assert deploy == Deploy(
+        what="rolling-restart",
+        since_ms=1_000_000,
+        until_ms=1_050_000,
+        first_generation=2,
+        last_generation=7,
+        rebalances=6,
+        members_before=3,
+        members_after=3,
+        joined=0,
+        left=0,
+        crashed=0,
+        restarted=3,
+        stopped_ms=0,
+        detail="3 of 3 members came back in 6 rebalances",
+    )
+
+
+def test_static_members_restart_without_a_rebalance() -> None:
+    """Their ids change in the generation there is."""
+    static = [[worker(number, life, group_instance_id=f"w{number}") for number in range(2)] for life in (1, 2)]
+    (a, b), (a2, b2) = static
+    groups = ([a, b], [a2, b], [a2, b2])
+    timeline = past(
+        *(
+            generation(7, at, [(each, [place]) for place, each in enumerate(group)])
+            for at, group in zip((0, 1_000_000, 1_020_000), groups, strict=True)
+        )
+    )
+    (deploy,) = told(timeline)
+    assert (deploy.what, deploy.rebalances, deploy.restarted, deploy.stopped_ms) == ("rolling-restart", 0, 2, None)
+    assert deploy.detail == "2 of 2 members came back without a rebalance"
+
+
+def test_a_restart_of_all_at_once() -> None:
+    """The group is empty for a moment."""
+    assert what([A, B, C], [], [A2, B2, C2]) == ["restart"]
+    assert what([A], [], [A2]) == ["restart"]
+
+
+def test_replaced_by_others_is_a_restart_too() -> None:
+    """Pods have other names each time."""
+    new = [member(name) for name in "xyz"]
+    assert what([A, B, C], [], new) == ["restart"]
+    assert what([A, B, C], [B, C, new[0]], [C, *new[:2]], new) == ["rolling-restart"]
+    assert what([A, B, C], [C, new[0]], new[:1]) == ["mixed"]
+
+
+def test_scaling() -> None:
+    """Somebody joins, or leaves for good."""
+    assert what([A], [A, B], [A, B, C]) == ["scale-out"]
+    assert what([A, B, C], [A, B], [A]) == ["scale-in"]
+    assert what([A, B], [B], [B, C]) == ["mixed"]
+
+
+def test_one_of_many_that_comes_back_is_no_deploy_of_all() -> None:
+    """Half of the members at least."""
+    assert what([A, B, C], [B, C], [A2, B, C]) == ["mixed"]
+    assert what([A, B], [B], [A2, B]) == ["rolling-restart"]
+
+
+def crash(*groups: list[Member], since: int = 1_050_000, every: int = 60_000) -> Timeline:
+    """What w0, w1, … have is silent for a minute before the generation they are gone in."""
+    moments = [0, *(since + every * number for number in range(len(groups) - 1))]
+    commits = {}
+    for place in range(3):
+        there = [any(each.member_id == f"w{place}-1" for each in group) for group in groups]
+        gone = moments[there.index(False)] if False in there else 2_000_000
+        commits[place] = beats(0, gone - 50_000) + beats(gone + 5_000, 2_000_000)
+    return past(
+        *(
+            generation(1 + number, at, [(each, [int(each.member_id[1])]) for each in group])
+            for number, (at, group) in enumerate(zip(moments, groups, strict=True))
+        ),
+        commits=commits,
+    )
+
+
+def test_crashes() -> None:
+    """Gone or back; one after the other and all are back, it is a rolling restart that does not shut down."""
+    (gone,) = told(crash([A, B, C], [B, C]))
+    assert (gone.what, gone.crashed, gone.left, gone.stopped_ms) == ("crash", 1, 1, 55_000)
+    assert gone.detail == "1 member left for good, 1 crashed in 1 rebalance"
+    (back,) = told(crash([A, B, C], [B, C], [A2, B, C]))
+    assert (back.what, back.crashed, back.left, back.restarted) == ("crash", 1, 0, 1)
+    (rolling,) = told(crash([A, B, C], [A2, B, C], [A2, B2, C], [A2, B2, C2]))
+    assert (rolling.what, rolling.crashed, rolling.restarted) == ("rolling-restart", 3, 3)
+    (node,) = told(crash([A, B, C], [C], [A2, B2, C]))
+    assert (node.what, node.crashed, node.restarted) == ("crash", 2, 2)
+
+
+def test_nothing_that_anybody_did_is_no_deploy() -> None:
+    """Topics have grown, say."""
+    assert what([A], [A], [A]) == []
+
+
+def test_bursts_are_apart_by_the_threshold() -> None:
+    """5 minutes, to the millisecond."""
+    assert what([A], [A, B], [A, B, C], every=300_000) == ["scale-out"]
+    assert what([A], [A, B], [A, B, C], every=300_001) == ["scale-out", "scale-out"]
+
+
+def flaps(number: int, every: int) -> Timeline:
+    """One of two members is thrown out and back again and again."""
+    groups: list[list[Member]] = [[A, worker(1, 0)]]
+    for life in range(1, number + 1):
+        groups += [[A], [A, worker(1, life)]]
+    return in_turn(*groups, every=every)
+
+
+def test_a_burst_of_too_many_rebalances_flaps() -> None:
+    """More than four for each that came and went, and ten in a day."""
+    timeline = flaps(5, 30_000)
+    (deploy,) = told(timeline)
+    assert (deploy.what, deploy.rebalances, deploy.restarted) == ("flapping", 10, 5)
+    assert is_flapping(timeline, [deploy], ASKED)
+    assert [each.what for each in told(flaps(4, 30_000))] == ["rolling-restart"]
+
+
+@pytest.mark.parametrize(("hours", "flapping"), [(1.0, True), (3.0, False)])
+def test_a_group_flaps_by_what_happens_in_24_hours(hours: float, flapping: bool) -> None:
+    """A restart every hour is no deploy either, however few rebalances each takes."""
+    timeline = flaps(12, int(hours * HOUR))
+    assert is_flapping(timeline, told(timeline), ASKED) == flapping
+
+
+def test_a_deploy_counts_once() -> None:
+    """Thirty members that restart one after the other do not flap."""
+    old = [worker(number, 1) for number in range(30)]
+    groups = [old]
+    for number in range(30):
+        rest = [each for each in groups[-1] if each is not old[number]]
+        groups += [rest, [*rest, worker(number, 2)]]
+    timeline = in_turn(*groups)
+    deployed = told(timeline)
+    assert [(each.what, each.rebalances) for each in deployed] == [("rolling-restart", 60)]
+    assert not is_flapping(timeline, deployed, ASKED)
+
+
+def test_the_worst_day() -> None:
+    """24 hours from any moment on, its end left out."""
+    day = 24 * HOUR
+    assert most_in_a_day([]) == 0
+    assert most_in_a_day([0, 1, day - 1, day, day + 1, day + 1]) == 4
+
+
+def test_the_row_of_a_group() -> None:
+    """At the end, and as a whole."""
+    timeline = crash([A, B, C], [B, C], [A2, B, C])
+    deployed = told(timeline)
+    row = of_group(timeline, departures(timeline), stops(timeline, ASKED), deployed, 2, ASKED)
+    assert (row.group_type, row.protocol_type, row.assignor, row.state) == ("classic", "consumer", "range", "Stable")
+    assert (row.since_ms, row.until_ms, row.rebalances, row.missing, row.most_in_a_day) == (0, 2_000_000, 3, 2, 3)
+    assert (row.members, row.partitions, row.deploys, row.crashes, row.flapping) == (3, 3, 1, 1, False)
+    assert (row.stopped_ms, row.longest_ms) == (55_000, 55_000)
+    simple = past(commits={0: [1, 2]}, group_type="simple")
+    row = of_group(simple, [], stops(simple, ASKED), [], 0, ASKED)
+    assert (row.state, row.assignor, row.rebalances, row.members, row.partitions) == (None, None, 0, 0, 0)
+
+
+@pytest.mark.parametrize("turn", range(20))
+def test_members_add_up(turn: int) -> None:
+    """Before and joined less left is after, of each deploy; and no rebalance is in two."""
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    lives = [0] * 5
+    at, there, generations = 0, [], []
+    for number in range(1, rng.randint(2, 30)):
+        at += rng.choice([1_000, 20_000, 60_000, 400_000])
+        for place in range(5):
+            if rng.random() < 0.3:
+                here = [each for each in there if each.client_id == f"w{place}"]
+                there = [each for each in there if each not in here]
+                if not here or rng.random() < 0.3:
+                    lives[place] += 1
+                    static = {"group_instance_id": f"i{place}"} if place == 4 else {}
+                    there = [*there, worker(place, lives[place], **static)]
+        generations.append(generation(number, at, [(each, [place]) for place, each in enumerate(there)]))
+    timeline = past(*generations, commits={0: beats(0, at), 1: [x for x in beats(0, at) if rng.random() < 0.1]})
+    found = told(timeline, Asked(together_ms=rng.choice([20_000, 100_000])))
+    assert all(each.members_before + each.joined - each.left == each.members_after for each in found), f"seed {seed}"
+    assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found), f"seed {seed}"
+    assert sum(each.rebalances for each in found) <= len(generations), f"seed {seed}"
