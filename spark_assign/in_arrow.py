@@ -32,6 +32,38 @@ def in_arrow(
     return done
 
 
+def in_arrow_chunks(
+    work: Callable[[Iterator[pa.Table]], Iterable[pa.Table]], chunk_rows: int = 300_000
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The same over rows of which a task may have any number: they come in chunks, one after the other.
+
+    Args:
+        work: from chunks to tables of the answer.
+        chunk_rows: batches are gathered to at least so many rows.
+    """
+
+    def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_zipped_pyspark()
+        for table in work(chunks(batches, chunk_rows)):
+            yield from table.to_batches()
+
+    return done
+
+
+def chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Batches gathered to tables of at least so many rows, but for the last."""
+    received: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        received.append(batch)
+        size += batch.num_rows
+        if size >= rows:
+            yield pa.Table.from_batches(received)
+            received, size = [], 0
+    if received:
+        yield pa.Table.from_batches(received)
+
+
 def forget_zipped_pyspark() -> None:
     """Let Python forget who imports from PySpark's archive; whoever imports next makes a new importer of what is known.
 

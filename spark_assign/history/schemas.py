@@ -34,6 +34,12 @@ RECORDS = StructType(
 """Records of `__consumer_offsets` as the broker wrote them. `partition` and `offset` say where a record stands in that
 topic, `timestamp` is the record's own. A null value is a tombstone: whatever the key names is gone."""
 
+TOPIC_IDS = StructType(required(cluster=_STRING, topic=_STRING, topic_id=_STRING))
+"""Names of topics, by the id as Kafka prints it."""
+
+END_OFFSETS = StructType(required(cluster=_STRING, topic=_STRING, partition=_INT, end_offset=_LONG))
+"""Where partitions end."""
+
 FACTS = from_arrow_schema(facts.FACTS)
 """What records say, before whole groups are read; `kind` says which columns a row uses (`kernels.history.facts`)."""
 

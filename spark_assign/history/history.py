@@ -1,0 +1,138 @@
+"""The history of groups: what their records tell, as tables.
+
+All of it is one pass over the records (`history.reading`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.answer import Answer
+from spark_assign.errors import ConfigError
+from spark_assign.history import reading
+from spark_assign.history.reading import conformed
+from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
+from spark_assign.kernels.history import told as kinds
+from spark_assign.kernels.history.asked import Asked
+
+
+@dataclass(frozen=True)
+class History(Answer):
+    """What became of groups, as lazy DataFrames (columns: `history.schemas.HISTORY_TABLES`).
+
+    Each table is one pass over the records, unless `decided` is stored (`with_decided`).
+
+    Attributes:
+        told: what the pass over the records says, or, read back, what one has said.
+        topics: the names of topics that are told by their id, if they are known.
+        end_offsets: where partitions end, if that is known.
+    """
+
+    topics: DataFrame | None = None
+    end_offsets: DataFrame | None = None
+
+    @classmethod
+    def read(
+        cls,
+        records: DataFrame,
+        *,
+        topics: DataFrame | None = None,
+        end_offsets: DataFrame | None = None,
+        gap_ms: int = Asked.gap_ms,
+        together_ms: int = Asked.together_ms,
+        flapping_a_day: int = Asked.flapping_a_day,
+    ) -> Self:
+        """The history that records of `__consumer_offsets` tell.
+
+        Every record is used or in `unread`, with its place and why; none makes a task fail. The order and the
+        partitioning of the records do not matter.
+
+        Args:
+            records: cluster, partition, offset, timestamp, key and value, as the brokers wrote them; a null value is a
+                tombstone. Of each group all that there are.
+            topics: cluster, topic and topic_id: records of the broker's protocols (KIP-848) name topics by id. Ids of
+                topics that the group committed are known from Kafka 4.2 on; others are told by their id.
+            end_offsets: cluster, topic, partition and end_offset, for `commits.lag`.
+            gap_ms: a partition for which nothing is committed for longer is silent.
+            together_ms: rebalances of a group that are no further apart are one deploy.
+            flapping_a_day: so many rebalances in 24 hours that belong to no deploy make a group a flapping one.
+
+        Returns:
+            the history; its tables are lazy.
+
+        Raises:
+            FleetError: a column of a table is missing, or of another type.
+            ConfigError: a threshold that cannot be.
+        """
+        asked = {"gap_ms": gap_ms, "together_ms": together_ms, "flapping_a_day": flapping_a_day}
+        for name, value in asked.items():
+            if value < 1:
+                raise ConfigError(f"{name} {value}: expected 1 or more")
+        names = None if topics is None else conformed("topics", topics, TOPIC_IDS)
+        ends = None if end_offsets is None else conformed("end_offsets", end_offsets, END_OFFSETS)
+        return cls(reading.told(records, Asked(**asked)), names, ends)
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """A row per group: what kind it is, how often it rebalanced, what that stopped, and whether it flaps."""
+        return self._rows(kinds.GROUP, HISTORY_TABLES["groups"])
+
+    @cached_property
+    def rebalances(self) -> DataFrame:
+        """A row per generation: when, who led, who came and went, what moved and why."""
+        return self._rows(kinds.REBALANCE, HISTORY_TABLES["rebalances"])
+
+    @cached_property
+    def memberships(self) -> DataFrame:
+        """Who was a member from when to when, and how it went."""
+        return self._rows(kinds.MEMBERSHIP, HISTORY_TABLES["memberships"])
+
+    @cached_property
+    def subscribed(self) -> DataFrame:
+        """What members subscribed to, from when to when."""
+        return self._rows(kinds.SUBSCRIBED, HISTORY_TABLES["subscribed"])
+
+    @cached_property
+    def ownership(self) -> DataFrame:
+        """Who owned what from when to when, as runs of partitions."""
+        rows = self._rows(kinds.OWNED)
+        if self.topics is not None:
+            known = self.topics.select("cluster", F.col("topic_id").alias("topic"), F.col("topic").alias("name"))
+            rows = rows.join(F.broadcast(known), ["cluster", "topic"], "left")
+            rows = rows.withColumn("topic", F.coalesce("name", "topic"))
+        return rows.select(*HISTORY_TABLES["ownership"].names)
+
+    @cached_property
+    def commits(self) -> DataFrame:
+        """A row per partition that a group committed: how often, how fast, and when it did not."""
+        rows = self._rows(kinds.COMMITS, HISTORY_TABLES["commits"])
+        if self.end_offsets is None:
+            return rows
+        known = rows.join(self.end_offsets, ["cluster", "topic", "partition"], "left")
+        known = known.withColumn("lag", F.col("end_offset") - F.col("last_offset"))
+        return known.select(*HISTORY_TABLES["commits"].names)
+
+    @cached_property
+    def pauses(self) -> DataFrame:
+        """Stretches in which partitions were not committed, around rebalances and without one."""
+        return self._rows(kinds.PAUSE, HISTORY_TABLES["pauses"])
+
+    @cached_property
+    def deploys(self) -> DataFrame:
+        """Bursts of rebalances told as one: restarts, crashes, scaling, flapping."""
+        return self._rows(kinds.DEPLOY, HISTORY_TABLES["deploys"])
+
+    @cached_property
+    def unread(self) -> DataFrame:
+        """Records that nothing could be made of, as they are, and why."""
+        return self._rows(kinds.UNREAD, HISTORY_TABLES["unread"])
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Groups of which nothing can be said."""
+        return self._rows(kinds.REJECTED, HISTORY_TABLES["rejected"])

@@ -1,0 +1,153 @@
+"""Facts of many batches: stretches of commits united, groups brought into as many parts as asked for.
+
+What goes from one task to another is not a row per fact but one per part, with all facts of its groups in Arrow's own
+bytes: a million facts are a few hundred rows, which Spark shuffles without a look at them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.history import facts
+from spark_assign.kernels.history.gathered import codes_of, one_array
+from spark_assign.kernels.history.reduce import as_facts, reduced
+from spark_assign.kernels.history.stretches import Stretches, in_one, united
+
+PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
+"""Facts of some groups; all facts of a group have the same part."""
+
+_MOST_FACTS = 500_000
+_MOST_BYTES = 64 << 20
+_SLOT = ("cluster", "group_id", "topic", "topic_id", "topic_partition")
+_EVER = np.iinfo(np.int64).max
+
+
+def in_parts(chunks: Iterable[pa.Table], gap_ms: int, parts: int) -> Iterator[pa.Table]:
+    """Records to facts, in parts.
+
+    Args:
+        chunks: RECORDS.
+        gap_ms: as for `reduced`.
+        parts: how many there are.
+
+    Yields:
+        PARTS. As many facts as make a good size are brought together and united first, so that memory is bounded.
+    """
+    known: list[pa.Table] = []
+    for chunk in chunks:
+        known.append(reduced(chunk, gap_ms))
+        if _is_much(known, 1):
+            known = [unite(pa.concat_tables(known), gap_ms)]
+            if _is_much(known, 2):
+                yield _parted(known[0], parts)
+                known = []
+    if known:
+        yield _parted(unite(pa.concat_tables(known), gap_ms), parts)
+
+
+def of_parts(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
+    """The facts of whole groups, part by part.
+
+    Args:
+        rows: PARTS, of each of these parts all.
+        gap_ms: as for `reduced`.
+
+    Yields:
+        FACTS, united, in an order that no order of the records changes.
+    """
+    part = rows["part"].to_numpy()
+    facts_of = rows["facts"]
+    for each in np.unique(part).tolist():
+        known = [
+            pa.Table.from_batches([pa.ipc.read_record_batch(facts_of[row].as_buffer(), facts.FACTS)])
+            for row in np.flatnonzero(part == each).tolist()
+        ]
+        yield _in_order(unite(pa.concat_tables(known), gap_ms))
+
+
+def unite(some: pa.Table, gap_ms: int) -> pa.Table:
+    """The fewest facts that say the same."""
+    kind = some["kind"]
+    whole = [some.filter(_is_kind(kind, facts.RECORD, facts.UNREAD))]
+    for each, gap in ((facts.COMMITS, gap_ms), (facts.DELETED, _EVER)):
+        whole.append(_united(some.filter(_is_kind(kind, each)), each, gap))
+    return pa.concat_tables(whole)
+
+
+def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
+    slot, row_of = _slots(some)
+    deleted = kind == facts.DELETED
+    numbers = (some[name].to_numpy() for name in ("from_ms", "until_ms", "commits"))
+    offsets = (
+        np.zeros(len(slot), np.int64) if deleted else some[name].to_numpy() for name in ("first_offset", "last_offset")
+    )
+    found = united(Stretches(slot, *numbers, *offsets), gap_ms)
+    rows = pa.array(row_of[found.slot])
+    columns = {name: one_array(some[name]).take(rows) for name in _SLOT}
+    columns |= {name: getattr(found, name) for name in ("from_ms", "until_ms", "commits")}
+    if not deleted:
+        columns |= {"first_offset": found.first_offset, "last_offset": found.last_offset}
+    return as_facts(kind, len(rows), columns)
+
+
+def _slots(some: pa.Table) -> tuple[Ints, Ints]:
+    """Of each fact the number of what is committed, and of each number a row that has it."""
+    slot = np.zeros(len(some), np.int64)
+    rows = np.zeros(0, np.int64)
+    for name in _SLOT:
+        _, rows, slot = np.unique(in_one(slot, codes_of(some[name])[0]), return_index=True, return_inverse=True)
+    return slot, rows
+
+
+def _parted(some: pa.Table, parts: int) -> pa.Table:
+    """A row for each part."""
+    if not len(some):
+        return PARTS.empty_table()
+    part = _parts(some, parts)
+    order = np.argsort(part, kind="stable")
+    batch = some.take(pa.array(order)).combine_chunks().to_batches()[0]
+    present, begins = np.unique(part[order], return_index=True)
+    ends = np.append(begins[1:], len(part))
+    packed = [
+        batch.slice(begin, end - begin).serialize().to_pybytes()
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+    ]
+    return pa.table([pa.array(present, pa.int32()), pa.array(packed, pa.binary())], schema=PARTS)
+
+
+def _parts(some: pa.Table, parts: int) -> Ints:
+    """By cluster and group; what belongs to no group is spread by its offset."""
+    cluster, clusters = codes_of(some["cluster"])
+    group, groups = codes_of(some["group_id"])
+    _, row, of = np.unique(in_one(cluster, group), return_index=True, return_inverse=True)
+    values = (clusters.take(pa.array(cluster[row])), groups.take(pa.array(group[row])))
+    names = zip(*(column.to_pylist() for column in values), strict=True)
+    part: Ints = np.array([zlib.crc32(f"{name}\0{each}".encode()) % parts for name, each in names], np.int64)[of]
+    alone = some["group_id"].is_null().to_numpy()
+    part[alone] = some["offset"].fill_null(0).to_numpy()[alone] % parts
+    return part
+
+
+def _in_order(some: pa.Table) -> pa.Table:
+    """Records by where they were written; stretches are in order."""
+    whole = ("cluster", "group_id", "kind", "partition", "offset")
+    place = np.zeros(len(some), np.int64)
+    for name in whole:
+        _, place = np.unique(in_one(place, codes_of(some[name])[0]), return_inverse=True)
+    return some.take(pa.array(np.argsort(place, kind="stable")))
+
+
+def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:
+    return pc.is_in(kind, value_set=pa.array(kinds))
+
+
+def _is_much(some: list[pa.Table], share: int) -> bool:
+    """Whether it is more than is held at once, or a share of that."""
+    rows, size = sum(map(len, some)), sum(table.nbytes for table in some)
+    return rows * share > _MOST_FACTS or size * share > _MOST_BYTES

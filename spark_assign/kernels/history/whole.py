@@ -1,0 +1,40 @@
+"""Facts of whole groups to what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_assign.kernels.history import facts, told
+from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.gather import of_parts
+from spark_assign.kernels.history.tell import tell
+
+_UNREAD = ("cluster", "group_id", "kind", "partition", "offset", "code", "detail", "key", "value")
+
+
+def told_of(rows: pa.Table, asked: Asked) -> Iterator[pa.Table]:
+    """What is told of the groups of some parts.
+
+    Args:
+        rows: PARTS (`kernels.history.gather`), of each of these parts all.
+        asked: the thresholds.
+
+    Yields:
+        TOLD.
+    """
+    for known in of_parts(rows, asked.gap_ms):
+        unread = pc.equal(known["kind"], facts.UNREAD)
+        yield as_told(known.filter(unread))
+        yield from tell(known.filter(pc.invert(unread)), asked)
+
+
+def as_told(unread: pa.Table) -> pa.Table:
+    """Facts of records that nothing could be made of."""
+    given = {name: unread[name] for name in _UNREAD}
+    micros = pc.multiply(unread["at_ms"].combine_chunks(), 1000)
+    given["timestamp"] = micros.view(pa.timestamp("us")).cast(told.TOLD.field("timestamp").type)
+    columns = [given[field.name] if field.name in given else pa.nulls(len(unread), field.type) for field in told.TOLD]
+    return pa.table(columns, schema=told.TOLD)

@@ -1,0 +1,181 @@
+"""Commits read a batch at a time say what the reader of single records says; stretches are the same in any order."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.history.commits import committed
+from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
+from spark_assign.kernels.history.stretches import Stretches, of_commits, united
+from spark_assign.wire.group_records import UnknownType, read_key, read_value
+from spark_assign.wire.reader import WireError
+from tests.kafka.random_groups import seed
+from tests.unit import group_record_bytes as random_bytes
+
+UUID = "B7bwCk5oQxSRAg3-gGRA9A"
+GOLDEN = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
+
+
+def alone(kind: int, value: bytes) -> object:
+    """What the reader of single records says of a commit, or that it fails."""
+    try:
+        fields = read_value(kind, value).fields
+    except WireError as error:
+        return str(error)
+    topic_id = fields.get("topicId")
+    topic_id = None if topic_id == "A" * 22 else topic_id
+    return fields["offset"], fields.get("leaderEpoch", -1), fields["commitTimestamp"], topic_id
+
+
+def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[object]:
+    """The same of all of them, from a column that begins somewhere in its buffers."""
+    column = pa.array([b"before"] * offset + values, pa.binary())[offset:]
+    read = committed(np.array(kinds, np.int64), column)
+    names = [read.topic_ids[code] for code in read.topic_id.tolist()]
+    columns = (read.offset.tolist(), read.leader_epoch.tolist(), read.commit_ms.tolist(), names)
+    rows = list(zip(*columns, strict=True))
+    assert set(read.faults) == set(np.flatnonzero(~read.fine).tolist())
+    return [read.faults.get(number, row) for number, row in enumerate(rows)]
+
+
+def test_values_as_the_reader_of_single_records_reads_them() -> None:
+    """Every version, whole and mutated; and all together as each in a batch of its own."""
+    number = seed()
+    rng = random.Random(number)
+    kinds, values = [], []
+    for _ in range(4_000):
+        value = random_bytes.commit_value(rng)
+        values.append(random_bytes.mutated(rng, value) if rng.random() < 0.5 else value)
+        kinds.append(1 if rng.random() < 0.9 else 0)
+    expected = [alone(*each) for each in zip(kinds, values, strict=True)]
+    assert at_once(kinds, values, 3) == expected, f"SPARK_ASSIGN_SEED={number}"
+    for each in range(0, 4_000, 97):
+        assert at_once([kinds[each]], [values[each]]) == [expected[each]], f"SPARK_ASSIGN_SEED={number}, {each}"
+    assert at_once([], []) == []
+
+
+def test_values_of_every_length_cut_everywhere() -> None:
+    """Lengths at which the metadata's length takes another byte; each value cut at each byte."""
+    values = []
+    for version in range(5):
+        for size in (0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 32_767):
+            fields = {
+                "offset": 1,
+                "leaderEpoch": 2,
+                "metadata": "m" * size,
+                "commitTimestamp": 3,
+                "topicId": UUID,
+            }
+            value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
+            values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
+    kinds = [1] * len(values)
+    assert at_once(kinds, values) == [alone(1, value) for value in values]
+
+
+def test_keys_as_the_reader_of_single_records_reads_them() -> None:
+    """Type, group, topic and partition, or what is wrong; names that are no UTF-8 as Java reads them."""
+    number = seed()
+    rng = random.Random(number)
+    keys = []
+    for _ in range(4_000):
+        key = random_bytes.commit_key(rng, rng.choice([0, 1]))
+        keys.append(random_bytes.mutated(rng, key) if rng.random() < 0.6 else key)
+    read = read_keys(pa.array(keys, pa.binary()))
+    for row, key in enumerate(keys):
+        kind, group, topic = int(read.kind[row]), int(read.group[row]), int(read.topic[row])
+        found: object = read.faults.get(row)
+        if kind >= 0:
+            name = read.topics[topic] if topic >= 0 else None
+            found = kind, read.groups[group], name, int(read.partition[row])
+        assert found == key_alone(key), f"SPARK_ASSIGN_SEED={number}, {key!r}"
+
+
+def key_alone(data: bytes) -> tuple[object, ...]:
+    """What the reader of single records says of a key, or that it fails."""
+    try:
+        key = read_key(data)
+    except WireError as error:
+        return UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error)
+    fields = key.fields
+    if key.type > 1:
+        return key.type, fields.get("group", fields.get("groupId")), None, -1
+    return key.type, fields["group"], fields["topic"], fields["partition"]
+
+
+def test_what_kafka_said_of_commits() -> None:
+    """All recorded commits, damaged ones included."""
+    with gzip.open(GOLDEN) as lines:
+        rows = [json.loads(line) for line in lines]
+    rows = [row for row in rows if row["kind"] == "record" and row["type"] == "OffsetCommit" and row["value"]]
+    rows = [row for row in rows if row.get("note") != "truncated-key"]
+    values = [base64.b64decode(row["value"]) for row in rows]
+    kinds = [row["key_version"] for row in rows]
+    found = at_once(kinds, values)
+    assert found == [alone(*each) for each in zip(kinds, values, strict=True)]
+    read = 0
+    for row, each in zip(rows, found, strict=True):
+        assert row["valid"] == isinstance(each, tuple), row["case"]
+        if isinstance(each, tuple):
+            told = row["decoded_value"]
+            assert each[:3] == (told["offset"], told.get("leaderEpoch", -1), told["commitTimestamp"]), row["case"]
+            read += 1
+    assert read > 100
+
+
+@pytest.mark.parametrize("span", [40, 2**60])
+def test_stretches_of_parts_make_those_of_all(span: int) -> None:
+    """However commits are split, shuffled and united again; against a loop over sorted times."""
+    number = seed()
+    rng = random.Random(f"{number}-{span}")
+    for _ in range(150):
+        gap = rng.choice([0, 1, 3, span // 5])
+        rows = [(rng.randrange(3), rng.randrange(span), rng.randrange(9)) for _ in range(rng.randrange(1, 60))]
+        expected = by_loop(rows, gap)
+        rng.shuffle(rows)
+        cuts = sorted(rng.randrange(len(rows) + 1) for _ in range(rng.randrange(4)))
+        parts = [made(rows[a:b], gap) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+        while len(parts) > 1:
+            rng.shuffle(parts)
+            parts = [united(joined(parts[:2]), gap), *parts[2:]]
+        assert as_rows(parts[0]) == expected, f"SPARK_ASSIGN_SEED={number}"
+
+
+def made(rows: list[tuple[int, int, int]], gap: int) -> Stretches:
+    """Stretches of rows of slot, time and offset."""
+    slot, at, offset = np.array(rows, np.int64).reshape(-1, 3).T
+    return of_commits(slot, at, offset, gap)
+
+
+def joined(parts: list[Stretches]) -> Stretches:
+    """Some stretches and others, not united."""
+    names = Stretches.__dataclass_fields__
+    return Stretches(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def as_rows(some: Stretches) -> list[tuple[int, ...]]:
+    """A tuple for each."""
+    return list(zip(*(getattr(some, name).tolist() for name in Stretches.__dataclass_fields__), strict=True))
+
+
+def by_loop(rows: list[tuple[int, int, int]], gap: int) -> list[tuple[int, ...]]:
+    """One commit after the other."""
+    found: list[list[int]] = []
+    for slot, at, offset in sorted(rows):
+        last = found[-1] if found else None
+        if last is None or last[0] != slot or at - last[2] > gap:
+            found.append([slot, at, at, 1, offset, offset])
+            continue
+        last[3] += 1
+        if at == last[1]:
+            last[4] = max(last[4], offset)
+        last[5] = max(last[5], offset) if at == last[2] else offset
+        last[2] = at
+    return [tuple(each) for each in found]

@@ -1,0 +1,141 @@
+"""Records to facts: none is lost, none counted twice, whatever its bytes are and however the records are split."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.history import facts
+from spark_assign.kernels.history.gather import in_parts, of_parts
+from spark_assign.kernels.history.reduce import RECORDS, reduced
+from spark_assign.wire.group_records import NAMES, NEWEST, write_key
+from tests.kafka.random_groups import seed
+from tests.unit import group_record_bytes as random_bytes
+from tests.unit.group_record_bytes import START_MS, Raw, table
+
+GAP_MS = 5_000
+
+
+def records(rng: random.Random, many: int = 400) -> list[Raw]:
+    """Commits, tombstones and records of groups of two clusters, some of them mutated."""
+    made = []
+    for number in range(many):
+        key: bytes | None = random_bytes.commit_key(rng, rng.choice([0, 1, 1, 1]))
+        value: bytes | None = random_bytes.commit_value(rng)
+        if rng.random() < 0.15:
+            key, value = write_key(2, {"group": rng.choice(["g", "ü"])}), rng.randbytes(9)
+        if rng.random() < 0.15:
+            value = None
+        if rng.random() < 0.2:
+            key = random_bytes.mutated(rng, key or b"")
+        if rng.random() < 0.2:
+            value = random_bytes.mutated(rng, value or b"")
+        if rng.random() < 0.02:
+            key = None
+        at_ms = rng.choice([-1, START_MS, START_MS + rng.randrange(60_000), START_MS + rng.randrange(10**10)])
+        made.append(Raw(rng.choice(["c", "d"]), rng.randrange(50), number, at_ms, key, value))
+    return made
+
+
+def whole(chunks: list[list[Raw]], parts: int = 3) -> list[dict[str, Any]]:
+    """All facts, by way of parts, as rows in a fixed order."""
+    packed = [*in_parts([table(chunk) for chunk in chunks], GAP_MS, parts)]
+    found = of_parts(pa.concat_tables(packed), GAP_MS)
+    return sorted((row for each in found for row in each.to_pylist()), key=repr)
+
+
+def test_every_record_is_in_one_fact() -> None:
+    """Commits and tombstones by count, others with their place, key and value."""
+    number = seed()
+    rng = random.Random(number)
+    given = records(rng, 2_000)
+    rows = reduced(table(given), GAP_MS).to_pylist()
+    assert set(rows[0]) == set(facts.FACTS.names)
+    counted = sum(row["commits"] for row in rows if row["kind"] in (facts.COMMITS, facts.DELETED))
+    kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
+    assert counted + len(kept) == len(given), f"SPARK_ASSIGN_SEED={number}"
+    assert {row["kind"] for row in rows} == set(facts.KINDS)
+    for row in kept:
+        raw = given[row["offset"]]
+        assert {name: row[name] for name in RECORDS.names} == vars(raw), f"SPARK_ASSIGN_SEED={number}"
+        assert (row["code"] is None) == (row["kind"] == facts.RECORD)
+    assert {row["code"] for row in kept} >= {"no-key", "corrupt", "unknown-type", "newer-version"}
+
+
+def test_the_same_facts_however_records_are_split() -> None:
+    """Split, shuffled, in as many parts as one likes; a group is in one part."""
+    number = seed()
+    rng = random.Random(number)
+    given = records(rng)
+    expected = whole([given], 1)
+    for parts in (2, 7):
+        rng.shuffle(given)
+        cuts = sorted(rng.randrange(len(given)) for _ in range(4))
+        chunks = [given[a:b] for a, b in zip([0, *cuts], [*cuts, len(given)], strict=True)]
+        assert whole(chunks, parts) == expected, f"SPARK_ASSIGN_SEED={number}"
+    homes: dict[tuple[str, str], Counter[int]] = {}
+    for packed in in_parts([table(given)], GAP_MS, 7):
+        for part, rows in zip(packed["part"].to_pylist(), packed["facts"].to_pylist(), strict=True):
+            for row in pa.ipc.read_record_batch(pa.py_buffer(rows), facts.FACTS).to_pylist():
+                if row["group_id"] is not None:
+                    homes.setdefault((row["cluster"], row["group_id"]), Counter())[part] += 1
+    assert all(len(part) == 1 for part in homes.values())
+
+
+def test_much_is_given_on_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where facts are many they leave in several turns; what is told is the same."""
+    rng = random.Random(7)
+    given = records(rng)
+    expected = whole([given])
+    monkeypatch.setattr("spark_assign.kernels.history.gather._MOST_FACTS", 50)
+    chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
+    assert len([*in_parts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
+    assert whole(chunks) == expected
+
+
+def test_the_time_of_a_commit() -> None:
+    """The record's; where it has none, that of the value if a clock can have said it."""
+    key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
+
+    def from_ms(at_ms: int, commit_ms: int) -> int:
+        fields = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": commit_ms}
+        raw = Raw("c", 0, 0, at_ms, key, random_bytes.write_value(1, fields, 3))
+        return int(reduced(table([raw]), GAP_MS)["from_ms"][0].as_py())
+
+    assert from_ms(5, 7) == 5
+    assert from_ms(-1, 7) == 7
+    assert from_ms(-1, 2**62) == -1
+
+
+def test_topics_by_id_and_offsets_at_one_moment() -> None:
+    """Commits of a topic made anew are told apart by its id; of two at one moment the larger offset counts."""
+    key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
+
+    def raw(number: int, at_ms: int, offset: int, topic_id: str) -> Raw:
+        fields = {"offset": offset, "leaderEpoch": 0, "metadata": "m", "commitTimestamp": 1, "topicId": topic_id}
+        return Raw("c", 0, number, at_ms, key, random_bytes.write_value(1, fields, 4))
+
+    one, two = "B7bwCk5oQxSRAg3-gGRA9A", "3z-oQ0B2TnqvQm5Yb1bLZw"
+    given = [raw(0, 10, 5, one), raw(1, 10, 6, one), raw(2, 20, 9, one), raw(3, 20, 8, one), raw(4, 30, 1, two)]
+    names = ("topic_id", "from_ms", "until_ms", "commits", "first_offset", "last_offset")
+    rows = [tuple(row[name] for name in names) for row in reduced(table(given), GAP_MS).to_pylist()]
+    assert sorted(rows) == [(two, 30, 30, 1, 1, 1), (one, 10, 20, 4, 6, 9)]
+
+
+def test_versions_that_are_not_known_yet() -> None:
+    """Kept as they are, by name."""
+    keys = {1: write_key(1, {"group": "g", "topic": "t", "partition": 0}), 2: write_key(2, {"group": "g"})}
+    given = [Raw("c", 0, kind, 1, key, (NEWEST[kind] + 1).to_bytes(2) + b"x") for kind, key in keys.items()]
+    rows = reduced(table(given), GAP_MS).to_pylist()
+    assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unread", "g", "newer-version")] * 2
+    assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[1], NAMES[2]]
+
+
+def test_nothing_at_all() -> None:
+    """No records, no facts."""
+    assert whole([[]]) == []
+    assert [*in_parts([], GAP_MS, 3)] == []
