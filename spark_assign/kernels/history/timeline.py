@@ -133,5 +133,5 @@ class Timeline:
         before = (None, *self.generations[:-1])
         return tuple(
             now.state != DEAD and (was is None or was.state == DEAD or was.number != now.number)
-            for was, now in zip(before, self.generations, strict=True)
+            for was, now in zip(before, self.generations, strict=False)
         )
