@@ -2,7 +2,7 @@
 
 Dynamic: as the record has it. A static member that came back under another id had left and joined: two rebalances.
 
-Static (KIP-345): a member is who it was if it comes back before its session is over, with the instance id that it had;
+Static (KIP-345): a member is who it was if it comes back before its session is over, with the instance id that it had,
 or as the same client (client id and host, or a client id that nobody else in the group has). Nobody notices, and what
 it has waits for it. Who does not come back is missed only when the session is over, as a static member does not say
 that it leaves. Who had crashed, or was static already, had been waited for so before the record says that it is gone.
@@ -10,11 +10,12 @@ that it leaves. Who had crashed, or was static already, had been waited for so b
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from spark_assign.kernels.history.departures import GUESS
+from spark_assign.kernels.history.departures import RESTARTED as RESTARTED_AS
 from spark_assign.kernels.history.timeline import Member
 from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.replay.past import AGAIN, CHANGED, FOLLOWS, FOUNDED, RESTARTED, Past, Then
@@ -79,55 +80,43 @@ def course_of(past: Past, *, static: bool, session_ms: int) -> list[Step]:
 
 
 class People:
-    """Which members are the same one, before a restart and after it.
+    """Which members are the same one, before a restart and after it (`kernels.history.departures`).
+
+    Who came back under a client id that others have too is a guess there; here it is somebody else.
 
     Attributes:
         name: of each place in the past and member id the id that it had first.
-        back: of each place and name of a member that is gone there where it is back.
+        back: of each place and name of a member that is gone there where it is back before its session is over.
     """
 
     def __init__(self, thens: Sequence[Then], session_ms: int) -> None:
-        self.thens, self.session_ms = thens, session_ms
+        self.session_ms = session_ms
         self.name: list[dict[str, str]] = []
         self.back: dict[tuple[int, str], int] = {}
-        self._gone: list[tuple[int, str, Member, bool]] = []
-        for at in range(len(thens)):
-            self.name.append(self._names(at))
+        self.guesses = 0
+        gone: dict[str, tuple[int, str, int]] = {}
+        known: dict[str, str] = {}
+        for at, then in enumerate(thens):
+            for member_id, how in then.gone.items():
+                if how.went == RESTARTED_AS and how.came_back_as is not None:
+                    self.guesses += how.certainty == GUESS
+                    if how.certainty != GUESS:
+                        until = then.at_ms + self.session(thens[at - 1].members[member_id])
+                        gone[how.came_back_as] = at, known[member_id], until
+            names = {}
+            for member_id in then.members:
+                names[member_id] = known.get(member_id, member_id)
+                if member_id not in known and member_id in gone:
+                    since, name, until = gone.pop(member_id)
+                    names[member_id] = name
+                    if then.at_ms <= until:
+                        self.back[since, name] = at
+            self.name.append(names)
+            known = names
 
     def session(self, member: Member) -> int:
         """Its session timeout."""
         return member.session_timeout_ms or self.session_ms
-
-    def _names(self, at: int) -> dict[str, str]:
-        then, before = self.thens[at], self.thens[at - 1] if at else None
-        known = self.name[-1] if before is not None else {}
-        if before is not None:
-            alone = Counter(each.client_id for each in before.members.values())
-            for member_id, member in before.members.items():
-                if member_id not in then.members:
-                    self._gone.append((at, known[member_id], member, alone[member.client_id] == 1))
-        self._gone = [each for each in self._gone if then.at_ms - self.thens[each[0]].at_ms <= self.session(each[2])]
-        alone = Counter(each.client_id for each in then.members.values())
-        names = {}
-        for member_id, member in then.members.items():
-            names[member_id] = known.get(member_id) or self._come_back(at, member, alone[member.client_id] == 1)
-        return names
-
-    def _come_back(self, at: int, member: Member, alone: bool) -> str:
-        for number, (gone, name, before, was_alone) in enumerate(self._gone):
-            if _same(before, member, alone and was_alone):
-                del self._gone[number]
-                self.back[gone, name] = at
-                return name
-        return member.member_id
-
-
-def _same(before: Member, after: Member, alone: bool) -> bool:
-    if before.group_instance_id is not None or after.group_instance_id is not None:
-        return before.group_instance_id == after.group_instance_id
-    if before.client_id is None or before.client_id != after.client_id:
-        return False
-    return alone or (before.client_host is not None and before.client_host == after.client_host)
 
 
 # --- courses ------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ joined again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from spark_assign.kernels.clients import COOPERATIVE
+from spark_assign.kernels.history.departures import CRASHED, Departure
 from spark_assign.kernels.history.timeline import Generation, Member, Timeline
 from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.protocol.leader_asks import Topics, code
@@ -50,7 +51,7 @@ class Then:
         owners: of each partition who got it, by member id.
         kind: what it is.
         missing: so many generations before it are not on record.
-        crashed: members that are gone since the one before, and were not heard of for their session.
+        gone: of members that are gone since the one before how they went.
         measured: what was seen of its pause; null where commits do not show it.
     """
 
@@ -63,8 +64,13 @@ class Then:
     owners: Mapping[int, str]
     kind: str
     missing: int = 0
-    crashed: frozenset[str] = frozenset()
+    gone: Mapping[str, Departure] = field(default_factory=dict)
     measured: Measured | None = None
+
+    @property
+    def crashed(self) -> set[str]:
+        """Those that are gone and were not heard of for their session."""
+        return {each for each, how in self.gone.items() if how.went == CRASHED}
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def read_past(
     cluster: str,
     group_id: str,
     timeline: Timeline,
-    crashed: Mapping[int, Iterable[str]],
+    gone: Iterable[Departure],
     measured: Mapping[int, Measured],
 ) -> Past:
     """What a timeline says, of a group of consumers.
@@ -112,20 +118,23 @@ def read_past(
     Args:
         cluster, group_id: of the group.
         timeline: its records.
-        crashed: by number of a generation the members that were gone in it as they had crashed.
-        measured: by number of a generation what was seen of its pause.
+        gone: how members went.
+        measured: by place of a generation in the timeline what was seen of its pause.
     """
     names = {name for each in timeline.generations for member in each.members for name in _names(member)}
     topics = Topics.of(names)
     number = {name: at for at, name in enumerate(topics.names)}
     served = timeline.group_type == "consumer"
     thens: list[Then] = []
-    for generation in timeline.generations:
+    went = {(each.generation, each.member_id): each for each in gone}
+    for at, generation in enumerate(timeline.generations):
         before = thens[-1] if thens else None
         if before is not None and not before.members and not generation.members:
             continue
-        gone = frozenset(crashed.get(generation.number, ()))
-        thens.append(_then(generation, number, before, served, gone, measured.get(generation.number)))
+        then = _then(generation, number, before, served, measured.get(at))
+        left = () if before is None else before.members.keys() - then.members.keys()
+        known = {each: went[then.number, each] for each in left if (then.number, each) in went}
+        thens.append(replace(then, gone=known))
     return Past(cluster, group_id, served, topics, thens)
 
 
@@ -139,7 +148,6 @@ def _then(
     number: Mapping[str, int],
     before: Then | None,
     served: bool,
-    crashed: frozenset[str],
     measured: Measured | None,
 ) -> Then:
     listed = sorted(
@@ -168,8 +176,7 @@ def _then(
         owners,
         kind,
         missing,
-        crashed,
-        measured if kind != RESTARTED else None,
+        measured=measured if kind != RESTARTED else None,
     )
 
 

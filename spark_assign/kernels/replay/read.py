@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.departures import CRASHED, departures
+from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.silences import pauses
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
@@ -22,12 +22,12 @@ def replay_facts(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
 
 def pasts(facts: pa.Table, asked: Asked) -> Iterator[Past | Refused]:
     """Each group, or why there is nothing to replay."""
-    for cluster, group_id, timeline in timelines(facts):
+    for cluster, group_id, timeline in timelines(facts, asked):
         why = _refusal(timeline)
         if why is not None:
             yield Refused(cluster, group_id, *why)
             continue
-        yield read_past(cluster, group_id, timeline, _crashed(timeline), _measured(timeline, asked))
+        yield read_past(cluster, group_id, timeline, departures(timeline, asked), _measured(timeline, asked))
 
 
 def _refusal(timeline: Timeline) -> tuple[str, str] | None:
@@ -44,18 +44,6 @@ def _refusal(timeline: Timeline) -> tuple[str, str] | None:
     return None
 
 
-def _crashed(timeline: Timeline) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = {}
-    for gone in departures(timeline):
-        if gone.went == CRASHED:
-            found.setdefault(gone.generation, set()).add(gone.member_id)
-    return found
-
-
 def _measured(timeline: Timeline, asked: Asked) -> dict[int, Measured]:
-    found: dict[int, Measured] = {}
-    for pause in pauses(timeline, asked):
-        if pause.generation is not None:
-            was = found.get(pause.generation, Measured(0, 0))
-            found[pause.generation] = Measured(was.stopped_ms + pause.stopped_ms, was.partitions + pause.partitions)
-    return found
+    found = (pause for pause in pauses(timeline, asked) if pause.place is not None)
+    return {pause.place: Measured(pause.stopped_ms, pause.partitions) for pause in found}

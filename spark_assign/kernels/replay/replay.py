@@ -43,7 +43,7 @@ REPLAYED = pa.schema(
 )
 """Everything that is said (`history.schemas`)."""
 
-GROUPS_AT_ONCE = 200
+GROUPS_AT_ONCE = 50
 """So many groups are replayed side by side; it bounds what a worker holds."""
 
 
