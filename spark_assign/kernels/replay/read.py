@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.gather import of_parts
 from spark_assign.kernels.history.silences import pauses
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
@@ -15,13 +16,22 @@ from spark_assign.kernels.replay.past import Measured, Past, Refused, read_past
 from spark_assign.kernels.replay.replay import Question, replay
 
 
-def replay_facts(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
-    """Answer for all groups of these facts, in tables with the columns of `REPLAYED`."""
-    yield from replay(pasts(facts, asked.asked), asked)
+def replay_parts(rows: pa.Table, asked: Question) -> Iterator[pa.Table]:
+    """Answer for the groups of some parts.
+
+    Args:
+        rows: PARTS (`kernels.history.gather`), of each of these parts all.
+        asked: what is asked.
+
+    Yields:
+        tables with the columns of `REPLAYED`.
+    """
+    for known in of_parts(rows, asked.asked.gap_ms):
+        yield from replay(pasts(known, asked.asked), asked)
 
 
 def pasts(facts: pa.Table, asked: Asked) -> Iterator[Past | Refused]:
-    """Each group, or why there is nothing to replay."""
+    """Each group, or why there is nothing to replay; facts are of whole groups."""
     for cluster, group_id, timeline in timelines(facts, asked):
         why = _refusal(timeline)
         if why is not None:
@@ -45,5 +55,8 @@ def _refusal(timeline: Timeline) -> tuple[str, str] | None:
 
 
 def _measured(timeline: Timeline, asked: Asked) -> dict[int, Measured]:
-    found = (pause for pause in pauses(timeline, asked) if pause.place is not None)
-    return {pause.place: Measured(pause.stopped_ms, pause.partitions) for pause in found}
+    return {
+        pause.place: Measured(pause.stopped_ms, pause.partitions)
+        for pause in pauses(timeline, asked)
+        if pause.place is not None
+    }
