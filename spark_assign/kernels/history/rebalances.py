@@ -73,13 +73,16 @@ def _of_members(change: Change) -> Iterator[str]:
         yield f"{len(left)} left: {_names(left)}"
     if crashed:
         yield f"{len(crashed)} crashed: {_names(crashed)}"
-    of_id = {member.member_id: member for member, _ in change.gone}
-    back = []
-    for old, member in change.back:
-        word = "restarted" if old in change.in_place else "is back"
-        back.append(f"{_name(of_id[old]) if old in of_id else old} {word} as {member.member_id}")
+    names = {member.member_id: _name(member) for member, _ in change.gone}
+    back = [_back(names.get(old, old), old, member, in_place=old in change.in_place) for old, member in change.back]
     if back:
         yield _some(back)
+
+
+def _back(name: str, old: str, member: Member, *, in_place: bool) -> str:
+    if old == member.member_id:
+        return f"{name} is back"
+    return f"{name} {'restarted' if in_place else 'is back'} as {member.member_id}"
 
 
 def _of_settings(before: Generation, now: Generation) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -10,11 +10,13 @@ from spark_assign.kernels.history import told
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.changes import changes
 from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.deploys import deploys
 from spark_assign.kernels.history.memberships import memberships, subscribed
+from spark_assign.kernels.history.of_group import of_group
 from spark_assign.kernels.history.owned import owned
 from spark_assign.kernels.history.rebalances import rebalances
 from spark_assign.kernels.history.rows import Row, Rows
-from spark_assign.kernels.history.silences import Pause, committed, stops
+from spark_assign.kernels.history.silences import committed, stops
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
 
@@ -37,36 +39,29 @@ def tell(facts: pa.Table, asked: Asked) -> Iterator[pa.Table]:
     yield from rows.rest()
 
 
-def _of_group(timeline: Timeline, asked: Asked) -> Iterator[tuple[str, Iterator[Row]]]:
-    said = list(changes(timeline, departures(timeline, asked)))
+_TIMES = {"since_ms": "since", "from_ms": "since", "until_ms": "until", "at_ms": "timestamp"}
+"""Attributes of the kernels' rows that are columns under another name."""
+
+
+def _of_group(timeline: Timeline, asked: Asked) -> Iterator[tuple[str, Iterable[Row]]]:
+    gone = departures(timeline, asked)
+    said = list(changes(timeline, gone))
     stopped = stops(timeline, asked)
+    deployed = deploys(timeline, gone, stopped, asked) if timeline.generations else []
+    missing = sum(change.missing for change in said)
+    yield told.GROUP, _rows([of_group(timeline, gone, stopped, deployed, missing, asked)])
     yield told.REBALANCE, rebalances(timeline, said, stopped)
     yield told.MEMBERSHIP, memberships(said)
     yield told.SUBSCRIBED, subscribed(timeline)
     yield told.OWNED, owned(timeline)
-    yield told.COMMITS, _commits(timeline)
-    yield told.PAUSE, (_pause(pause) for pause in stopped.pauses)
-    yield told.UNREAD, _unread(timeline)
+    yield told.COMMITS, _rows(committed(timeline))
+    yield told.PAUSE, _rows(stopped.pauses)
+    yield told.DEPLOY, _rows(deployed)
+    yield told.UNREAD, _rows(timeline.unread)
     yield told.REJECTED, ({"code": code, "detail": detail} for code, detail in timeline.rejected)
 
 
-def _commits(timeline: Timeline) -> Iterator[Row]:
-    for each in committed(timeline):
-        row = dict(vars(each))
-        yield {**row, "since": row.pop("since_ms"), "until": row.pop("until_ms")}
-
-
-def _pause(pause: Pause) -> Row:
-    return {
-        "generation": pause.generation,
-        "since": pause.from_ms,
-        "until": pause.until_ms,
-        "partitions": pause.partitions,
-        "stopped_ms": pause.stopped_ms,
-    }
-
-
-def _unread(timeline: Timeline) -> Iterator[Row]:
-    for each in timeline.unread:
-        row = dict(vars(each))
-        yield {**row, "timestamp": row.pop("at_ms")}
+def _rows(some: Iterable[object]) -> Iterator[Row]:
+    """Their attributes; what no column is named after is left out by the table."""
+    for each in some:
+        yield {_TIMES.get(name, name): value for name, value in vars(each).items()}

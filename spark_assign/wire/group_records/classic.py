@@ -15,11 +15,12 @@ _OFFSET = (
     text("metadata"),
     int64("commitTimestamp"),
     int64("expireTimestamp", since=1, until=1, otherwise=-1),
-    Field("topicId", "uuid", since=4, tag=0),
 )
+_TOPIC_ID = Field("topicId", "uuid", since=4, tag=0)
+"""Since Kafka 4.1 (KIP-848)."""
 _MEMBER = struct(
     text("memberId"),
-    text("groupInstanceId", since=3, nullable=True),
+    text("groupInstanceId", since=3, nullable=True, otherwise=None),
     text("clientId"),
     text("clientHost"),
     int32("rebalanceTimeout", since=1, otherwise=-1),
@@ -30,7 +31,7 @@ _MEMBER = struct(
 
 RECORDS = (
     Record(0, "OffsetCommit", _OF_A_PARTITION, _OFFSET, newest=4, flexible=4),
-    Record(1, "OffsetCommit", _OF_A_PARTITION, _OFFSET, newest=4, flexible=4),
+    Record(1, "OffsetCommit", _OF_A_PARTITION, (*_OFFSET, _TOPIC_ID), newest=4, flexible=4),
     Record(
         2,
         "GroupMetadata",

@@ -41,6 +41,7 @@ _CLASSIC_MEMBER = inner(
     int32("sessionTimeoutMs"),
     many("supportedProtocols", inner(text("name"), Field("metadata", "bytes"))),
 )
+"""What a member of the classic protocol said (KIP-848's way over); of one of the new protocol null is written."""
 
 RECORDS = (
     Record(3, "ConsumerGroupMetadata", GROUP, (int32("epoch"), int64("metadataHash", tag=0))),

@@ -45,16 +45,21 @@ class Field:
     until: int | None = None
     nullable: bool = False
     tag: int | None = None
-    otherwise: Any = None
+    otherwise: Any = ...
 
     @property
     def default(self) -> Any:
-        """What it is where it is not there; a new object if it can be changed."""
-        if self.otherwise is not None or self.nullable:
+        """What it is where it is not there: of lists and structs a new one each time.
+
+        As in Kafka null only where it says so: a list is empty, a struct has the defaults of its fields.
+        """
+        if self.otherwise is not ...:
             return self.otherwise
         if isinstance(self.kind, Many):
             return []
-        return 0 if isinstance(self.kind, Struct) else _EMPTY.get(self.kind, 0)
+        if isinstance(self.kind, Struct):
+            return {field.name: field.default for field in self.kind.fields}
+        return _EMPTY.get(self.kind, 0)
 
     def there(self, version: int) -> bool:
         """Whether this version has it."""

@@ -71,7 +71,7 @@ RECORDS = (
             int32("rebalanceTimeoutMs", otherwise=-1),
             int32("topologyEpoch"),
             text("processId"),
-            Field("userEndpoint", struct(text("host"), Field("port", "uint16")), nullable=True),
+            Field("userEndpoint", struct(text("host"), Field("port", "uint16")), nullable=True, otherwise=None),
             many("clientTags", struct(text("key"), text("value"))),
         ),
     ),

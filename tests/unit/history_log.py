@@ -1,0 +1,199 @@
+"""A log of __consumer_offsets, written record by record as a coordinator does, and what is told of it."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_assign.kernels.history import facts
+from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.tell import tell
+from spark_assign.kernels.history.timeline import Owned, Timeline
+from spark_assign.kernels.history.timelines import timelines
+from spark_assign.wire.group_records import NAMES, write_key, write_value
+
+TYPES = {name: number for number, name in NAMES.items()}
+ID = {name: "B" * 10 + letter * 11 + "A" for name, letter in (("t", "t"), ("u", "u"), ("v", "v"))}
+"""Ids of the topics t, u and v."""
+
+
+@dataclass
+class Log:
+    """Records in their order."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(
+        self,
+        at_ms: int,
+        name: str,
+        value: Mapping[str, Any] | bytes | None,
+        *,
+        group: str = "g",
+        version: int | None = None,
+        **key: Any,
+    ) -> None:
+        """A record of a type; no value is a tombstone."""
+        number = TYPES[name]
+        names = {"group": group} if number < 3 else {"groupId": group}
+        if version is None:
+            version = 3 if number == 2 else 0
+        data = write_value(number, dict(value), version) if isinstance(value, Mapping) else value
+        self.rows.append(
+            {
+                "cluster": "c",
+                "group_id": group,
+                "kind": facts.RECORD,
+                "partition": 7,
+                "offset": len(self.rows),
+                "at_ms": at_ms,
+                "key": write_key(number, {**names, **key}),
+                "value": data,
+            }
+        )
+
+    def commits(self, topic: str, partition: int, since: int, until: int, count: int = 2, **more: Any) -> None:
+        """A stretch of commits of the group g."""
+        row = {"cluster": "c", "group_id": "g", "kind": facts.COMMITS, "topic": topic, "topic_partition": partition}
+        numbers = {"from_ms": since, "until_ms": until, "commits": count, "first_offset": 0, "last_offset": count}
+        self.rows.append({**row, **numbers, **more})
+
+    def facts(self, draw: random.Random | None = None) -> pa.Table:
+        """As facts; with a draw in any order."""
+        rows = list(self.rows)
+        if draw is not None:
+            draw.shuffle(rows)
+        return pa.Table.from_pylist(rows, schema=facts.FACTS)
+
+    def compacted(self, draw: random.Random) -> Log:
+        """What a cleaner leaves: up to some place the last record of each key; old tombstones go."""
+        clean = draw.randrange(len(self.rows) + 1)
+        old = draw.randrange(clean + 1)
+        last = {row["key"]: row["offset"] for row in self.rows[:clean]}
+        kept = [
+            row
+            for row in self.rows
+            if row["offset"] >= clean
+            or (last[row["key"]] == row["offset"] and (row["value"] is not None or row["offset"] >= old))
+        ]
+        return Log(kept)
+
+    def timeline(self, draw: random.Random | None = None) -> Timeline:
+        """Of the one group there is."""
+        ((_, _, timeline),) = timelines(self.facts(draw))
+        return timeline
+
+    def told(self, kind: str, *columns: str) -> list[Any]:
+        """Rows of a kind in their order; times in milliseconds."""
+        rows = (row for table in tell(self.facts(), Asked()) for row in table.to_pylist() if row["kind"] == kind)
+        return [tuple(_plain(row[name]) for name in columns) for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    return round(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
+
+
+def owners(told: Iterable[Owned], at_ms: int) -> dict[tuple[str, int], set[str]]:
+    """Who has what at a moment, by topic and partition; roles are part of the topic but for `partition`."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for own in told:
+        if own.since_ms <= at_ms and (own.until_ms is None or at_ms < own.until_ms):
+            topic = own.topic if own.role == "partition" else f"{own.role} {own.topic}"
+            for partition in own.partitions:
+                members = found.setdefault((topic, partition), set())
+                assert own.member_id not in members, f"{own} twice"
+                members.add(own.member_id)
+    return found
+
+
+# --- classic groups ---------------------------------------------------------------------------------------
+
+
+def subscription(*topics: str, version: int = 1) -> bytes:
+    """ConsumerProtocol: what a member subscribes to."""
+    return struct.pack(">hi", version, len(topics)) + b"".join(map(_text, topics)) + struct.pack(">ii", -1, 0)
+
+
+def assignment(has: Mapping[str, Iterable[int]], version: int = 1) -> bytes:
+    """ConsumerProtocol: what a member is given."""
+    parts = [_text(topic) + _numbers(list(partitions)) for topic, partitions in has.items()]
+    return struct.pack(">hi", version, len(parts)) + b"".join(parts) + struct.pack(">i", -1)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()
+
+
+def _numbers(numbers: Sequence[int]) -> bytes:
+    return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+
+
+def classic_member(
+    member_id: str, has: Mapping[str, Iterable[int]], topics: Iterable[str] | None = None, **fields: Any
+) -> dict[str, Any]:
+    """A member of a GroupMetadata value; it subscribes to what it has, if nothing else is said."""
+    return {
+        "memberId": member_id,
+        "groupInstanceId": None,
+        "clientId": f"client-{member_id}",
+        "clientHost": "/10.0.0.1",
+        "rebalanceTimeout": 300_000,
+        "sessionTimeout": 45_000,
+        "subscription": subscription(*(has if topics is None else topics)),
+        "assignment": assignment(has) if has else b"",
+        **fields,
+    }
+
+
+def generation(number: int, members: Sequence[Mapping[str, Any]], **fields: Any) -> dict[str, Any]:
+    """A GroupMetadata value."""
+    return {
+        "protocolType": "consumer",
+        "generation": number,
+        "protocol": "range" if members else None,
+        "leader": members[0]["memberId"] if members else None,
+        "currentStateTimestamp": 1,
+        "members": list(members),
+        **fields,
+    }
+
+
+# --- groups of the broker's protocols ---------------------------------------------------------------------
+
+
+def topics(has: Mapping[str, Iterable[int]]) -> list[dict[str, Any]]:
+    """Partitions by the ids of topics; none of a topic is no entry."""
+    found: Iterator[tuple[str, list[int]]] = ((name, sorted(partitions)) for name, partitions in has.items())
+    return [{"topicId": ID[name], "partitions": partitions} for name, partitions in found if partitions]
+
+
+def metadata(member_id: str, *names: str, **fields: Any) -> dict[str, Any]:
+    """A ConsumerGroupMemberMetadata value."""
+    return {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": f"client-{member_id}",
+        "clientHost": "/10.0.0.1",
+        "subscribedTopicNames": list(names),
+        "subscribedTopicRegex": None,
+        "rebalanceTimeoutMs": 300_000,
+        "serverAssignor": None,
+        "classicMemberMetadata": None,
+        **fields,
+    }
+
+
+def current(epoch: int, has: Mapping[str, Iterable[int]], gives: Mapping[str, Iterable[int]] = {}) -> dict[str, Any]:
+    """A ConsumerGroupCurrentMemberAssignment value of a member that waits for nothing but what it gives up."""
+    return {
+        "memberEpoch": epoch,
+        "previousMemberEpoch": max(epoch - 1, 0),
+        "state": 1 if any(gives.values()) else 0,
+        "assignedPartitions": topics(has),
+        "partitionsPendingRevocation": topics(gives),
+    }

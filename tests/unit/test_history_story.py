@@ -1,0 +1,423 @@
+"""The past of groups as their records tell it: generations, members and owners in time."""
+
+from __future__ import annotations
+
+import random
+
+from spark_assign.kernels.history.owned import runs_of
+from tests.unit.history_connect import told, worker
+from tests.unit.history_log import (
+    ID,
+    Log,
+    assignment,
+    classic_member,
+    current,
+    generation,
+    metadata,
+    owners,
+    subscription,
+    topics,
+)
+
+GROUP = "GroupMetadata"
+REBALANCE = ("generation", "state", "members", "joined", "left", "restarted", "missing", "partitions", "moved", "why")
+
+
+def test_a_group_from_its_first_member_to_its_last() -> None:
+    """A row for each generation; what a member keeps is one row of ownership."""
+    log = Log()
+    log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0, 1, 2]})]))
+    log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2]})]))
+    log.write(3_000, GROUP, generation(3, [classic_member("b", {"t": [0, 1, 2]})]))
+    log.write(9_000, GROUP, generation(4, []))
+    assert log.told("rebalance", *REBALANCE) == [
+        (1, "Stable", 1, 0, 0, 0, 0, 3, 0, "first on record"),
+        (2, "Stable", 2, 1, 0, 0, 0, 3, 1, "1 joined: b"),
+        (3, "Stable", 1, 0, 1, 0, 0, 3, 2, "1 left: a"),
+        (4, "Empty", 0, 0, 1, 0, 0, 0, 0, "1 left: b; nobody is left"),
+    ]
+    assert log.told("membership", "member_id", "first_generation", "last_generation", "since", "until", "came") == [
+        ("a", 1, 2, 1_000, 3_000, "first-on-record"),
+        ("b", 2, 3, 2_000, 9_000, "joined"),
+    ]
+    assert log.told(
+        "owned", "member_id", "topic", "role", "first", "step", "count", "generation", "since", "until"
+    ) == [
+        ("a", "t", "partition", 0, 1, 2, 1, 1_000, 3_000),
+        ("a", "t", "partition", 2, 1, 1, 1, 1_000, 2_000),
+        ("b", "t", "partition", 2, 1, 1, 2, 2_000, 9_000),
+        ("b", "t", "partition", 0, 1, 2, 3, 3_000, 9_000),
+    ]
+    assert log.told("subscribed", "member_id", "topic", "since", "until") == [
+        ("a", "t", 1_000, 3_000),
+        ("b", "t", 2_000, 9_000),
+    ]
+
+
+def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
+    """The coordinator writes the group once more, with the new id and the same generation."""
+    stays = classic_member("b", {"t": [1]}, groupInstanceId="two")
+    log = Log()
+    for at, member_id in ((1_000, "a-1"), (5_000, "a-2")):
+        log.write(at, GROUP, generation(3, [classic_member(member_id, {"t": [0]}, groupInstanceId="one"), stays]))
+    both = [classic_member("a-2", {"t": [0]}, groupInstanceId="one"), classic_member("b", {"t": [1]})]
+    log.write(9_000, GROUP, generation(4, both))
+    assert log.told("rebalance", "generation", "at", "why") == [
+        (3, 1_000, "first on record"),
+        (4, 9_000, "nothing on record says why"),
+    ]
+    assert log.told(
+        "membership", "member_id", "first_generation", "last_generation", "since", "until", "came", "went"
+    ) == [
+        ("a-1", 3, 3, 1_000, 5_000, "first-on-record", "restarted"),
+        ("b", 3, 4, 1_000, None, "first-on-record", "is-there"),
+        ("a-2", 3, 4, 5_000, None, "restarted", "is-there"),
+    ]
+    assert log.told("owned", "member_id", "first", "generation", "since", "until") == [
+        ("a-1", 0, 3, 1_000, 5_000),
+        ("b", 1, 3, 1_000, None),
+        ("a-2", 0, 3, 5_000, None),
+    ]
+    assert log.timeline().rebalanced == (True, False, True)
+
+
+def test_a_group_that_was_deleted_begins_anew() -> None:
+    """Numbers start with 1 again. The same number on both sides of a tombstone is not the same generation; the record
+    of a group that has no generation yet is none."""
+    log = Log()
+    log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
+    log.write(2_000, GROUP, None)
+    log.write(3_000, GROUP, generation(0, [], protocolType=""))
+    log.write(4_000, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
+    log.write(5_000, GROUP, generation(4, [classic_member("a", {"t": [0]})]))
+    assert log.told("rebalance", "generation", "at", "state", "joined", "missing", "why") == [
+        (1, 1_000, "Stable", 0, 0, "first on record"),
+        (1, 2_000, "Dead", 0, 0, "1 left: a; the group was deleted, or all that was left of it expired"),
+        (1, 4_000, "Stable", 0, 0, "a is back"),
+        (4, 5_000, "Stable", 0, 2, "nothing on record says why; 2 generations before it not on record"),
+    ]
+    assert log.told("owned", "member_id", "since", "until") == [("a", 1_000, 2_000), ("a", 4_000, None)]
+
+
+def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
+    """Also where the tombstone is gone."""
+    log = Log()
+    log.write(1_000, GROUP, generation(7, [classic_member("a", {"t": [0]})]))
+    log.write(4_000, GROUP, generation(3, [classic_member("b", {"t": [0]})]))
+    assert log.told("rebalance", "generation", "missing") == [(7, 0), (3, 2)]
+
+
+def test_why_a_generation_came() -> None:
+    """What changed is said: subscriptions, assignor, leader, numbers of partitions, what had been taken away."""
+    a, b = classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2, 3]})
+    log = Log()
+    cooperative = {"protocol": "cooperative-sticky"}
+    log.write(1_000, GROUP, generation(1, [a, b]))
+    log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}, ["t", "u"]), b]))
+    log.write(3_000, GROUP, generation(3, [a, b], leader="b"))
+    log.write(4_000, GROUP, generation(4, [a, b], leader="b", **cooperative))
+    log.write(5_000, GROUP, generation(5, [a, classic_member("b", {"t": [2]})], leader="b", **cooperative))
+    log.write(
+        6_000,
+        GROUP,
+        generation(
+            6, [classic_member("a", {"t": [0, 1, 3]}), classic_member("b", {"t": [2]})], leader="b", **cooperative
+        ),
+    )
+    log.write(
+        7_000,
+        GROUP,
+        generation(
+            7, [classic_member("a", {"t": [0, 1, 3, 4]}), classic_member("b", {"t": [2, 5]})], leader="b", **cooperative
+        ),
+    )
+    assert log.told("rebalance", "generation", "moved", "why") == [
+        (1, 0, "first on record"),
+        (2, 0, "1 subscribed anew: a"),
+        (3, 0, "1 subscribed anew: a; leader changed from a to b"),
+        (4, 0, "assignor changed from range to cooperative-sticky"),
+        (5, 0, "partitions of t: 3, before 4"),
+        (6, 1, "what had been taken away before is given out"),
+        (7, 0, "partitions of t: 6, before 4"),
+    ]
+    assert log.told("subscribed", "member_id", "topic", "since", "until") == [
+        ("a", "t", 1_000, None),
+        ("b", "t", 1_000, None),
+        ("a", "u", 2_000, 3_000),
+    ]
+
+
+def test_bytes_that_nobody_can_read_cost_no_group() -> None:
+    """The member is there, its topics are not."""
+    log = Log()
+    broken = [
+        classic_member("b", {}, subscription=b"\0\1\0\0", assignment=b"\0"),
+        classic_member("c", {}, subscription=b"\0"),
+    ]
+    log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]}), *broken]))
+    log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0]}), *broken]))
+    log.write(3_000, GROUP, b"\0\3\0")
+    assert log.told("rebalance", "generation", "members", "partitions") == [(1, 3, 1), (2, 3, 1)]
+    assert [code for (code,) in log.told("rejected", "code")] == ["unreadable-subscription", "unreadable-assignment"]
+    ((first,), (second,)) = log.told("rejected", "detail")
+    assert first.startswith("member_id=b, generation=1: ")
+    assert " and 1 more. " in first
+    assert second.startswith("member_id=b, generation=1: ")
+    assert "more" not in second
+    assert log.told("unread", "code", "partition", "offset", "timestamp", "value") == [
+        ("corrupt", 7, 2, 3_000, b"\0\3\0")
+    ]
+
+
+def test_workers_of_connect_run_what_they_were_told_and_what_they_were_not_told_to_stop() -> None:
+    """Assignments of the incremental protocol (KIP-415) are changes."""
+    log = Log()
+    first = worker("w", None, told(connectors=["c"], tasks=[("c", 0), ("c", 1)]))
+    log.write(1_000, GROUP, generation(1, [first], protocolType="connect", protocol="sessioned"))
+    ran = told(connectors=["c"], tasks=[("c", 0), ("c", 1)])
+    again = worker("w", ran, told(tasks=[("d", 0)], revoked=[("c", 1)]))
+    log.write(2_000, GROUP, generation(2, [again], protocolType="connect", protocol="sessioned"))
+    assert log.told("owned", "role", "topic", "first", "step", "count", "since", "until") == [
+        ("connector", "c", 0, 1, 1, 1_000, None),
+        ("task", "c", 0, 1, 1, 1_000, None),
+        ("task", "c", 1, 1, 1, 1_000, 2_000),
+        ("task", "d", 0, 1, 1, 2_000, None),
+    ]
+
+
+def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
+    """What their bytes mean nobody knows."""
+    log = Log()
+    log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})], protocolType="leader-election"))
+    timeline = log.timeline()
+    assert timeline.protocol_type == "leader-election"
+    assert [each.members[0].topics for each in timeline.generations] == [()]
+    assert timeline.owned == ()
+    assert timeline.rejected == ()
+
+
+def join(
+    log: Log, at: int, epoch: int, member_id: str, targets: dict[str, dict[str, list[int]]], **has: list[int]
+) -> None:
+    """What the coordinator writes when a member joins: who, the epoch, targets, and what it has."""
+    log.write(at, "ConsumerGroupMemberMetadata", metadata(member_id, "t"), memberId=member_id)
+    log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+    for each, target in targets.items():
+        log.write(at, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics(target)}, memberId=each)
+    log.write(at, "ConsumerGroupTargetAssignmentMetadata", {"assignmentEpoch": epoch, "assignmentTimestamp": 0})
+    log.write(at, "ConsumerGroupCurrentMemberAssignment", current(epoch, has), memberId=member_id)
+
+
+def tombstones(log: Log, at: int, member_id: str) -> None:
+    """A member goes."""
+    for name in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata"):
+        log.write(at, f"ConsumerGroup{name}", None, memberId=member_id)
+
+
+def consumer_group() -> Log:
+    """A joins and has all; b joins and gets 1 when a has given it up; a leaves."""
+    log = Log()
+    now = "ConsumerGroupCurrentMemberAssignment"
+    join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
+    join(log, 2_000, 2, "b", {"a": {"t": [0]}, "b": {"t": [1]}})
+    log.write(3_000, now, current(1, {"t": [0]}, {"t": [1]}), memberId="a")
+    log.write(4_000, now, current(2, {"t": [0]}), memberId="a")
+    log.write(5_000, now, current(2, {"t": [1]}), memberId="b")
+    tombstones(log, 6_000, "a")
+    log.write(6_000, "ConsumerGroupMetadata", {"epoch": 3, "metadataHash": 0})
+    log.write(7_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [0, 1]})}, memberId="b")
+    log.write(7_000, "ConsumerGroupTargetAssignmentMetadata", {"assignmentEpoch": 3, "assignmentTimestamp": 0})
+    log.write(7_000, now, current(3, {"t": [0, 1]}), memberId="b")
+    return log
+
+
+def test_a_consumer_group_owns_what_its_members_acknowledge() -> None:
+    """A partition is the old owner's until it has given it up. Epochs are settled when the last member is there."""
+    log = consumer_group()
+    assert log.told("rebalance", "generation", "at", "settled", "members", "joined", "left", "partitions", "moved") == [
+        (1, 1_000, 1_000, 1, 0, 0, 2, 0),
+        (2, 2_000, 4_000, 2, 1, 0, 2, 1),
+        (3, 6_000, 7_000, 1, 0, 1, 2, 1),
+    ]
+    assert log.told("owned", "member_id", "topic", "first", "count", "generation", "since", "until") == [
+        ("a", ID["t"], 0, 1, 1, 1_000, 6_000),
+        ("a", ID["t"], 1, 1, 1, 1_000, 4_000),
+        ("b", ID["t"], 1, 1, 2, 5_000, None),
+        ("b", ID["t"], 0, 1, 3, 7_000, None),
+    ]
+    assert log.timeline().group_type == "consumer"
+
+
+def test_topics_are_named_where_a_record_names_them() -> None:
+    """Partition metadata of 4.0, and commits of 4.1."""
+    log = consumer_group()
+    log.write(
+        8_000,
+        "ConsumerGroupPartitionMetadata",
+        {"topics": [{"topicId": ID["t"], "topicName": "t", "numPartitions": 2, "partitionMetadata": []}]},
+    )
+    assert {topic for (topic,) in log.told("owned", "topic")} == {"t"}
+    log = consumer_group()
+    log.commits("t", 0, 1_000, 2_000, topic_id=ID["t"])
+    assert {topic for (topic,) in log.told("owned", "topic")} == {"t"}
+
+
+def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away() -> None:
+    """It leaves with epoch -2 and comes back under a new id: no new epoch."""
+    log = Log()
+    join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
+    log.write(2_000, "ConsumerGroupCurrentMemberAssignment", current(-2, {"t": [0, 1]}), memberId="a")
+    tombstones(log, 3_000, "a")
+    log.write(3_000, "ConsumerGroupMemberMetadata", metadata("b", "t"), memberId="b")
+    log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [0, 1]})}, memberId="b")
+    for epoch in (0, 1):
+        log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(epoch, {"t": [0, 1]}), memberId="b")
+    assert log.told("rebalance", "generation", "at") == [(1, 1_000)]
+    assert log.told("membership", "member_id", "first_generation", "since", "until") == [
+        ("a", 1, 1_000, 3_000),
+        ("b", 1, 3_000, None),
+    ]
+    assert log.told("owned", "member_id", "count", "generation", "since", "until") == [
+        ("a", 2, 1, 1_000, 3_000),
+        ("b", 2, 1, 3_000, None),
+    ]
+
+
+def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
+    """Tombstones of the one type and records of the other are one step; nobody loses anything by it."""
+    log = Log()
+    log.write(
+        500,
+        "ConsumerGroupPartitionMetadata",
+        {"topics": [{"topicId": ID["t"], "topicName": "t", "numPartitions": 2, "partitionMetadata": []}]},
+    )
+    log.write(1_000, GROUP, generation(5, [classic_member("a", {"t": [0, 1]})]))
+    log.write(2_000, GROUP, None)
+    join(log, 2_000, 5, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
+    join(log, 2_000, 6, "b", {"a": {"t": [0]}, "b": {"t": [1]}})
+    log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(6, {"t": [0]}), memberId="a")
+    log.write(4_000, "ConsumerGroupCurrentMemberAssignment", current(6, {"t": [1]}), memberId="b")
+    tombstones(log, 5_000, "a")
+    tombstones(log, 5_000, "b")
+    log.write(5_000, "ConsumerGroupTargetAssignmentMetadata", None)
+    log.write(5_000, "ConsumerGroupMetadata", None)
+    log.write(5_000, GROUP, generation(6, [classic_member("a", {"t": [0]})]))
+    log.write(6_000, GROUP, generation(7, [classic_member("a", {"t": [0, 1]})]))
+    assert log.told("rebalance", "generation", "at", "state", "joined", "left", "missing") == [
+        (5, 1_000, "Stable", 0, 0, 0),
+        (6, 2_000, "Stable", 1, 0, 0),
+        (7, 6_000, "Stable", 0, 0, 0),
+    ]
+    assert log.told("membership", "member_id", "since", "until") == [("a", 1_000, None), ("b", 2_000, 5_000)]
+    assert log.told("owned", "member_id", "topic", "first", "count", "since", "until") == [
+        ("a", "t", 0, 1, 1_000, None),
+        ("a", "t", 1, 1, 1_000, 3_000),
+        ("b", "t", 1, 1, 4_000, 5_000),
+        ("a", "t", 1, 1, 6_000, None),
+    ]
+    assert log.timeline().group_type == "classic"
+
+
+def test_tasks_of_streams_have_roles() -> None:
+    """Active, standby and warmup ones; standbys own nothing."""
+    log = Log()
+    log.write(
+        1_000, "StreamsGroupTopology", {"epoch": 1, "subtopologies": [subtopology("0", ["in", "made"], ["made"])]}
+    )
+    log.write(1_000, "StreamsGroupMemberMetadata", streams_metadata("a"), memberId="a")
+    log.write(1_000, "StreamsGroupMetadata", {"epoch": 1, "metadataHash": 0})
+    tasks = {"activeTasks": tasks_of("0", [0, 1]), "standbyTasks": tasks_of("0", [2]), "warmupTasks": []}
+    log.write(1_000, "StreamsGroupTargetAssignmentMember", tasks, memberId="a")
+    pending = {f"{name}PendingRevocation": [] for name in tasks}
+    has = {"memberEpoch": 1, "previousMemberEpoch": 0, "state": 1, **tasks, **pending}
+    log.write(1_000, "StreamsGroupCurrentMemberAssignment", has, memberId="a")
+    assert log.told("owned", "role", "topic", "first", "count") == [("active", "0", 0, 2), ("standby", "0", 2, 1)]
+    assert log.told("subscribed", "topic") == [("in",)]
+    assert log.told("rebalance", "settled", "partitions") == [(1_000, 2)]
+
+
+def subtopology(name: str, sources: list[str], sinks: list[str]) -> dict[str, object]:
+    """Of a StreamsGroupTopology value."""
+    lists = ("sourceTopicRegex", "stateChangelogTopics", "repartitionSourceTopics", "copartitionGroups")
+    given = {"subtopologyId": name, "sourceTopics": sources, "repartitionSinkTopics": sinks}
+    return {**given, **{each: [] for each in lists}}
+
+
+def streams_metadata(member_id: str) -> dict[str, object]:
+    """A StreamsGroupMemberMetadata value."""
+    nothing = {"instanceId": None, "rackId": None, "userEndpoint": None, "clientTags": []}
+    known = {
+        "clientId": member_id,
+        "clientHost": "/10.0.0.1",
+        "rebalanceTimeoutMs": 1,
+        "topologyEpoch": 1,
+        "processId": "p",
+    }
+    return {**nothing, **known}
+
+
+def tasks_of(name: str, partitions: list[int]) -> list[dict[str, object]]:
+    """Tasks of a subtopology."""
+    return [{"subtopologyId": name, "partitions": partitions}]
+
+
+def test_members_of_share_groups_share() -> None:
+    """A partition has as many owners as the record says; it moves when they change."""
+    log = Log()
+    for epoch, members in ((1, {"a": [0, 1]}), (2, {"a": [0, 1], "b": [1]})):
+        at = 1_000 * epoch
+        for member_id in members:
+            who = {"rackId": None, "clientId": member_id, "clientHost": "/", "subscribedTopicNames": ["t"]}
+            log.write(at, "ShareGroupMemberMetadata", who, memberId=member_id)
+        log.write(at, "ShareGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+        for member_id, has in members.items():
+            target = {"topicPartitions": topics({"t": has})}
+            log.write(at, "ShareGroupTargetAssignmentMember", target, memberId=member_id)
+            now = {"memberEpoch": epoch, "previousMemberEpoch": 0, "state": 0, "assignedPartitions": topics({"t": has})}
+            log.write(at, "ShareGroupCurrentMemberAssignment", now, memberId=member_id)
+    assert log.told("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
+    assert owners(log.timeline().owned, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
+
+
+def test_who_only_commits_is_a_simple_group() -> None:
+    """Also where its tombstone is there: coordinators write one for such groups, too."""
+    log = Log()
+    log.commits("t", 0, 1_000, 2_000)
+    log.commits("t", 0, 2_500, 9_000)
+    assert (log.timeline().group_type, log.timeline().records) == ("simple", 4)
+    log.write(20_000, GROUP, None)
+    assert log.timeline().group_type == "simple"
+    assert log.told("rebalance", "generation", "state") == [(0, "Dead")]
+
+
+def test_no_order_of_facts_matters() -> None:
+    """And what is there twice counts once."""
+    log = consumer_group()
+    log.commits("t", 0, 1_000, 2_000)
+    log.commits("t", 0, 2_500, 9_000)
+    first = log.timeline()
+    assert log.timeline(random.Random()) == first
+    twice = Log([*log.rows, *(row for row in log.rows if row["kind"] == "record")])
+    assert twice.timeline().generations == first.generations
+
+
+def test_runs() -> None:
+    """First, step and count."""
+    assert list(runs_of([])) == []
+    assert list(runs_of([4])) == [(4, 1, 1)]
+    assert list(runs_of([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]
+    for _ in range(20):
+        partitions = sorted(random.sample(range(60), 30))
+        told = [first + step * place for first, step, count in runs_of(partitions) for place in range(count)]
+        assert told == partitions
+
+
+def test_the_oldest_records_are_read() -> None:
+    """Versions 0 to 4 of GroupMetadata."""
+    for version in range(5):
+        log = Log()
+        member = classic_member("a", {}, subscription=subscription("t"), assignment=assignment({"t": [0]}))
+        log.write(1_000, GROUP, generation(1, [member]), version=version)
+        (told,) = log.timeline().generations
+        assert told.members[0].rebalance_timeout_ms == (None if version == 0 else 300_000)
+        assert told.members[0].assignment == {("partition", "t"): (0,)}
