@@ -125,10 +125,7 @@ def _check_keys(properties: Mapping[str, str]) -> None:
             raise ConfigError(f"{key}: {_REFUSED[key]}")
         if key.startswith(_ASSERTIONS):
             raise ConfigError(f"{key}: assertions are not supported. Give client.credentials, or a token by file:///…")
-        if key.startswith(_SPACES) and key not in KNOWN:
-            alike = get_close_matches(key, KNOWN, 1, 0.9)
-            if alike:
-                raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {alike[0]}?")
+        check_spelling(key)
     retriever = properties.get("sasl.oauthbearer.jwt.retriever.class", "").strip().rpartition(".")[2]
     if retriever not in _RETRIEVERS:
         raise ConfigError(f"sasl.oauthbearer.jwt.retriever.class: expected one of {', '.join(_RETRIEVERS[1:])}")
@@ -137,6 +134,14 @@ def _check_keys(properties: Mapping[str, str]) -> None:
         handler = properties.get(key, "").strip()
         if handler and handler.rpartition(".")[2] not in known:
             raise ConfigError(f"{key}: {_NO_JAVA}; known are {', '.join(known)}")
+
+
+def check_spelling(key: str) -> None:
+    """Raises ConfigError for what looks like a misspelt setting of how one gets in."""
+    if key.startswith(_SPACES) and key not in KNOWN:
+        alike = get_close_matches(key, KNOWN, 1, 0.9)
+        if alike:
+            raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {alike[0]}?")
 
 
 def _harmless(key: str, value: str) -> bool:

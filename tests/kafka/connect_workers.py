@@ -49,6 +49,7 @@ class ConnectCluster:
 
     broker: Cluster
     folder: Path
+    group: str = GROUP
     workers: list[Worker] = field(default_factory=list)
 
     def start(self, count: int = 1) -> list[Worker]:
@@ -129,14 +130,14 @@ class ConnectCluster:
         return Worker(url, process, log)
 
     def _properties(self, url: str) -> dict[str, str]:
-        stores = {f"{store}.storage.topic": f"{GROUP}-{store}" for store in _STORES}
+        stores = {f"{store}.storage.topic": f"{self.group}-{store}" for store in _STORES}
         factors = {f"{store}.storage.replication.factor": "1" for store in _STORES}
         return (
             stores
             | factors
             | {
                 "bootstrap.servers": self.broker.bootstrap_servers,
-                "group.id": GROUP,
+                "group.id": self.group,
                 "listeners": url,
                 "key.converter": _CONVERTER,
                 "value.converter": _CONVERTER,
@@ -162,15 +163,15 @@ class ConnectCluster:
 
 
 @contextlib.contextmanager
-def running(broker: Cluster, folder: Path, workers: int) -> Iterator[ConnectCluster]:
+def running(broker: Cluster, folder: Path, workers: int, group: str = GROUP) -> Iterator[ConnectCluster]:
     """A Connect cluster of so many workers while the block runs."""
     admin = broker.admin()
-    topics = [f"{GROUP}-{store}" for store in _STORES]
+    topics = [f"{group}-{store}" for store in _STORES]
     compacted = {"cleanup.policy": "compact"}
     admin.create_topics([NewTopic(topic, 1, 1, topic_configs=compacted) for topic in topics])
     admin.wait_for_topics(topics)
     admin.close()
-    cluster = ConnectCluster(broker, folder)
+    cluster = ConnectCluster(broker, folder, group)
     try:
         cluster.start(workers)
         yield cluster

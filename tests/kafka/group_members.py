@@ -28,7 +28,7 @@ _CLASSES = {
 class Consumer:
     """One member; `protocol` is classic, consumer or share. `assignor` by Kafka's name: the client's for `classic`
     (several: with commas between them), the server's for `consumer`. One that is to be followed also tells its
-    generations."""
+    generations; one with `commit_every_ms` reads, and commits so often."""
 
     group: str
     client_id: str
@@ -41,6 +41,7 @@ class Consumer:
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
     max_poll_interval_ms: int | None = None
+    commit_every_ms: int | None = None
     follow: bool | None = None
 
     def spec(self) -> str:

@@ -31,9 +31,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * Reads a member a line from standard input as JSON:
  * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer|share", "assignor"?: class name
  * (several: with commas between them) or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?,
- * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "follow"?: true}, then an empty line. Each
- * member polls in its own thread with all its partitions paused (offsets stay as they are; not in a share group) until
- * standard input ends. After the empty line there may come commands, a line each:
+ * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "commit_every_ms"?, "follow"?: true}, then an
+ * empty line. Each member polls in its own thread with all its partitions paused (offsets stay as they are; not in a
+ * share group, nor with "commit_every_ms": that one reads, and commits by itself so often) until standard input ends. After the empty line there may come commands, a line each:
  * {"start": a member as above}; {"leave": {"group", "client_id"}}, as close() does, so a static member of a KIP-848
  * group for a while, of a classic one not at all; {"leave_for_good": …}, static or not; {"pause": …}, does not poll any
  * more, and {"resume": …}; {"subscribe": a member as above, with other topics or another regex}. A share consumer can
@@ -210,7 +210,9 @@ public class GroupMembers {
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            consumer.pause(partitions);
+            if (!spec.has("commit_every_ms")) {
+                consumer.pause(partitions);
+            }
             tell("assigned", partitions, consumer.groupMetadata());
         }
 
@@ -234,7 +236,7 @@ public class GroupMembers {
 
         ShareMember(JsonNode spec, Properties settings) {
             super(spec);
-            List.of("enable.auto.commit", "auto.offset.reset", "group.protocol").forEach(settings::remove);
+            List.of("enable.auto.commit", "auto.commit.interval.ms", "auto.offset.reset", "group.protocol").forEach(settings::remove);
             consumer = new KafkaShareConsumer<>(settings);
         }
 
@@ -264,7 +266,6 @@ public class GroupMembers {
         settings.put("bootstrap.servers", bootstrapServers);
         settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
         settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
-        settings.put("enable.auto.commit", "false");
         settings.put("metadata.max.age.ms", "2000");
         settings.put("group.id", spec.get("group").asText());
         settings.put("client.id", spec.get("client_id").asText());
@@ -274,6 +275,8 @@ public class GroupMembers {
         copy(spec, "session_timeout_ms", settings, "session.timeout.ms");
         copy(spec, "heartbeat_interval_ms", settings, "heartbeat.interval.ms");
         copy(spec, "max_poll_interval_ms", settings, "max.poll.interval.ms");
+        copy(spec, "commit_every_ms", settings, "auto.commit.interval.ms");
+        settings.put("enable.auto.commit", String.valueOf(spec.has("commit_every_ms")));
         String protocol = spec.path("protocol").asText("classic");
         settings.put("group.protocol", protocol);
         boolean classic = protocol.equals("classic");

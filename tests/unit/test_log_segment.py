@@ -1,0 +1,184 @@
+"""Log segments: what kafka-python writes in each format is read as it was; damage is told, and passed over."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from kafka.record._crc32c import crc as their_crc32c
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from spark_assign.wire import log_segment
+from spark_assign.wire.compression import NAMES, decompressed
+from spark_assign.wire.crc32c import crc32c
+from spark_assign.wire.log_segment import Batch, Damaged, Record
+from spark_assign.wire.reader import WireError
+from tests.kafka.random_groups import seed as fresh_seed
+
+MUTATIONS = int(os.environ.get("SPARK_ASSIGN_MUTATIONS", 150))
+RECORDS = [
+    Record(10 + number, 1_700_000_000_000 + 7 * number, key, value)
+    for number, (key, value) in enumerate([(b"k", b"v" * 300), (None, b""), (b"", None), (b"k" * 200, b"x" * 9)])
+]
+
+
+def batch_of(records: list[Record], codec: str = "none", **settings: int) -> bytes:
+    """One batch of format 2, compressed by us where kafka-python does not."""
+    asked = {"is_transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1} | settings
+    builder = DefaultRecordBatchBuilder(magic=2, compression_type=0, batch_size=1 << 20, **asked)
+    for each in records:
+        builder.append(each.offset - records[0].offset, each.timestamp_ms, each.key, each.value, [])
+    made = bytearray(builder.build())
+    struct.pack_into(">q", made, 0, records[0].offset)
+    attributes = struct.unpack_from(">h", made, 21)[0] | NAMES.index(codec)
+    body = compressed(codec, bytes(made[61:]))
+    made[61:] = body
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">h", made, 21, attributes)
+    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+def compressed(codec: str, body: bytes) -> bytes:
+    """As Java's clients do."""
+    if codec == "none":
+        return body
+    if codec == "snappy":
+        halves = (body[:50], body[50:])
+        blocks = [pa.Codec("snappy").compress(half, asbytes=True) for half in halves]
+        framed = b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+        return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + framed
+    sink = pa.BufferOutputStream()
+    with pa.output_stream(sink, compression=codec) as out:
+        out.write(body)
+    return sink.getvalue().to_pybytes()
+
+
+def messages_of(records: list[Record], magic: int, codec: int) -> bytes:
+    """What a broker kept of them: offsets are the broker's."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    for each in records:
+        builder.append(
+            each.offset - records[0].offset if codec and magic else each.offset, each.timestamp_ms, each.key, each.value
+        )
+    made = bytearray(builder.build())
+    if codec:
+        struct.pack_into(">q", made, 0, records[-1].offset)
+    return bytes(made)
+
+
+def read(data: bytes) -> tuple[list[Record], list[Damaged]]:
+    """Everything in a segment."""
+    found, damaged = [], []
+    for each in log_segment.batches(data):
+        if isinstance(each, Batch):
+            found += log_segment.records(data, each)
+        else:
+            damaged.append(each)
+    return found, damaged
+
+
+def test_checksums_are_those_of_a_plain_loop() -> None:
+    assert crc32c(np.frombuffer(b"123456789", np.uint8), [0], [9])[0] == 0xE3069283
+    chance = random.Random(seed := fresh_seed())
+    data = chance.randbytes(20_000)
+    begins = [chance.randrange(15_000) for _ in range(60)]
+    ends = [begin + chance.choice((4, 5, 63, 64, 65, 128, 4_000)) for begin in begins]
+    found = crc32c(np.frombuffer(data, np.uint8), begins, ends).tolist()
+    assert found == [their_crc32c(data[begin:end]) for begin, end in zip(begins, ends, strict=True)], seed
+
+
+@pytest.mark.parametrize("codec", NAMES)
+def test_batches_of_every_codec(codec: str) -> None:
+    later = [each._replace(offset=each.offset + 10) for each in RECORDS]
+    assert read(batch_of(RECORDS, codec) + batch_of(later, codec)) == (RECORDS + later, [])
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_old_formats(magic: int, codec: int) -> None:
+    expected = RECORDS if magic else [each._replace(timestamp_ms=-1) for each in RECORDS]
+    later = [each._replace(offset=each.offset + 10) for each in RECORDS]
+    data = messages_of(RECORDS, magic, codec) + batch_of(later)
+    assert read(data) == (expected + later, [])
+
+
+def test_times_of_appending_stand_in_the_batch() -> None:
+    data = bytearray(batch_of(RECORDS))
+    struct.pack_into(">h", data, 21, 0x08)
+    struct.pack_into(">I", data, 17, their_crc32c(bytes(data[21:])))
+    found, _ = read(bytes(data))
+    assert {each.timestamp_ms for each in found} == {RECORDS[-1].timestamp_ms}
+
+
+def test_the_end_of_an_active_segment_is_cut_off_or_not_yet_written() -> None:
+    data = batch_of(RECORDS)
+    for end in (9, 30, 61, len(data) - 1):
+        later = batch_of([RECORDS[0]._replace(offset=20)])
+        found, damaged = read(data + later[: min(end, len(later) - 1)])
+        assert found == RECORDS
+        assert [(each.position, each.offset, each.code) for each in damaged] == [(len(data), 13, log_segment.CUT_OFF)]
+    assert read(data + bytes(500)) == (RECORDS, [])
+
+
+def test_a_damaged_batch_is_told_and_the_next_ones_are_read() -> None:
+    batches = [batch_of([RECORDS[0]._replace(offset=number)]) for number in range(4)]
+    position = len(batches[0])
+    for at, byte in ((70, 1), (8, 77), (11, 3), (16, 9), (0, 40), (6, 1)):
+        damaged = bytearray(batches[1])
+        damaged[at] ^= byte
+        found, told = read(batches[0] + bytes(damaged) + batches[2] + batches[3])
+        assert [each.offset for each in found] == [0, 2, 3], at
+        assert [(each.position, each.size, each.offset) for each in told] == [(position, len(damaged), 0)], at
+    assert [each.code for each in read(batches[0] + b"\0" * 16 + b"\7" + b"\0" * 60 + batches[2])[1]] == [
+        log_segment.UNKNOWN_FORMAT
+    ]
+
+
+def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
+    data = batch_of(RECORDS, is_transactional=True, producer_id=7, producer_epoch=1, base_sequence=0)
+    (batch,) = log_segment.batches(data)
+    assert isinstance(batch, Batch)
+    assert (batch.transactional, batch.control, batch.producer_id, batch.last_offset) == (True, False, 7, 13)
+    for kind in (log_segment.ABORT, log_segment.COMMIT, 4):
+        control = bytearray(batch_of([Record(14, 1, struct.pack(">hh", 0, kind), b"\0" * 6)]))
+        struct.pack_into(">h", control, 21, 0x30)
+        struct.pack_into(">I", control, 17, their_crc32c(bytes(control[21:])))
+        (marker,) = log_segment.batches(bytes(control))
+        assert isinstance(marker, Batch)
+        assert marker.control
+        assert log_segment.marker(bytes(control), marker) == (kind if kind < 2 else None)
+
+
+@pytest.mark.parametrize("codec", range(1, 8))
+def test_what_is_not_compressed_is_refused(codec: int) -> None:
+    for data in (b"no", b"\x82SNAPPY\x00" + b"\xff" * 30, b"\xff" * 20):
+        with pytest.raises(WireError):
+            decompressed(codec, data)
+
+
+def test_no_mutation_is_fatal() -> None:
+    """Bytes turned, taken out and put in: sound batches beside them are read in their order, and nothing is raised."""
+    chance = random.Random(seed := fresh_seed())
+    every = range(5)
+    later = [[each._replace(offset=each.offset + 10 * number) for each in RECORDS] for number in every]
+    parts = [batch_of(records, codec) for records, codec in zip(later, NAMES, strict=True)]
+    data = messages_of([RECORDS[0]._replace(offset=1)], 1, 0) + b"".join(parts)
+    whole, _ = read(data)
+    assert len(whole) == 21
+    for number in range(MUTATIONS):
+        damaged = bytearray(data)
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(damaged))
+            out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3)))
+            damaged[at : at + out] = chance.randbytes(into)
+        found, told = read(bytes(damaged))
+        assert [each.offset for each in found] == sorted({each.offset for each in found}), (seed, number)
+        # No checksum covers a batch's offset: inside of a gap another one is as good.
+        assert told or [each[1:] for each in found] == [each[1:] for each in whole], (seed, number)
+        assert set(whole) & set(found) or len(told) > 1, (seed, number)
