@@ -21,6 +21,7 @@ Options (before JOB):
   --env NAME        Spark settings from conf/spark/NAME.conf: $(list_environments) (default: local)
   --conf KEY=VALUE  one more Spark setting; wins over conf/spark; repeat it for more
   --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
+  --packages NAMES  libraries of Maven that Spark is to have (such as its Kafka source); --jars FILES: of this machine
   --dry-run         print the exact spark-submit line, ready to paste, and run nothing
   --set-up [EXTRAS] make or refresh the Python environment (default: spark,kafka) and the JVM's class data, and stop
   -h, --help        this text
@@ -206,7 +207,7 @@ has_setting() { [[ -n "$(setting "$1")" ]]; }
 # --- the command line -----------------------------------------------------------------------------------
 
 QUIET="-Dlog4j2.configurationFile='file:$ROOT/conf/spark/log4j2.properties'"
-environment=local dry_run="" py_files="" conf=()
+environment=local dry_run="" py_files="" conf=() libraries=()
 need() { [[ $# -ge 2 ]] || fail "$1 needs a value" 2; }
 while [[ $# -gt 0 ]]; do
   case "$1" in
@@ -214,6 +215,8 @@ while [[ $# -gt 0 ]]; do
     --env=*) environment="${1#*=}"; shift ;;
     --conf) need "$@"; conf+=("$2"); shift 2 ;;
     --conf=*) conf+=("${1#*=}"); shift ;;
+    --packages | --jars) need "$@"; libraries+=("$1" "$2"); shift 2 ;;
+    --packages=* | --jars=*) libraries+=("${1%%=*}" "${1#*=}"); shift ;;
     --py-files) need "$@"; py_files="$2"; shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
     --set-up) set_up "${2:-spark,kafka}"; make_class_data; exit 0 ;;
@@ -300,6 +303,7 @@ else
     [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile='$class_data' -Xlog:disable"
     command+=(--driver-java-options "$QUIET")
   fi
+  command+=(${libraries[@]+"${libraries[@]}"})
   for setting in ${conf[@]+"${conf[@]}"}; do command+=(--conf "$setting"); done
   command+=("$job_file" "$@")
 fi

@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import PLACE, fail_on, reads, stored_run
+from spark_assign.command.storing import stored_history
 from spark_assign.comparing.schemas import DRIFT_TABLES
 from spark_assign.connect import schemas as connect
 from spark_assign.errors import ConfigError, SourceError
@@ -83,6 +84,7 @@ NAMES = {
     "connect": "Connect",
     "replicas": "Replicas",
     "drift": "Drift",
+    "history": "History",
     "advice": "Advice",
 }
 """What the sections are called where the page says what they were made from."""
@@ -107,6 +109,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 @of_job("--connect", "Connect clusters, or a scenario played through one (job connect)")
 @of_job("--replicas", "replicas (job replicas place, reassign or check)")
 @of_job("--drift", "what changed between two runs (job drift)")
+@of_job("--history", "what groups have been through (job history)")
 @of_job("--advice", "what to do, ranked (job advise): the page begins with it")
 @click.option(
     "--output",
@@ -119,7 +122,7 @@ def of_job(flag: str, help: str) -> Callable[[Any], Any]:
 @fail_on("rejected", "exit code 1 for rejected groups in the plan")
 def main(options: Options) -> int:
     """Load, call, write, print."""
-    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift", "advice")
+    flags = ("run", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
     if not any(getattr(options, name) for name in flags):
         raise ConfigError(f"nothing to report on: give one of {', '.join(f'--{name}' for name in flags)}")
     if options.fleet and not options.run:
@@ -131,6 +134,8 @@ def main(options: Options) -> int:
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
+    if options.history:
+        found["history"] = stored_history(spark, options.history)
     whence = [*((NAMES[job], each) for job, each in found.items())]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     page = report(
@@ -141,6 +146,7 @@ def main(options: Options) -> int:
         replicas=found["replicas"].tables if "replicas" in found else None,
         drift=found.get("drift"),
         advice=found["advice"].tables.get("advice") if "advice" in found else None,
+        history=found["history"].tables if "history" in found else None,
         offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],

@@ -15,8 +15,14 @@ from spark_assign.schemas import ALERTS
 MAX_GROWTH = 1.25
 """Largest over mean may grow by a quarter from one run to the next."""
 
-THRESHOLDS = {"imbalance": "max_growth", "rejected": "max_rejected"}
-"""Kinds of alerts, and the threshold that each is beyond."""
+THRESHOLDS = {
+    "imbalance": "max_growth",
+    "rejected": "max_rejected",
+    "rebalances": "max_rebalances_a_day",
+    "pause": "max_pause",
+    "unread": "max_unread",
+}
+"""Kinds of alerts, and the threshold that each is beyond; of the past (`history.alerts`) the last three."""
 
 _SAME = 1e-9
 """Two quotients of the same counts may differ in the last bits."""

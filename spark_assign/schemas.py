@@ -337,8 +337,9 @@ ALERTS = StructType(
         *required(detail=_STRING),
     ]
 )
-"""A row per group beyond a threshold. `alert`: `rejected` (`detail` has code and remedy) or `imbalance`: its largest
-over mean has grown."""
+"""A row per group and threshold that it is beyond. `alert`: `rejected` (`detail` has code and remedy); `imbalance`: its
+largest over mean has grown; of a history `rebalances`, `pause` or `unread`: too many, too long, records that nothing
+could be made of."""
 
 # --- the manifest of written tables ----------------------------------------------------------------------
 

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_assign.command.job import Options, spark_session
+from spark_assign.errors import SourceError
+from spark_assign.places import place_and_run
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spark_assign.command.outcome import Read
+    from spark_assign.sinks.plan_store import StoredPlan
     from spark_assign.sources.snapshot import Snapshot
 
 
@@ -81,6 +84,22 @@ def store_or_keep(
 
     kept = found.with_decided(cached(found.decided()))
     return {name: getattr(kept, name) for name in schemas}
+
+
+def stored_history(spark: SparkSession, place: str) -> StoredPlan:
+    """What the job history wrote there: the run that is named behind an @, or the last one.
+
+    Raises:
+        SourceError: there is none, or something else.
+    """
+    from spark_assign.history.schemas import HISTORY_TABLES, REPLAY_TABLES
+    from spark_assign.sinks.plan_store import read_plan
+
+    place, run_id = place_and_run(place)
+    found = read_plan(spark, place, run_id, schemas={**REPLAY_TABLES, **HISTORY_TABLES})
+    if "rebalances" not in found.tables:
+        raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
+    return found
 
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:

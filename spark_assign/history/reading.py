@@ -42,13 +42,26 @@ def told(records: DataFrame, asked: Asked) -> DataFrame:
     Raises:
         FleetError: a column of the records is missing, or of another type.
     """
+    rows = in_whole_groups(records, asked.gap_ms)
+    return rows.mapInArrow(in_arrow(partial(told_of, asked=asked)), TOLD)
+
+
+def in_whole_groups(records: DataFrame, gap_ms: int) -> DataFrame:
+    """The facts of some records, all of a group in one task (`kernels.history.gather.of_parts` reads them there).
+
+    Args:
+        records: as for `told`.
+        gap_ms: a partition for which nothing is committed for longer is silent.
+
+    Raises:
+        FleetError: a column of the records is missing, or of another type.
+    """
     records = conformed("records", records, RECORDS)
     tasks = int(records.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = tasks * _PARTS_PER_TASK
     plain = records.withColumn("at_ms", F.unix_millis("timestamp")).select(*reduce.RECORDS.names)
-    work = partial(gather.in_parts, gap_ms=asked.gap_ms, parts=parts)
-    rows = plain.mapInArrow(in_arrow_chunks(work), _PARTS).repartition(tasks, "part")
-    return rows.mapInArrow(in_arrow(partial(told_of, asked=asked)), TOLD)
+    work = partial(gather.in_parts, gap_ms=gap_ms, parts=parts)
+    return plain.mapInArrow(in_arrow_chunks(work), _PARTS).repartition(tasks, "part")
 
 
 def conformed(name: str, table: DataFrame, schema: StructType) -> DataFrame:

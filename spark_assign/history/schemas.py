@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 
 from spark_assign.fields import nullable, required
 from spark_assign.kernels.history import facts, told
+from spark_assign.kernels.replay import replay
 from spark_assign.schemas import REJECTED
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
@@ -186,8 +187,10 @@ REPLAYED = StructType(
     ]
 )
 """A row per group and way: `recorded` marks the one that was in use. `protocol`: `eager`, `cooperative`, `consumer`.
-`rebalances` that would have been; `replayed`: those of them that the record suffices for; `moved`: partitions;
-`stopped_ms`: partition-milliseconds; `saved_ms`: against the recorded way."""
+`rebalances` that would have been since the first generation on record, each round of a cooperative one for itself;
+`replayed`: of the recorded way those that its assignor, asked again, shares out as it is recorded, of others all that
+are on record; `moved`: partitions; `stopped_ms`: partition-milliseconds, of the recorded way as measured, where commits
+show it; `saved_ms`: against the recorded way, of which it is null. `note`: what there is to say of it."""
 
 REPLAYS = StructType(
     [
@@ -196,6 +199,10 @@ REPLAYS = StructType(
         *required(happens=_BOOLEAN, moved=_LONG, revoked=_LONG, stopped_ms=_LONG),
     ]
 )
-"""A row per past rebalance and way. `happens`: false where static membership would have spared it."""
+"""A row per past rebalance and way. `happens`: false where it would have been spared: static members were back in time,
+or it only handed over what cooperative members had given up. `revoked`: what living members lose, in all rounds."""
+
+REPLAY = from_arrow_schema(replay.REPLAYED)
+"""All of it as one table; `kind` says of which table a row is (`kernels.replay.replay`)."""
 
 REPLAY_TABLES: dict[str, StructType] = {"replayed": REPLAYED, "replays": REPLAYS, "rejected": REJECTED}

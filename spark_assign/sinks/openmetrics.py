@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.errors import ConfigError, SourceError
+from spark_assign.report.history import worst_first as worst_of_the_past
 from spark_assign.report.ranking import nobody_gets, over_share, worst_first
 from spark_assign.schemas import GROUP_KEY
 from spark_assign.sinks.plan_store import StoredPlan
@@ -32,6 +33,13 @@ _OF_GROUPS: tuple[tuple[str, str], ...] = (
     ("revoked_partitions", "Partitions that a member which stays has to give up"),
     ("unowned_partitions", "Partitions that nobody gets"),
 )
+_OF_THE_PAST: tuple[tuple[str, str, str, float], ...] = (
+    ("rebalances", "rebalances", "Rebalances on record", 1),
+    ("rebalances_in_the_worst_day", "most_in_a_day", "Rebalances in the worst 24 hours on record", 1),
+    ("stopped_partition_seconds", "stopped_ms", "Time in which partitions stood still around rebalances", 1000),
+    ("longest_stop_seconds", "longest_ms", "The longest time a partition stood still around a rebalance", 1000),
+    ("flapping", "flapping", "Whether the group rebalances again and again without a deploy", 1),
+)
 _CHANGES = ("moved", "newly_owned", "no_longer_owned")
 
 
@@ -40,34 +48,43 @@ class Figures:
     """What is told of a run.
 
     Attributes:
-        run_id: of the plan.
+        run_id: of the plan; null where no plan was given.
         finished_s: when it was finished, in seconds since 1970.
         groups: `schemas.METRICS`.
         planned: cluster, groups: how many were planned.
         rejected: cluster, code, groups: how many were rejected.
         drifted: `comparing.schemas.DRIFT_GROUPS`; null where no drift was given.
+        past: `history.schemas.GROUPS`; null where no history was given.
     """
 
-    run_id: str
-    finished_s: float
-    groups: Sequence[Row]
-    planned: Sequence[Row]
-    rejected: Sequence[Row]
+    run_id: str | None = None
+    finished_s: float = 0.0
+    groups: Sequence[Row] = ()
+    planned: Sequence[Row] = ()
+    rejected: Sequence[Row] = ()
+    past: Sequence[Row] | None = None
     drifted: Sequence[Row] | None = None
 
 
-def write_metrics(plan: StoredPlan, file: Path, drifted: DataFrame | None = None) -> int:
+def write_metrics(
+    plan: StoredPlan | None, file: Path, drifted: DataFrame | None = None, past: DataFrame | None = None
+) -> int:
     """Write a stored plan's figures, and those of the drift that led to it; how many groups have figures of their own.
 
     Args:
-        plan: read back.
+        plan: read back; null for the figures of the past alone.
         file: where to, such as `/var/lib/node_exporter/spark_assign.prom`: the collector reads names with `.prom`.
         drifted: the table `groups` of a drift.
+        past: the table `groups` of a history.
 
     Raises:
         ConfigError: prometheus-client is not installed.
         SourceError: the file cannot be written.
     """
+    told = None if past is None else _rows(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
+    if plan is None:
+        publish(expose(Figures(past=told)), file)
+        return len(told or ())
     metrics, rejected = plan.tables["metrics"], plan.tables["rejected"]
     number = F.count(F.lit(1)).alias("groups")
     manifest = plan.manifest
@@ -78,6 +95,7 @@ def write_metrics(plan: StoredPlan, file: Path, drifted: DataFrame | None = None
         planned=_rows(metrics.groupBy("cluster").agg(number)),
         rejected=_rows(rejected.groupBy("cluster", "code").agg(number)),
         drifted=None if drifted is None else _rows(_most_changed(drifted).limit(MOST_GROUPS)),
+        past=told,
     )
     publish(expose(figures), file)
     return len(figures.groups)
@@ -105,18 +123,22 @@ def expose(figures: Figures) -> bytes:
                 metric.labels(*of).set(value)
 
     by_group = ("cluster", "group")
-    for at, (name, about) in enumerate(_OF_GROUPS):
-        gauge(f"group_{name}", about, by_group, ((_key(row), _figures(row)[at]) for row in figures.groups))
-    told = "Groups that were planned"
-    gauge("planned_groups", told, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned))
-    codes = (((row["cluster"] or "", row["code"]), row["groups"]) for row in figures.rejected)
-    gauge("rejected_groups", "Groups that were rejected, by code", ("cluster", "code"), codes)
-    finished = [((figures.run_id,), figures.finished_s)]
-    gauge("plan_finished_timestamp_seconds", "When the plan was finished", ("run",), finished)
+    if figures.run_id is not None:
+        for at, (name, about) in enumerate(_OF_GROUPS):
+            gauge(f"group_{name}", about, by_group, ((_key(row), _figures(row)[at]) for row in figures.groups))
+        told = "Groups that were planned"
+        gauge("planned_groups", told, ("cluster",), (((row["cluster"],), row["groups"]) for row in figures.planned))
+        codes = (((row["cluster"] or "", row["code"]), row["groups"]) for row in figures.rejected)
+        gauge("rejected_groups", "Groups that were rejected, by code", ("cluster", "code"), codes)
+        finished = [((figures.run_id,), figures.finished_s)]
+        gauge("plan_finished_timestamp_seconds", "When the plan was finished", ("run",), finished)
     if figures.drifted is not None:
         changed = (((*_key(row), change), row[change]) for row in figures.drifted for change in _CHANGES if row[change])
         about = "Partitions that have changed hands since the run before"
         gauge("group_drift_partitions", about, (*by_group, "change"), changed)
+    for name, column, about, unit in _OF_THE_PAST if figures.past is not None else ():
+        values = ((_key(row), None if row[column] is None else row[column] / unit) for row in figures.past or ())
+        gauge(f"history_group_{name}", about, by_group, values)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 

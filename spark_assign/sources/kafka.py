@@ -107,6 +107,13 @@ def snapshot(
     return Snapshot(rows.cluster, source, taken_at, rows.tables())
 
 
+def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> str:
+    """What a cluster calls itself, as in the column `cluster` of its snapshot; arguments and errors as there."""
+    with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
+        metadata = connection.ask_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    return str(metadata.cluster_id or bootstrap_servers)
+
+
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     used = {row["topic"] for table in ("subscriptions", "owned_runs") for row in rows.rows[table]}
     return {name for name in names if matches(name, patterns) or name in used}

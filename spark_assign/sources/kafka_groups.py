@@ -308,7 +308,7 @@ def _classic_member(member: Any, assignor: str) -> Member:
             "client_host": member.client_host,
             "rack_id": said.rack_id,
             "generation_id": said.generation_id,
-            "user_data_generation_id": user_data_generation(said, assignor),
+            "user_data_generation_id": consumer_protocol.user_data_generation(said, assignor),
         },
         said.topics,
         _as_told(given.partitions, assignor) if given else (),
@@ -330,22 +330,6 @@ def _as_told(given: TopicPartitions, assignor: str) -> TopicPartitions:
     for topic, partition in given:
         by_topic.setdefault(topic, []).append(partition)
     return tuple((topic, partition) for topic in text_walk(list(by_topic)) for partition in by_topic[topic])
-
-
-def user_data_generation(said: consumer_protocol.Subscription, assignor: str) -> int | None:
-    """The generation inside a sticky assignor's user data where it differs from the subscription's own.
-
-    -1: user data without a generation. None: the same, or no user data.
-    """
-    if said.user_data is None:
-        return None
-    if assignor == "sticky":
-        generation = consumer_protocol.sticky_user_data(said.user_data).generation_id
-    elif assignor == "cooperative-sticky":
-        generation = consumer_protocol.cooperative_user_data(said.user_data)
-    else:
-        return None
-    return None if generation == said.generation_id else -1 if generation is None else generation
 
 
 def _kip848(group: Any, topics: Collection[str]) -> Group | Exception:

@@ -111,6 +111,22 @@ def cooperative_user_data(data: bytes | None) -> int | None:
     return Reader(data).int32() if len(data) >= 4 else -1
 
 
+def user_data_generation(said: Subscription, assignor: str) -> int | None:
+    """The generation inside a sticky assignor's user data where it differs from the subscription's own.
+
+    -1: user data without a generation. None: the same, or no user data.
+    """
+    if said.user_data is None:
+        return None
+    if assignor == "sticky":
+        generation = sticky_user_data(said.user_data).generation_id
+    elif assignor == "cooperative-sticky":
+        generation = cooperative_user_data(said.user_data)
+    else:
+        return None
+    return None if generation == said.generation_id else -1 if generation is None else generation
+
+
 def _topic_partitions(reader: Reader) -> TopicPartitions:
     found: list[tuple[str, int]] = []
     for _ in range(reader.array_length(6)):

@@ -10,6 +10,7 @@ from spark_assign.kernels.clients import way_over
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
 from spark_assign.report.html.rows import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.ranking import SUMS, affected, over_share
+from tests.unit import history_rows
 
 Row = dict[str, Any]
 WAY = way_over("range", "cooperative-sticky", "Java 3")
@@ -163,6 +164,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         "replicas": replicas(name),
         "drift": drift(name, key),
         "advice": advice(name),
+        "history": history_rows.everything(name),
         "sources": [("Drift", name)],
     }
 

@@ -11,6 +11,7 @@ from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError
 
 from spark_assign.sources import kafka_connection, kafka_groups
 from spark_assign.sources.kafka_groups import ListedGroup, UnsettledError
+from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_protocol import Subscription
 
 
@@ -127,7 +128,7 @@ def test_generation_in_user_data(
 ) -> None:
     """Given only where it differs; -1 is user data without a generation."""
     said = Subscription((), user_data, (), generation, None)
-    assert kafka_groups.user_data_generation(said, assignor) == expected
+    assert consumer_protocol.user_data_generation(said, assignor) == expected
 
 
 @pytest.mark.parametrize(

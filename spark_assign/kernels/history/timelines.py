@@ -70,7 +70,8 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
     of_kind = {kind: facts.filter(pc.equal(kinds, kind)) for kind in (RECORD, COMMITS, DELETED)}
     records, commits, deleted = of_kind.values()
     unread: list[Unread] = []
-    course = Course({**_named_by_records(records), **_named_by_commits(commits, deleted)})
+    named = {**_named_by_records(records), **_named_by_commits(commits, deleted)}
+    course = Course(named)
     for step in steps(said(_raw(records), unread)):
         course.take(step)
     times = [pc.min_max(table[name]) for table in of_kind.values() for name in ("at_ms", "from_ms", "until_ms")]
@@ -88,6 +89,7 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
         records=records.num_rows + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
         rejected=tuple(course.embedded.rejected()),
         unread=tuple(unread),
+        topic_ids={topic: topic_id for topic_id, topic in sorted(named.items())},
     )
 
 
@@ -100,11 +102,13 @@ def _raw(records: pa.Table) -> Iterator[Raw]:
 def _named_by_records(records: pa.Table) -> dict[str, str]:
     """Ids of topics to names, by what the group's own records say (those of 4.0, and of share groups)."""
     named: dict[str, str] = {}
-    for key, value in zip(records["key"], records["value"], strict=True):
-        number = int.from_bytes(key.as_buffer().slice(0, 2), "big") if key.is_valid else -1
-        if number in _NAMING and value.is_valid:
+    types = pc.binary_slice(records["key"], 0, 2)
+    naming = records.filter(pc.is_in(types, value_set=pa.array([each.to_bytes(2, "big") for each in _NAMING])))
+    for key, value in zip(naming["key"].to_pylist(), naming["value"].to_pylist(), strict=True):
+        number = int.from_bytes(key[:2], "big")
+        if value is not None:
             try:
-                named.update(names_of_topics(_NAMING[number][1], read_value(number, value.as_py()).fields))
+                named.update(names_of_topics(_NAMING[number][1], read_value(number, value).fields))
             except WireError:
                 continue  # It is told as unread where the records are taken in their order.
     return named
@@ -133,7 +137,7 @@ def _commits(commits: pa.Table, gap_ms: int) -> dict[tuple[str, int], tuple[Stre
     code, partition = topics.indices.to_numpy(), commits["topic_partition"].to_numpy()
     most = int(partition.max()) + 1
     numbers = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
-    some = united(
+    some, _ = united(
         Stretches(code.astype(np.int64) * most + partition, *(commits[name].to_numpy() for name in numbers)), gap_ms
     )
     found: dict[tuple[str, int], list[Stretch]] = defaultdict(list)

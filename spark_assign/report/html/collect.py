@@ -16,6 +16,7 @@ from spark_assign.protocol.simulating import Simulation
 from spark_assign.report.html.bounded import any_of, collected, only
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_compared import advice_rows, compare_rows, drift_rows
+from spark_assign.report.html.collect_history import history_rows
 from spark_assign.report.html.collect_simulated import simulation_rows
 from spark_assign.report.html.page import render_report
 from spark_assign.report.html.rows import (
@@ -49,6 +50,7 @@ def report(
     replicas: Tables | None = None,
     drift: Tables | StoredPlan | None = None,
     advice: DataFrame | None = None,
+    history: Tables | None = None,
     *,
     offsets: DataFrame | None = None,
     title: str = "Kafka assignment report",
@@ -69,6 +71,7 @@ def report(
         drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
             a stored drift, whose two runs are then named.
         advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
+        history: what groups have been through, by name (`history.schemas.HISTORY_TABLES`, and `replayed`).
         offsets: of the snapshot that was planned (`schemas.OFFSETS`): partitions without traffic are then told apart.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
@@ -89,6 +92,7 @@ def report(
         replicas=None if replicas is None else replica_rows(replicas),
         drift=None if drift is None else _drift_rows(drift),
         advice=None if advice is None else advice_rows(advice),
+        history=None if history is None else history_rows(history),
         title=title,
         sources=sources,
     )

@@ -13,6 +13,7 @@ from spark_assign.report.html.rows import (
     CompareRows,
     ConnectRows,
     DriftRows,
+    HistoryRows,
     PlanRows,
     ReplicaRows,
     SimulationRows,
@@ -30,6 +31,7 @@ def render_report(
     replicas: ReplicaRows | None = None,
     drift: DriftRows | None = None,
     advice: AdviceRows | None = None,
+    history: HistoryRows | None = None,
     *,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
@@ -37,7 +39,7 @@ def render_report(
     """The page. What is not given has no section in it.
 
     Args:
-        plan, comparison, simulation, connect, replicas, drift, advice: see `rows`.
+        plan, comparison, simulation, connect, replicas, drift, advice, history: see `rows`.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
 
@@ -49,6 +51,7 @@ def render_report(
     except ImportError as error:
         raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
     from spark_assign.report.html import advised, clusters, compared, drifted, sections, simulated
+    from spark_assign.report.html import history as past
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_file),
@@ -72,6 +75,7 @@ def render_report(
         replicas=clusters.of_replicas(replicas) if replicas else None,
         drift=drifted.of_drift(drift) if drift else None,
         advice=advised.of_advice(advice) if advice else None,
+        history=past.of_history(history) if history else None,
         sources=sources,
     )
 

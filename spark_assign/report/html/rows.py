@@ -27,6 +27,9 @@ MOST_ROWS = 500
 DRAWN_GROUPS = 6
 """Groups whose rebalances are drawn."""
 
+MAPPED_GROUPS, MOST_STRETCHES = 25, 28
+"""Rows and columns of a heat map; a longer history has wider columns."""
+
 BUCKETS = 200
 """Points in time of such a drawing."""
 
@@ -207,6 +210,36 @@ class ReplicaRows:
     racks: Rows = ()
     problems: Rows = ()
     problem_counts: Rows = ()
+    rejected: Rows = ()
+
+
+@dataclass(frozen=True)
+class HistoryRows:
+    """What groups have been through, as their coordinators wrote it down.
+
+    Attributes:
+        totals: the row of `report.history.totals`.
+        groups: `history.schemas.GROUPS`, flapping ones first, then those that stopped longest.
+        wide_s: how long a stretch of the heat maps is, in seconds; stretches are counted from 1970 on.
+        stretches: of the first of these groups: cluster, group_id, stretch, rebalances, stopped_ms.
+        rebalances, pauses: of the groups drawn, the newest: `history.schemas.REBALANCES`, `PAUSES`.
+        deploys: `history.schemas.DEPLOYS`, those that stopped longest first.
+        whats: what, number: how many deploys there are of each kind.
+        unread: code, records: what could not be read.
+        replayed: `history.schemas.REPLAYED` of what would have saved most, where it was asked for.
+        rejected: cluster, group_id, code, detail.
+    """
+
+    totals: Row = field(default_factory=dict)
+    groups: Rows = ()
+    wide_s: int = 86_400
+    stretches: Rows = ()
+    rebalances: Rows = ()
+    pauses: Rows = ()
+    deploys: Rows = ()
+    whats: Rows = ()
+    unread: Rows = ()
+    replayed: Rows = ()
     rejected: Rows = ()
 
 

@@ -1,0 +1,241 @@
+"""Tell the history of consumer groups, as `__consumer_offsets` remembers it: rebalances, who came and went, pauses.
+
+Records come from a cluster (--bootstrap-server), from copied log segments (--segments) or from a table that somebody
+keeps (--records).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign import SparkAssignError
+from spark_assign.caching import cached
+from spark_assign.command.job import Options, job, spark_session
+from spark_assign.command.options import (
+    DURATION,
+    PLACE,
+    fail_on,
+    patterns,
+    reads,
+    shipped,
+    together,
+    top,
+    writes,
+)
+from spark_assign.command.storing import store_or_keep
+from spark_assign.errors import ConfigError
+from spark_assign.history.following import follow
+from spark_assign.history.history import History
+from spark_assign.history.records import records_of, without_secrets
+from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES
+from spark_assign.places import for_spark, is_path
+from spark_assign.report.chosen import no_match
+from spark_assign.report.history import stories, summarize_history
+from spark_assign.schemas import OFFSETS, TOPICS
+from spark_assign.sinks.plan_store import check_output
+from spark_assign.sources import client_properties, secret_scope
+from spark_assign.sources.kafka import cluster_id
+from spark_assign.sources.log_segments import log_segments
+from spark_assign.sources.records_in_kafka import records_in_kafka
+from spark_assign.sources.small import interpreted
+from spark_assign.sources.tables import Shape, read_tables
+
+EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
+3 failure."""
+PLACES = ("bootstrap_server", "segments", "records", "sample")
+TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
+THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day"}
+
+
+@job(__doc__, EXIT_CODES, name="history", wrong=(SparkAssignError, ValueError))
+@together(
+    click.option("--bootstrap-server", metavar="HOST:PORT,…", help="the cluster whose __consumer_offsets is read"),
+    click.option(
+        "--command-config",
+        metavar="FILE",
+        help="a Kafka client's properties: a file, or secret://SCOPE/KEY of Databricks",
+    ),
+    click.option("--cluster", metavar="NAME", help="name for the cluster column, where records have none"),
+    click.option(
+        "--segments", type=PLACE, metavar="DIR", help="log segments of __consumer_offsets, copied from brokers"
+    ),
+    click.option("--records", type=PLACE, metavar="PLACE", help="folder or table of raw records: key, value, …"),
+    click.option(
+        "--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"
+    ),
+    click.option("--sample", is_flag=True, help="the sample history that comes with spark_assign"),
+)
+@reads("a snapshot: names of topics by their id, and end offsets", sample=False)
+@together(
+    click.option(
+        "--gap", metavar="TIME", type=DURATION, help="without a commit for so long a partition is silent: 10s"
+    ),
+    click.option("--together", metavar="TIME", type=DURATION, help="rebalances no further apart are one deploy: 5m"),
+    click.option("--flapping", metavar="N", type=int, help="so many a day without a deploy are flapping: 10"),
+    click.option("--without-hosts", is_flag=True, help="leave out the hosts of clients"),
+    click.option("--without-metadata", is_flag=True, help="leave out what clients write beside their offsets"),
+)
+@patterns("--group", "the story of these groups in words, in place of the summary")
+@click.option("--replay", is_flag=True, help="what the same past would have cost with other assignors and protocols")
+@click.option("--at", metavar="TIME", help="the fleet as it was then, such as 2026-11-20T10:00:00Z, written to --into")
+@click.option("--into", type=PLACE, metavar="PLACE", help="where the fleet of --at, or the records of --follow, go")
+@click.option("--follow", is_flag=True, help="keep the records of --bootstrap-server: bring the new ones to --into")
+@click.option("--checkpoint", type=PLACE, metavar="DIR", help="of --follow into a table: how far it has come")
+@click.option("--every", metavar="TIME", type=DURATION, help="of --follow: look again so often (default: once)")
+@writes()
+@fail_on("rejected", "exit code 1 for rejected groups")
+@top()
+def main(options: Options) -> int:
+    """Load, call, write, print."""
+    check_usage(options)
+    if options.output:
+        check_output(options.output)
+    spark = spark_session("history", options)
+    if options.follow:
+        return _follow(spark, options)
+    fleet = options.fleet or (_sample() if options.sample else None)
+    with interpreted(spark, [_sample() if options.sample else options.segments or options.records]):
+        return _run(spark, options, fleet)
+
+
+def check_usage(options: Options) -> None:
+    """What is read from where, and what goes together.
+
+    Raises:
+        ConfigError: several places, none, or a flag without the one that it belongs to.
+    """
+    given = [name for name in PLACES if getattr(options, name)]
+    flags = [_flag(name) for name in given or PLACES]
+    if len(given) != 1:
+        raise ConfigError(f"records are read from one place: give one of {', '.join(flags)}")
+    needs = {
+        "command_config": "bootstrap_server",
+        "follow": "bootstrap_server",
+        "checkpoint": "follow",
+        "every": "follow",
+        "into": "follow" if options.follow else "at",
+    }
+    for name, needed in needs.items():
+        if getattr(options, name) and not getattr(options, needed):
+            raise ConfigError(f"{_flag(name)} goes with {_flag(needed)}")
+    if (options.follow or options.at) and not options.into:
+        raise ConfigError(f"{'--follow' if options.follow else '--at'} needs --into PLACE")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _run(spark: SparkSession, options: Options, place: str | None) -> int:
+    known = _known(spark, options, place)
+    asked = {name: getattr(options, flag) for flag, name in THRESHOLDS.items() if getattr(options, flag) is not None}
+    found = History.read(
+        _records(spark, options), topics=known.get("topics"), end_offsets=known.get("end_offsets"), **asked
+    )
+    found = found.with_decided(cached(found.decided()))  # ten tables of one pass
+    inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
+    tables = store_or_keep(options, found, schemas=HISTORY_TABLES, inputs=inputs)
+    print(_stories(options, tables) if options.group else summarize_history(tables, options.top), flush=True)
+    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _stories(options: Options, tables: Mapping[str, DataFrame]) -> str:
+    return stories(tables, options.group, options.top) or no_match(options.group)
+
+
+def _records(spark: SparkSession, options: Options) -> DataFrame:
+    if options.bootstrap_server:
+        properties = _properties(options)
+        found = records_in_kafka(spark, options.bootstrap_server, _cluster(options, properties), properties)
+    elif options.segments:
+        found = _segments(spark, options)
+    elif options.sample:
+        found = records_of(spark.read.parquet(for_spark(f"{_sample()}/records.parquet")))
+    elif is_path(options.records):
+        table = spark.read.format(options.records_format or "parquet").load(for_spark(options.records))
+        found = records_of(table, options.cluster)
+    else:
+        found = records_of(spark.table(options.records), options.cluster)
+    return without_secrets(found, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
+
+
+def _segments(spark: SparkSession, options: Options) -> DataFrame:
+    if not options.cluster:
+        raise ConfigError("--segments needs --cluster NAME: segments do not say whose they are")
+    found = log_segments(spark, options.segments, options.cluster)
+    damaged = found.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count(F.lit(1)), F.sum("size")).collect()
+    for code, stretches, size in sorted(damaged):  # a row per code
+        print(f"history: {stretches:,} stretches of segments, {size:,} bytes, not read: {code}", file=sys.stderr)
+    return found.records
+
+
+def _follow(spark: SparkSession, options: Options) -> int:
+    """Until it is stopped, or once."""
+    properties = _properties(options)
+    query = follow(
+        spark,
+        options.bootstrap_server,
+        _cluster(options, properties),
+        options.into,
+        properties=properties,
+        checkpoint=options.checkpoint,
+        table_format=options.records_format,
+        every=f"{options.every} milliseconds" if options.every else None,
+        without_hosts=options.without_hosts,
+        without_metadata=options.without_metadata,
+    )
+    query.awaitTermination()
+    progress = query.recentProgress
+    print(f"history: {sum(each['numInputRows'] for each in progress):,} records came to {options.into}", flush=True)
+    options.outcome.places["output"] = options.into
+    return 0
+
+
+def _properties(options: Options) -> dict[str, str]:
+    if not options.command_config:
+        return {}
+    with secret_scope.as_file(options.command_config) as file:
+        return client_properties.read(file)
+
+
+def _cluster(options: Options, properties: Mapping[str, str]) -> str:
+    return options.cluster or cluster_id(options.bootstrap_server, properties)
+
+
+def _known(spark: SparkSession, options: Options, place: str | None) -> dict[str, DataFrame]:
+    """Names of topics and end offsets, as far as somebody says them."""
+    if not place and not options.table:
+        return {}
+    shape = replace(TOPICS_AND_ENDS, required=("topics",)) if options.fleet else TOPICS_AND_ENDS
+    tables = read_tables(spark, shape, place, format=options.format, options=options.option, tables=options.table)
+    known = {}
+    if "topics" in tables:
+        known["topics"] = tables["topics"].where("topic_id is not null")
+    if "end_offsets" in tables:
+        known["end_offsets"] = tables["end_offsets"]
+    elif "offsets" in tables:
+        ends = tables["offsets"].where("end_offset is not null").groupBy("cluster", "topic", "partition")
+        known["end_offsets"] = ends.agg(F.max("end_offset").alias("end_offset"))
+    return known
+
+
+def _sample() -> str:
+    """Where the sample history is.
+
+    Raises:
+        ConfigError: it is not beside this job (a driver in a cluster has the job's file alone).
+    """
+    place = shipped(__file__) / "sample-history"
+    if not place.is_dir():
+        raise ConfigError(f"the sample history should be in {place} and is not; use the wheel, or a clone")
+    return str(place)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""A stored history in the job check and in the report: rows made up, kept as the job history keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs import check, report
+from spark_assign.errors import ConfigError
+from spark_assign.history.alerts import history_alerts
+from spark_assign.history.schemas import HISTORY_TABLES
+from spark_assign.report.history import stories, summarize_history
+from spark_assign.sinks.plan_store import write_plan
+from tests.frames import dataframe
+from tests.unit import history_rows as made
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+Tables = Mapping[str, DataFrame]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A history."""
+    rows = made.tables()
+    return {
+        name: dataframe(spark, schema, [[row[field] for field in schema.names] for row in rows.get(name, [])])
+        for name, schema in HISTORY_TABLES.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def place(tables: Tables, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same, stored."""
+    place = str(tmp_path_factory.mktemp("history"))
+    write_plan(SimpleNamespace(**tables), place, run_id="r", schemas=HISTORY_TABLES)
+    return place
+
+
+def found(tables: Tables, **limits: Any) -> dict[tuple[str, str], str]:
+    """Alerts by group and kind."""
+    return {(row["group_id"], row["alert"]): row["detail"] for row in history_alerts(tables, **limits).collect()}
+
+
+def test_what_is_an_alert_of_the_past(tables: Tables) -> None:
+    """More than is allowed, in any 24 hours; the longest stop with its reason; all that could not be read."""
+    assert found(tables, max_rebalances_a_day=11, max_pause_ms=8_000, max_unread=2) == {
+        ("carts", "rebalances"): "12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC, 11 are allowed",
+        ("carts", "pause"): "a partition stood still for 9 s at 2026-11-20 11:00:00 UTC (generation 12: carts-0 "
+        "joined), 8 s are allowed",
+        ("payments", "pause"): "a partition stood still for 9 s at 2026-11-20 10:02:00 UTC (generation 6: payments-2 "
+        "left), 8 s are allowed",
+        ("carts", "unread"): "records that could not be read: 1 corrupt",
+        ("", "unread"): "records that could not be read: 1 corrupt, 1 newer-version",
+    }
+    assert found(tables, max_rebalances_a_day=12, max_pause_ms=9_000, max_unread=3) == {}
+
+
+def test_the_last_of_a_history(tables: Tables) -> None:
+    """Counted from the last record of all, so that what is long past is no alert for ever."""
+    assert set(found(tables, max_pause_ms=8_000, max_unread=0, last_ms=1_800_000)) == {("carts", "pause")}
+    assert "7 rebalances" in found(tables, max_rebalances_a_day=1, last_ms=1_800_000)["carts", "rebalances"]
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_unread": -1}, {"last_ms": 1}])
+def test_thresholds_that_make_no_sense(tables: Tables, limits: dict[str, Any]) -> None:
+    """None at all, or one below 0."""
+    with pytest.raises(ConfigError, match=r"needs a threshold|expected 0 or more"):
+        history_alerts(tables, **limits)
+
+
+def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a plan; the alerts end it with exit code 1, and the figures are there for Prometheus."""
+    pytest.importorskip("prometheus_client", reason="metrics are an extra")
+    file, outcome = tmp_path / "history.prom", tmp_path / "outcome.json"
+    words = ["--history", f"{place}@r", "--max-rebalances-a-day", "10", "--metrics", str(file)]
+    assert check.main([*words, "--fail-on", "alerts", "--outcome", str(outcome)]) == 1
+    said = capsys.readouterr().out
+    assert "shop/carts  rebalances         –  12 rebalances in the 24 hours until 2026-11-20 11:00:00 UTC" in said
+    assert said.endswith("check: 1 alerts in r\n")
+    assert '"threshold": "max_rebalances_a_day"' in outcome.read_text()
+    told = file.read_text()
+    assert 'spark_assign_history_group_rebalances_in_the_worst_day{cluster="shop",group="carts"} 12.0' in told
+    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="tool"}' not in told
+    assert "planned" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give --run PLACE"),
+        (["--history", "x"], "--history needs a threshold: one of --max-rebalances-a-day, --max-pause"),
+        (["--run", "x", "--max-pause", "10m"], "--max-pause goes with --history"),
+        (["--history", "x", "--drift", "x", "--max-unread", "0"], "--drift goes with --run"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """What is about nothing."""
+    assert check.main(words) == 2
+    assert said in caplog.text
+
+
+def test_on_the_screen(tables: Tables) -> None:
+    """Flapping groups first; a story of those that are asked for."""
+    said = summarize_history(tables, 2)
+    assert "3 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC" in said
+    assert said.index("Flapping groups:") < said.index("shop/carts") < said.index("Groups that stopped longest:")
+    assert "… and 1 more, in the table groups" in said
+    assert "Records that could not be read: 2 corrupt, 1 newer-version" in said
+    told = stories(tables, ["pay*", "none"], 5)
+    assert told is not None
+    assert [line.split()[:2] for line in told.splitlines()[2:]] == [
+        ["2026-11-20", when] for when in ("10:00:50", "10:01:00", "10:02:00", "10:30:00")
+    ]
+    assert stories(tables, ["none"], 5) is None
+
+
+def test_in_the_report(place: str, tmp_path: Path) -> None:
+    """A section of its own, with both heat maps and the two groups that rebalanced."""
+    pytest.importorskip("jinja2", reason="reports are an extra")
+    file = tmp_path / "report.html"
+    assert report.main(["--history", place, "--output", str(file)]) == 0
+    page = file.read_text()
+    assert page.count("<svg") == 4
+    assert "each column is 5 minutes" in page
+    assert "shop/carts, flapping: 12 rebalances, generations 1 to 12" in page

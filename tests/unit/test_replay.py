@@ -1,0 +1,239 @@
+"""Pasts replayed: what was recorded is found again, and textbook rebalances by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, Departure
+from spark_assign.kernels.history.timeline import Generation, Timeline
+from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
+from spark_assign.kernels.protocol.plays import answers
+from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.replay.cost import Clock
+from spark_assign.kernels.replay.course import course_of
+from spark_assign.kernels.replay.past import FOLLOWS, Measured, Past, Refused, Then, read_past
+from spark_assign.kernels.replay.play import play
+from spark_assign.kernels.replay.recorded import find_again
+from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, Question, replay
+from spark_assign.kernels.replay.ways import Way
+from tests.unit import recorded_pasts
+
+TIMING = Timing(poll_interval_ms=500)
+ROUND_MS = 20_000
+
+
+# --- what was recorded ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
+def test_recorded_generations_are_found_again(assignor: str) -> None:
+    """The assignor in use, asked again with what members had told, says what was recorded: every owner of each."""
+    rng = recorded_pasts.seeded()
+    pasts = [read_past("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
+    found = find_again(pasts)
+    assert sum(len(each) for each in found) == sum(len(past.thens) for past in pasts)
+    assert [said.why for each in found for said in each.values() if said.why] == []
+
+
+@pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
+def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(assignor: str) -> None:
+    """Replayed from its own assignments alone, generation by generation, the past is what it was."""
+    rng = recorded_pasts.seeded()
+    compared = 0
+    for _ in range(8):
+        past = read_past("c", "g", recorded_pasts.random_story(rng, assignor), (), {})
+        if past.static or any(_withholds(now) and then.kind != FOLLOWS for now, then in pairwise(past.thens)):
+            continue  # Members that restarted in place, or somebody came between two rounds of one rebalance.
+        if _withholds(past.thens[-1]):
+            continue
+        compared += len(past.thens)
+        assert _chain(past, assignor) == [dict(each.owners) for each in past.thens]
+    assert compared
+
+
+def _withholds(then: Then) -> bool:
+    return sum(then.partitions.values()) > len(then.owners)
+
+
+def _chain(past: Past, assignor: str) -> list[dict[int, str]]:
+    steps = course_of(past, static=False, session_ms=45_000)
+    going = play(past, Way(assignor, False), steps, Clock([None] * len(past.thens), TIMING))
+    ask, found = next(going), []
+    while ask is not None:
+        answer = answers([ask])[0]
+        given = zip(ask.members, answer.assigned, strict=True)
+        found.append({code: each.member_id for each, codes in given for code in codes})
+        try:
+            ask = going.send(answer)
+        except StopIteration:
+            ask = None
+    return found
+
+
+def test_what_differs_is_told() -> None:
+    """A generation that the assignor would have shared out otherwise counts as not replayed, with a word why."""
+    timeline = _story({"a": "ab", "b": "ab"}, ["ab", "a"])
+    second = timeline.generations[1]
+    (member,) = second.members
+    twisted = [timeline.generations[0], Generation(2, second.at_ms, None, "Stable", "sticky", None, (member,), 0, 1)]
+    rows = _replayed(Timeline(**{**vars(timeline), "generations": tuple(twisted)}))
+    (row,) = (each for each in rows if each["recorded"])
+    assert (row["rebalances"], row["replayed"], row["note"]) == (1, 1, "it has run with range, sticky")
+    unknown = [Generation(**{**vars(each), "assignor": "mine"}) for each in timeline.generations]
+    rows = _replayed(Timeline(**{**vars(timeline), "generations": tuple(unknown)}))
+    (row,) = (each for each in rows if each["recorded"])
+    assert (row["rebalances"], row["replayed"]) == (1, 0)
+    assert row["note"].endswith("first of generation 2: the assignor mine is none that is known")
+
+
+# --- textbook ---------------------------------------------------------------------------------------------------
+
+
+def _story(
+    clients: Mapping[str, str],
+    there: Iterable[str],
+    assignor: str = "range",
+    partitions: int = 4,
+    at_ms: int = ROUND_MS,
+) -> Timeline:
+    """A group of one topic. `there`: of each generation its members, a letter each."""
+    topics, generations, owned = Topics.of(["orders"]), list[Generation](), dict[str, list[int]]()
+    for number, ids in enumerate(there, 1):
+        if not ids:
+            generations.append(recorded_pasts.empty(number, number * at_ms))
+            owned = {}
+            continue
+        members = [
+            Joined(
+                each, None, None, string_hash(each), frozenset([0]), owned.get(each, []), _since(each, owned, number)
+            )
+            for each in ids
+        ]
+        ask = Ask(assignor, members, topics, {0: partitions})
+        answer = assign([ask])[0]
+        generations.append(recorded_pasts.generation(ask, answer, number, number * at_ms, number))
+        owned = {each: codes for each, codes in zip(ids, answer.assigned, strict=True)}
+    last = generations[-1].at_ms
+    return Timeline("classic", "consumer", tuple(generations), (), {}, {}, at_ms, last, len(generations))
+
+
+def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
+    return number - 1 if member in owned else -1
+
+
+def _tables(
+    timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, Measured] | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    past = read_past("c", "g", timeline, gone, measured or {})
+    tables = replay([past], Question(timing=TIMING))
+    rows = [row for table in tables for row in table.to_pylist()]
+    return {kind: [row for row in rows if row["kind"] == kind] for kind in (OF_GROUP, OF_REBALANCE, REJECTED)}
+
+
+def _replayed(timeline: Timeline, gone: Iterable[Departure] = (), **measured: Any) -> list[dict[str, Any]]:
+    return _tables(timeline, gone, **measured)[OF_GROUP]
+
+
+def _of(rows: Iterable[dict[str, Any]], assignor: str, *, static: bool) -> dict[str, Any]:
+    (row,) = (each for each in rows if (each["assignor"], each["static"]) == (assignor, static))
+    return row
+
+
+def _restart(before: str, after: str, generation: int) -> Departure:
+    return Departure(before, generation, RESTARTED, LIKELY, after)
+
+
+def test_a_rolling_restart_is_spared_by_static_members() -> None:
+    """a restarts, then b: four rebalances; static members are back before anybody notices, and their two wait."""
+    timeline = _story({}, ["ab", "b", "bc", "c", "cd"])
+    rows = _replayed(timeline, [_restart("a", "c", 2), _restart("b", "d", 4)])
+    dynamic, static = (_of(rows, "range", static=each) for each in (False, True))
+    assert dynamic["recorded"] and (dynamic["rebalances"], dynamic["replayed"]) == (4, 4)
+    assert (static["rebalances"], static["moved"]) == (0, 0)
+    assert static["stopped_ms"] == 2 * 2 * ROUND_MS
+    assert static["saved_ms"] == dynamic["stopped_ms"] - static["stopped_ms"]
+    assert _of(rows, "sticky", static=False)["rebalances"] == 4
+    assert _of(rows, "uniform", static=False)["rebalances"] == 4
+
+
+def test_who_is_back_too_late_is_missed() -> None:
+    """The session is over after 45 s, its member back after 60: static members rebalance when it is over, and again."""
+    timeline = _story({}, ["ab", "b", "bc"], at_ms=60_000)
+    tables = _tables(timeline, [_restart("a", "c", 2)])
+    row = _of(tables[OF_GROUP], "range", static=True)
+    eager = 2 * 45_000 + _eager_ms(members=1, living=2, partitions=4) + _eager_ms(members=2, living=4, partitions=4)
+    assert (row["rebalances"], row["stopped_ms"]) == (2, eager)
+    assert [each["happens"] for each in tables[OF_REBALANCE] if each["assignor"] == "range"] == [True] * 4
+
+
+def _eager_ms(members: int, living: int, partitions: int) -> int:
+    last_poll = 500 * members / (members + 1)
+    return round(living * (last_poll - 250) + (partitions - living) * (1_500 + last_poll))
+
+
+def test_who_leaves_for_good_is_waited_for_if_static() -> None:
+    """A dynamic member says that it leaves. Of a crashed one the session is waited for in either case."""
+    timeline = _story({}, ["ab", "b"])
+    for went, dynamically in ((LEFT, 0), (CRASHED, 2 * 45_000)):
+        rows = _replayed(timeline, [Departure("a", 2, went, LIKELY)])
+        round_ms = _eager_ms(members=1, living=2, partitions=4)
+        assert _of(rows, "range", static=False)["stopped_ms"] == dynamically + round_ms
+        assert _of(rows, "range", static=True)["stopped_ms"] == 2 * 45_000 + round_ms
+
+
+def test_cooperative_members_stop_what_moves() -> None:
+    """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
+    tables = _tables(_story({}, ["ab", "abc"]), measured={1: Measured(4 * 8_000, 4)})
+    rows = tables[OF_GROUP]
+    assert {each["assignor"]: each["stopped_ms"] for each in rows if not each["static"]} == {
+        "range": 32_000,
+        "roundrobin": 32_000,
+        "sticky": 32_000,
+        "cooperative-sticky": 8_000,
+        "uniform": 8_000,
+        "server-range": 8_000,
+    }
+    row = _of(rows, "cooperative-sticky", static=False)
+    assert (row["protocol"], row["rebalances"], row["moved"], row["saved_ms"]) == ("cooperative", 2, 1, 24_000)
+
+
+def test_a_second_round_is_the_recorded_ways_own() -> None:
+    """Two generations of cooperative members are one rebalance to all others."""
+    timeline = _story({}, ["ab", "abc", "abc"], "cooperative-sticky")
+    rows = _replayed(timeline)
+    was = _of(rows, "cooperative-sticky", static=False)
+    assert (was["recorded"], was["rebalances"], was["replayed"], was["moved"]) == (True, 2, 2, 1)
+    assert _of(rows, "cooperative-sticky", static=True)["rebalances"] == 2
+    assert _of(rows, "cooperative-sticky", static=True)["stopped_ms"] == was["stopped_ms"]
+    assert {each["rebalances"] for each in rows if each["protocol"] != "cooperative"} == {1}
+
+
+def test_nobody_was_there() -> None:
+    """All leave and come again: no way has to share out anything while nobody is there."""
+    rows = _replayed(_story({}, ["ab", "", "ab"]), [Departure(each, 2, LEFT, LIKELY) for each in "ab"])
+    assert _of(rows, "range", static=False)["rebalances"] == 2
+    assert _of(rows, "uniform", static=False)["moved"] == 0
+
+
+def test_groups_beside_each_other_change_nothing() -> None:
+    """Each group is told as if it were alone, in any order; who has no past is rejected."""
+    rng = recorded_pasts.seeded()
+    pasts: list[Past | Refused] = [
+        read_past("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
+        for at, each in enumerate(recorded_pasts.ASSIGNORS)
+    ]
+    question = Question(timing=TIMING)
+
+    def told(some: Iterable[Past | Refused]) -> list[dict[str, Any]]:
+        return sorted((row for table in replay(some, question) for row in table.to_pylist()), key=str)
+
+    together = told([*reversed(pasts), Refused("c", "x", "out-of-scope", "no")])
+    assert [row for row in together if row["group_id"] != "x"] == sorted(
+        (row for each in pasts for row in told([each])), key=str
+    )
+    assert [row["code"] for row in together if row["kind"] == REJECTED] == ["out-of-scope"]
