@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
     from spark_assign.explaining import explain
     from spark_assign.fleet import Fleet
+    from spark_assign.history.replay import Replay, replay
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge, heartbeats
     from spark_assign.sources.offsets import Offsets
@@ -40,6 +41,7 @@ __all__ = [
     "Migration",
     "Offsets",
     "Plan",
+    "Replay",
     "Size",
     "SparkAssignError",
     "UnknownAssignorError",
@@ -57,6 +59,7 @@ __all__ = [
     "migrate",
     "plan",
     "register",
+    "replay",
     "size",
     "upgrade",
     "zones",
@@ -77,6 +80,7 @@ _HOMES = {
     "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "explaining": ("explain",),
     "fleet": ("Fleet",),
+    "history.replay": ("Replay", "replay"),
     "planning": ("Plan", "plan"),
     "rounds": ("converge", "heartbeats"),
     "sources.offsets": ("Offsets",),

@@ -88,7 +88,7 @@ def test_what_differs_is_told() -> None:
     rows = _replayed(Timeline(**{**vars(timeline), "generations": tuple(unknown)}))
     (row,) = (each for each in rows if each["recorded"])
     assert (row["rebalances"], row["replayed"]) == (1, 0)
-    assert row["note"].endswith("the first generation 2: the assignor mine is none that is known")
+    assert row["note"].endswith("first of generation 2: the assignor mine is none that is known")
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------

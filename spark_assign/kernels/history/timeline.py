@@ -113,6 +113,7 @@ class Timeline:
         first_ms, last_ms, records: of all records of the group that are on record, commits included.
         rejected: code and detail of what members sent and nobody can read; the group is told without it.
         unread: records of the group that nothing could be made of.
+        topic_ids: of topics by name their ids, where records say both.
     """
 
     group_type: str
@@ -126,6 +127,7 @@ class Timeline:
     records: int
     rejected: tuple[tuple[str, str], ...] = ()
     unread: tuple[Unread, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rebalanced(self) -> tuple[bool, ...]:

@@ -70,7 +70,8 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
     of_kind = {kind: facts.filter(pc.equal(kinds, kind)) for kind in (RECORD, COMMITS, DELETED)}
     records, commits, deleted = of_kind.values()
     unread: list[Unread] = []
-    course = Course({**_named_by_records(records), **_named_by_commits(commits, deleted)})
+    named = {**_named_by_records(records), **_named_by_commits(commits, deleted)}
+    course = Course(named)
     for step in steps(said(_raw(records), unread)):
         course.take(step)
     times = [pc.min_max(table[name]) for table in of_kind.values() for name in ("at_ms", "from_ms", "until_ms")]
@@ -88,6 +89,7 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
         records=records.num_rows + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
         rejected=tuple(course.embedded.rejected()),
         unread=tuple(unread),
+        topic_ids={topic: topic_id for topic_id, topic in named.items()},
     )
 
 

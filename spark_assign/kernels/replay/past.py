@@ -75,13 +75,14 @@ class Then:
 
 @dataclass(frozen=True)
 class Past:
-    """One group. `served`: the broker assigns it (KIP-848)."""
+    """One group. `served`: the broker assigns it (KIP-848); `topic_ids`: by name, as far as they are known."""
 
     cluster: str
     group_id: str
     served: bool
     topics: Topics
     thens: Sequence[Then]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def assignor(self) -> str:
@@ -135,7 +136,7 @@ def read_past(
         left = () if before is None else before.members.keys() - then.members.keys()
         known = {each: went[then.number, each] for each in left if (then.number, each) in went}
         thens.append(replace(then, gone=known))
-    return Past(cluster, group_id, served, topics, thens)
+    return Past(cluster, group_id, served, topics, thens, timeline.topic_ids)
 
 
 def _names(member: Member) -> Iterable[str]:

@@ -25,7 +25,7 @@ from spark_assign.kernels.history.timeline import Member
 from spark_assign.kernels.libraries import read_library
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.releases import led_by, read_profile
-from spark_assign.kernels.replay.past import RESTARTED, Past
+from spark_assign.kernels.replay.past import AGAIN, RESTARTED, Past
 from spark_assign.kernels.server import KAFKAS
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
@@ -44,10 +44,10 @@ class Verdict:
 def find_again(pasts: Sequence[Past]) -> list[dict[int, Verdict]]:
     """Of each group, by place in its past, whether its generations are found again; all at once.
 
-    Generations of nobody, and static restarts, are not asked.
+    Generations of nobody, static restarts, and epochs without a target of their own are not asked.
     """
     asked = [_Asked(group, at, past) for group, past in enumerate(pasts) for at in range(len(past.thens))]
-    asked = [each for each in asked if each.then.members and each.then.kind != RESTARTED]
+    asked = [each for each in asked if each.then.members and each.then.kind != RESTARTED and not each.waits]
     found: list[dict[int, Verdict]] = [{} for _ in pasts]
     sound: list[_Asked] = []
     for each in asked:
@@ -89,6 +89,16 @@ class _Asked:
         leader = find_leader(self.past.group_id, assignor, seen)
         return led_by(assignor, leader.library, leader.releases) or assignor
 
+    @property
+    def waits(self) -> bool:
+        """Whether the broker has not looked for a target in this epoch: it keeps the last one for a while."""
+        if not self.past.served or not self.at or self.then.kind == AGAIN:
+            return False
+        before = self.past.thens[self.at - 1]
+        return dict(self.then.owners) == {
+            code: each for code, each in before.owners.items() if each in self.then.members
+        }
+
     def fault(self) -> str | None:
         """Why nothing can be asked; null: it can."""
         if self.rules not in KAFKAS and read_profile(self.rules) is None and read_library(self.rules) is None:
@@ -117,16 +127,18 @@ class _Asked:
                 member_id=member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
-                position=place,
+                position=None if self.past.served else place,
                 user_data=None if said is None else said.user_data,
                 **({} if said is None else self._generations(said)),
             )
             for topic in sorted(self.then.topics[member_id]):
                 count = self.then.partitions.get(topic)
-                rows.add(key, ASKS, member_id=member_id, topic=names[topic], partitions=count)
+                topic_id = self.past.topic_ids.get(names[topic])
+                rows.add(key, ASKS, member_id=member_id, topic=names[topic], partitions=count, topic_id=topic_id)
             for at, (name, mine) in enumerate(self._owned(member_id, said)):
                 count = self._count(name)
-                rows.add(key, IN_ORDER, member_id=member_id, topic=name, position=at, at=mine)
+                if not self.past.served:
+                    rows.add(key, IN_ORDER, member_id=member_id, topic=name, position=at, at=mine)
                 for first in dict.fromkeys(mine):
                     rows.add(
                         key, OWNED, member_id=member_id, topic=name, partitions=count, first=first, step=1, count=1
@@ -198,6 +210,7 @@ class _Rows:
 _COLUMNS = (
     *("cluster", "group_id", "kind", "assignor", "group_type", "subscription_type", "member_id", "group_instance_id"),
     *("client_id", "position", "user_data", "generation_id", "user_data_generation_id", "topic", "partitions"),
+    "topic_id",
     *("at", "first", "step", "count"),
 )
 

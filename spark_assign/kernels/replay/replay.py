@@ -175,7 +175,8 @@ class _Group:
             if unlike:
                 at, why = unlike[0]
                 where = f"generation {self.past.thens[at].number}"
-                said.append(f"{len(unlike)} are not what its assignor says when asked again, the first {where}: {why}")
+                many = f"{len(unlike)} of {self._rebalances()} rebalances"
+                said.append(f"asked again, its assignor says something else of {many}, first of {where}: {why}")
             several = {each.assignor for each in self.past.thens if each.assignor}
             if len(several) > 1:
                 said.append(f"it has run with {', '.join(sorted(several))}")

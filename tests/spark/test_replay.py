@@ -1,0 +1,70 @@
+"""The recorded sample replayed by Spark: what was recorded is found again, and the summary says what it cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_assign import replay
+from spark_assign.errors import ConfigError, UnknownAssignorError
+from spark_assign.history.schemas import REPLAY_TABLES
+from spark_assign.protocol.settings import Settings
+from spark_assign.report.replay import summarize_replay
+
+pytestmark = [pytest.mark.spark]
+
+SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
+
+
+@pytest.fixture(scope="module")
+def records(spark: SparkSession) -> DataFrame:
+    """What the broker of the sample had written."""
+    return spark.read.parquet(str(SAMPLE))
+
+
+def test_the_sample(spark: SparkSession, records: DataFrame) -> None:
+    """Every classic group of consumers shares out again as it is recorded, in any partitioning; others are rejected."""
+    found = replay(records.repartition(3), assignors=["range", "cooperative-sticky"])
+    assert {name: getattr(found, name).schema.names for name in REPLAY_TABLES} == {
+        name: schema.names for name, schema in REPLAY_TABLES.items()
+    }
+    told = found.with_decided(spark.createDataFrame(found.decided().toPandas(), found.decided().schema))
+    rows = told.replayed.collect()
+    recorded = {row["group_id"]: row for row in rows if row["recorded"]}
+    assert {
+        name: (row["assignor"], row["replayed"]) for name, row in recorded.items() if row["protocol"] != "consumer"
+    } == {
+        name: (assignor, recorded[name]["rebalances"])
+        for name, assignor in {
+            "connect-audit-to-disk": "range",
+            "fraud-detection": "sticky",
+            "inventory-projector": "cooperative-sticky",
+            "notifications-push": "range",
+            "orders-service": "range",
+        }.items()
+    }
+    static = [row for row in rows if row["group_id"] == "orders-service" and row["static"]]
+    assert [row["rebalances"] for row in static] == [0, 0]
+    assert {row["group_id"]: row["code"] for row in told.rejected.collect()} == {
+        "connect-orders": "out-of-scope",
+        "legacy-importer": "no-rebalances",
+        "nightly-export": "no-rebalances",
+        "payments-ledger": "no-rebalances",
+        "returns-workers": "out-of-scope",
+    }
+    assert told.replays.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count() == 6
+    said = summarize_replay(told.replayed, told.rejected, 2)
+    assert "All groups in one way:" in said
+    assert "orders-eu/connect-orders: out-of-scope" in said
+
+
+def test_what_is_refused(records: DataFrame) -> None:
+    """Names and thresholds are looked at before anything is read."""
+    with pytest.raises(UnknownAssignorError, match="no assignor of Kafka is called 'mine'"):
+        replay(records, assignors=["mine"])
+    with pytest.raises(ConfigError, match="gap_ms 0: expected 1 or more"):
+        replay(records, gap_ms=0)
+    with pytest.raises(ValueError, match="takes times that hold for all groups"):
+        replay(records, settings=Settings(groups=records.selectExpr("cluster", "'g' as group_id")))
