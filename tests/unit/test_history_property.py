@@ -16,7 +16,7 @@ from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
 
 SEED_VARIABLE = "SPARK_ASSIGN_SEED"
-STORIES = int(os.environ.get("SPARK_ASSIGN_TEST_STORIES", "8"))
+STORIES = 8
 STEPS = 60
 
 

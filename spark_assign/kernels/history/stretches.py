@@ -28,18 +28,18 @@ class Stretches:
     last_offset: Ints
 
 
-def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> Stretches:
-    """The stretches of single commits, by slot and time."""
+def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
+    """The stretches of single commits, as `united`."""
     return united(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
 
 
-def united(some: Stretches, gap_ms: int) -> Stretches:
-    """The fewest stretches that say the same, by slot and time.
+def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
+    """The fewest stretches that say the same, by slot and time, and of each a row that is in it.
 
     Of several commits at one moment the largest offset counts, so that no order of the records matters.
     """
     if not len(some.slot):
-        return some
+        return some, some.slot
     order = np.argsort(in_one(some.slot, some.from_ms), kind="stable")
     some = Stretches(*(column[order] for column in _columns(some)))
     latest = in_one(some.slot, some.until_ms)
@@ -51,7 +51,7 @@ def united(some: Stretches, gap_ms: int) -> Stretches:
     from_ms, until_ms = some.from_ms[first], np.maximum.reduceat(some.until_ms, first)
     at_first = np.where(some.from_ms == from_ms[of], some.first_offset, _LEAST)
     at_last = np.where(some.until_ms == until_ms[of], some.last_offset, _LEAST)
-    return Stretches(
+    found = Stretches(
         some.slot[first],
         from_ms,
         until_ms,
@@ -59,6 +59,7 @@ def united(some: Stretches, gap_ms: int) -> Stretches:
         np.maximum.reduceat(at_first, first),
         np.maximum.reduceat(at_last, first),
     )
+    return found, order[first]
 
 
 def in_one(major: Ints, minor: Ints) -> Ints:
