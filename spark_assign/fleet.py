@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from spark_assign.runs import compress
 from spark_assign.schemas import GROUP_KEY, REQUIRED_TABLES, RUNS
 
 if TYPE_CHECKING:
+    from spark_assign.history.history import History
     from spark_assign.planning import Plan
 
 
@@ -120,6 +122,29 @@ class Fleet:
         from spark_assign.sources.tables import read_fleet  # which makes the fleet, and so needs this class
 
         return read_fleet(spark, place, format=format, options=options, tables=tables)
+
+    @classmethod
+    def at(cls, history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
+        """The fleet of a moment of the past, from where `plan`, `compare` and `drift` go on.
+
+        It has the members, with the generation of their group, their subscriptions, what they own, and of groups the
+        assignor, type and state: of groups of consumers and of share groups. Connect clusters and Streams groups of the
+        broker's protocol are left out, as are clusters whose records do not reach over that moment. What a group was
+        before its first record is not known. Outside of share groups no partition has two owners.
+
+        Args:
+            history: what records of the coordinators tell.
+            timestamp: a datetime with a time zone, or a text such as `2026-11-23T08:00:00Z`. What was written in that
+                very moment has happened.
+            topics: cluster, topic, partitions. Without it topics have so many partitions as somebody had owned or
+                committed until then: the largest number seen, and one.
+
+        Raises:
+            ConfigError: a timestamp that is none, has no time zone, or that no records reach over.
+        """
+        from spark_assign.history.moment import fleet_at  # which makes the fleet, and so needs this class
+
+        return fleet_at(history, timestamp, topics=topics)
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -26,6 +26,11 @@ class Reader:
         self._end = len(data)
 
     @property
+    def size(self) -> int:
+        """All bytes there are."""
+        return self._end
+
+    @property
     def left(self) -> int:
         """Bytes that have not been read."""
         return self._end - self._at
@@ -108,7 +113,7 @@ class Reader:
 
     def text(self, size: int) -> str:
         """So many bytes of text."""
-        return self.take(size).decode("utf-8", errors=_AS_JAVA)
+        return as_text(self.take(size))
 
     def binary(self) -> bytes:
         """BYTES."""
@@ -144,6 +149,11 @@ class Reader:
         if length > _LONGEST_TEXT:
             raise WireError(f"a text of {length} bytes announced before byte {self._at}: Kafka has none")
         return length
+
+
+def as_text(data: bytes) -> str:
+    """UTF-8, with what is none replaced as Java does."""
+    return data.decode("utf-8", errors=_AS_JAVA)
 
 
 _LONGEST_TEXT = 0x7FFF

@@ -1,4 +1,5 @@
-"""Kafka's own jars from Maven Central, and Delta's: one mvn call a set, kept in a cache folder, reused after.
+"""Kafka's own jars from Maven Central, Delta's, and those of Spark's Kafka source: one mvn call a set, kept in a cache
+folder, reused after.
 
 Kafka's are in `~/.cache/spark_assign/kafka`, each set in a folder of its own; `SPARK_ASSIGN_KAFKA_JARS` names another
 place (a folder of a set that holds its jars already is taken as it is). One that lacks some gets them.
@@ -85,6 +86,13 @@ _DELTA = JarSet(
 _OF_DELTA = "io.delta,io.unitycatalog"
 """What else it needs Spark has."""
 
+KAFKA_SOURCE_VERSION = "4.1.1"
+"""Of Spark's Kafka source, for the same release of Spark; of later ones Maven Central has not all that it needs."""
+_KAFKA_SOURCE = JarSet(
+    f"kafka-source-{KAFKA_SOURCE_VERSION}", (f"org.apache.spark:spark-sql-kafka-0-10_2.13:{KAFKA_SOURCE_VERSION}",)
+)
+_OF_KAFKA_SOURCE = f"org.apache.spark,{_KAFKA},org.apache.commons"
+
 
 class KafkaUnavailableError(Exception):
     """Java, Maven or the jars are missing on this machine; the message says which, in one line."""
@@ -133,11 +141,21 @@ def delta_jars() -> list[str]:
 
     Raises KafkaUnavailableError where mvn is missing, or where it fails.
     """
-    folder = cache() / _DELTA.name
+    return _for_spark(_DELTA, _OF_DELTA)
+
+
+def kafka_source_jars() -> list[str]:
+    """The jars that a session needs to read Kafka. Raises as `delta_jars` does."""
+    return _for_spark(_KAFKA_SOURCE, _OF_KAFKA_SOURCE)
+
+
+def _for_spark(wanted: JarSet, groups: str) -> list[str]:
+    """The jars of these groups, of which Spark has none."""
+    folder = cache() / wanted.name
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-            jars = _fetched(_maven(_DELTA, folder), Path(scratch), _DELTA.pom, f"-DincludeGroupIds={_OF_DELTA}")
+            jars = _fetched(_maven(wanted, folder), Path(scratch), wanted.pom, f"-DincludeGroupIds={groups}")
             with contextlib.suppress(OSError):  # another one was faster
                 jars.rename(folder)
     return sorted(map(str, folder.glob("*.jar")))

@@ -50,33 +50,34 @@ def damaged(seed: int, sound: Sequence[Bytes], number: int) -> Iterator[Bytes]:
         assert value is not None
         for _ in range(draw.choice([1, 1, 1, 2, 5])):
             if draw.random() < 0.1:
-                key = _harmed(draw, key)
+                key = harmed(draw, key)
             else:
-                value = _harmed(draw, value)
+                value = harmed(draw, value)
         yield key, value
 
 
-def _harmed(draw: random.Random, data: bytes) -> bytes:
-    harmed = bytearray(data)
+def harmed(draw: random.Random, data: bytes) -> bytes:
+    """Bytes with one fault."""
+    found = bytearray(data)
     # Lengths and versions stand at the start, tagged fields at the end.
     at, other = (min(draw.choice([draw.randrange(4), draw.randrange(len(data) + 1)]), len(data)) for _ in range(2))
     match draw.choice(["cut", "turn", "set", "insert", "odd", "swap", "remove"]):
         case "cut":
-            del harmed[at:]
+            del found[at:]
         case "turn" if at < len(data):
-            harmed[at] ^= 1 << draw.randrange(8)
+            found[at] ^= 1 << draw.randrange(8)
         case "set" if at < len(data):
-            harmed[at] = draw.choice([0, 1, 2, 0x7F, 0x80, 0xFF, draw.randrange(256)])
+            found[at] = draw.choice([0, 1, 2, 0x7F, 0x80, 0xFF, draw.randrange(256)])
         case "insert":
-            harmed[at:at] = draw.randbytes(draw.randint(1, 4))
+            found[at:at] = draw.randbytes(draw.randint(1, 4))
         case "odd":
             odd = draw.choice(_ODD)
-            harmed[at : at + len(odd)] = odd
+            found[at : at + len(odd)] = odd
         case "swap" if max(at, other) < len(data):
-            harmed[at], harmed[other] = harmed[other], harmed[at]
+            found[at], found[other] = found[other], found[at]
         case "remove":
-            del harmed[at : at + draw.randint(1, 4)]
-    return bytes(harmed)
+            del found[at : at + draw.randint(1, 4)]
+    return bytes(found)
 
 
 def _fields(draw: random.Random, fields: Sequence[Field], version: int) -> dict[str, Any]:

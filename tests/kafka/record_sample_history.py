@@ -25,6 +25,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
+from spark_assign.kernels.history.segments import RECORDS
 from tests.kafka import connect_workers, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer
@@ -34,17 +35,6 @@ CLUSTER = "orders-eu"
 TOPICS = {"orders.created": 6, "orders.updated": 4, "payments.captured": 6, "shipping.tracking": 4, "audit.access": 3}
 RECORDS_A_SECOND = 40
 LONG_S = 240
-
-RECORDS = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
-)
 
 
 def _members(group: str, topics: str, count: int, **settings: Any) -> list[Consumer]:

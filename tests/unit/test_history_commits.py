@@ -151,7 +151,7 @@ def test_stretches_of_parts_make_those_of_all(span: int) -> None:
 def made(rows: list[tuple[int, int, int]], gap: int) -> Stretches:
     """Stretches of rows of slot, time and offset."""
     slot, at, offset = np.array(rows, np.int64).reshape(-1, 3).T
-    return of_commits(slot, at, offset, gap)
+    return of_commits(slot, at, offset, gap)[0]
 
 
 def joined(parts: list[Stretches]) -> Stretches:

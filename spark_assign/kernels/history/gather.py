@@ -17,7 +17,7 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.gathered import codes_of, one_array
 from spark_assign.kernels.history.reduce import as_facts, reduced
-from spark_assign.kernels.history.stretches import Stretches, in_one, united
+from spark_assign.kernels.history.stretches import Stretches, in_one, united_rows
 
 PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
 """Facts of some groups; all facts of a group have the same part."""
@@ -81,28 +81,19 @@ def unite(some: pa.Table, gap_ms: int) -> pa.Table:
 
 
 def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
-    slot, row_of = _slots(some)
     deleted = kind == facts.DELETED
+    slot = np.zeros(len(some), np.int64)
+    for name in _SLOT:
+        slot = in_one(slot, codes_of(some[name])[0])
+    none = np.zeros(len(slot), np.int64)
     numbers = (some[name].to_numpy() for name in ("from_ms", "until_ms", "commits"))
-    offsets = (
-        np.zeros(len(slot), np.int64) if deleted else some[name].to_numpy() for name in ("first_offset", "last_offset")
-    )
-    found = united(Stretches(slot, *numbers, *offsets), gap_ms)
-    rows = pa.array(row_of[found.slot])
-    columns = {name: one_array(some[name]).take(rows) for name in _SLOT}
+    offsets = (none if deleted else some[name].to_numpy() for name in ("first_offset", "last_offset"))
+    found, rows = united_rows(Stretches(slot, *numbers, *offsets), gap_ms)
+    columns = {name: one_array(some[name]).take(pa.array(rows)) for name in _SLOT}
     columns |= {name: getattr(found, name) for name in ("from_ms", "until_ms", "commits")}
     if not deleted:
         columns |= {"first_offset": found.first_offset, "last_offset": found.last_offset}
     return as_facts(kind, len(rows), columns)
-
-
-def _slots(some: pa.Table) -> tuple[Ints, Ints]:
-    """Of each fact the number of what is committed, and of each number a row that has it."""
-    slot = np.zeros(len(some), np.int64)
-    rows = np.zeros(0, np.int64)
-    for name in _SLOT:
-        _, rows, slot = np.unique(in_one(slot, codes_of(some[name])[0]), return_index=True, return_inverse=True)
-    return slot, rows
 
 
 def _parted(some: pa.Table, parts: int) -> pa.Table:

@@ -1,7 +1,7 @@
-"""Keys of group records, those of a batch that differ: which type, which group, and of commits which partition.
+"""Keys of group records: which type, which group, and of commits which partition.
 
-Keys of commits, of which a topic that was compacted has one a record, are read all at once; others and what is
-irregular by the reader of single records.
+Keys of commits are alike but for the partition, their last four bytes: what comes before is read once for each that is
+different. Other keys, and what is irregular, are read by the reader of single records, each that is different once.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.history.gathered import Gathered
+from spark_assign.kernels.history.gathered import Gathered, one_array
 from spark_assign.wire.group_records import UnknownType, read_key
 from spark_assign.wire.reader import WireError
 
@@ -45,37 +46,64 @@ class Keys:
         return flags
 
 
-def read_keys(keys: pa.Array | pa.ChunkedArray) -> Keys:
-    """Read keys, none of which is null."""
+def read_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
+    """Read keys; null is a fault, too."""
+    keys = one_array(column)
     given = Gathered(keys)
-    kind = np.where(given.end - given.begin >= 2, given.number(">i2", given.begin), -1)
-    group_size = given.number(">i2", given.begin + 2)
-    topic_at = given.begin + 4 + group_size
-    topic_size = given.number(">i2", topic_at)
-    partition_at = topic_at + 2 + topic_size
+    groups, topics = _Names(), _Names()
+    codes, *of_heads = _heads(keys, groups, topics)
+    kind, group, topic = (np.append(each, -1)[codes] for each in of_heads)
+    read = Keys(kind, group, topic, given.number(">i4", given.end - 4), [], [], {})
+    for row in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
+        read.faults[row] = NO_KEY, "the record has no key"
+    others = np.flatnonzero((kind < 0) & keys.is_valid().to_numpy(zero_copy_only=False))
+    _read_alone(read, others, keys.take(pa.array(others)), groups, topics)
+    read.groups.extend(groups.known)
+    read.topics.extend(topics.known)
+    return read
+
+
+def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[Ints, Ints, Ints, Ints]:
+    """Keys of commits without their partition: of each key the number of its head; kind, group and topic of heads."""
+    encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
+    heads = Gathered(encoded.dictionary)
+    kind = np.where(heads.end - heads.begin >= 2, heads.number(">i2", heads.begin), -1)
+    group_size = heads.number(">i2", heads.begin + 2)
+    topic_at = heads.begin + 4 + group_size
+    topic_size = heads.number(">i2", topic_at)
     regular = (kind >= 0) & (kind <= _NEWEST_COMMIT) & (group_size >= 0) & (topic_size >= 0)
-    regular &= partition_at + 4 <= given.end
+    regular &= topic_at + 2 + topic_size == heads.end
+    group, topic = np.full(len(kind), -1), np.full(len(kind), -1)
     rows = np.flatnonzero(regular)
-    names, topic_names = _Names(), _Names()
-    group, topic, partition = (np.full(len(kind), -1, np.int64) for _ in range(3))
-    group[rows] = names.of_parts(given, given.begin[rows] + 4, group_size[rows])
-    topic[rows] = topic_names.of_parts(given, topic_at[rows] + 2, topic_size[rows])
-    partition[rows] = given.number(">i4", partition_at[rows])
-    faults: dict[int, tuple[str, str]] = {}
-    for row in np.flatnonzero(~regular).tolist():
-        try:
-            key = read_key(keys[row].as_py())
-        except WireError as error:
-            kind[row] = -1
-            faults[row] = (UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error))
-            continue
-        fields = key.fields
-        kind[row] = key.type
-        group[row] = names.number(fields["groupId"] if "groupId" in fields else fields["group"])
-        if key.type <= _NEWEST_COMMIT:
-            topic[row] = topic_names.number(fields["topic"])
-            partition[row] = fields["partition"]
-    return Keys(kind, group, topic, partition, list(names.known), list(topic_names.known), faults)
+    group[rows] = groups.of_parts(heads, heads.begin[rows] + 4, group_size[rows])
+    topic[rows] = topics.of_parts(heads, topic_at[rows] + 2, topic_size[rows])
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, np.where(regular, kind, -1), group, topic
+
+
+def _read_alone(read: Keys, rows: Ints, keys: pa.Array, groups: _Names, topics: _Names) -> None:
+    """Read keys by the reader of single records, into the columns."""
+    encoded = keys.dictionary_encode()
+    found = [_read(key, groups, topics) for key in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    told = np.array([each if isinstance(each[0], int) else (-1, -1, -1, -1) for each in found], np.int64)
+    for place, column in enumerate((read.kind, read.group, read.topic, read.partition)):
+        column[rows] = told.reshape(-1, 4)[codes, place]
+    for row in np.flatnonzero(read.kind[rows] < 0).tolist():
+        read.faults[int(rows[row])] = found[int(codes[row])]
+
+
+def _read(data: bytes, groups: _Names, topics: _Names) -> tuple[int, int, int, int] | tuple[str, str]:
+    """Kind, group, topic and partition; or code and detail."""
+    try:
+        key = read_key(data)
+    except WireError as error:
+        return UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error)
+    fields = key.fields
+    group = groups.number(fields["groupId"] if "groupId" in fields else fields["group"])
+    if key.type > _NEWEST_COMMIT:
+        return key.type, group, -1, -1
+    return key.type, group, topics.number(fields["topic"]), fields["partition"]
 
 
 class _Names:

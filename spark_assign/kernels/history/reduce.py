@@ -18,7 +18,7 @@ from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.commits import committed
 from spark_assign.kernels.history.gathered import Gathered, codes_of, one_array
-from spark_assign.kernels.history.keys import CORRUPT, NEWER_VERSION, NO_KEY, Keys, read_keys
+from spark_assign.kernels.history.keys import CORRUPT, NEWER_VERSION, read_keys
 from spark_assign.kernels.history.stretches import Stretches, in_one, of_commits
 from spark_assign.wire.group_records import NAMES, NEWEST
 
@@ -69,31 +69,25 @@ class _Batch:
 
     def __init__(self, records: pa.Table) -> None:
         self._records = records
-        encoded = one_array(records["key"]).dictionary_encode()
-        self._code: Ints = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        self._keys = read_keys(encoded.dictionary)
-        self._kind = np.append(self._keys.kind, -1)[self._code]
+        self._keys = read_keys(records["key"])
+        self._faults = dict(self._keys.faults)
         self._cluster, self._clusters = codes_of(records["cluster"])
-        self._empty: Flags = records["value"].is_null().to_numpy()
-        self._faults = dict.fromkeys(np.flatnonzero(self._code < 0).tolist(), (NO_KEY, "the record has no key"))
-        if self._keys.faults:
-            unread = np.flatnonzero((self._code >= 0) & (self._kind < 0)).tolist()
-            self._faults |= {row: self._keys.faults[int(self._code[row])] for row in unread}
-        self._newer = self._newer_versions()
-        of_commits: Flags = (self._kind == 0) | (self._kind == 1)
-        self._commits = np.flatnonzero(of_commits & ~self._empty & ~self._newer)
-        self._deleted = np.flatnonzero(of_commits & self._empty)
-        self._of_groups = np.flatnonzero(~of_commits & (self._kind >= 0) & ~self._newer)
+        empty: Flags = records["value"].is_null().to_numpy()
+        used = (self._keys.kind >= 0) & ~self._newer_versions(empty)
+        of_commits = self._keys.of_commits
+        self._commits = np.flatnonzero(used & of_commits & ~empty)
+        self._deleted = np.flatnonzero(used & of_commits & empty)
+        self._of_groups = np.flatnonzero(used & ~of_commits)
 
-    def _newer_versions(self) -> Flags:
+    def _newer_versions(self, empty: Flags) -> Flags:
         """Values of a version that is not known yet. They are kept, but not used: what it has anew may matter."""
         given = Gathered(self._records["value"])
         version = np.where(given.end - given.begin >= 2, given.number(">i2", given.begin), 0)
         newest = np.full(max(NEWEST) + 2, _EVER)
         newest[list(NEWEST)] = list(NEWEST.values())
-        newer: Flags = ~self._empty & (version > newest[self._kind])
+        newer: Flags = ~empty & (version > newest[self._keys.kind])
         for row in np.flatnonzero(newer).tolist():
-            kind = int(self._kind[row])
+            kind = int(self._keys.kind[row])
             detail = f"{NAMES[kind]} in version {version[row]}; the newest that is known is {NEWEST[kind]}"
             self._faults[row] = NEWER_VERSION, detail
         return newer
@@ -101,25 +95,25 @@ class _Batch:
     def commits(self, gap_ms: int) -> pa.Table:
         """Stretches of commits; what cannot be read is a fault."""
         rows = self._commits
-        read = committed(self._kind[rows], _taken(self._records["value"], rows))
+        read = committed(self._keys.kind[rows], _taken(self._records["value"], rows))
         self._faults |= {int(rows[row]): (CORRUPT, detail) for row, detail in read.faults.items()}
         at_ms = self._numbers("at_ms", rows)
         timeless = (at_ms < 0) & (read.commit_ms >= 0) & (read.commit_ms < _END_OF_TIME_MS)
         at_ms = np.where(timeless, read.commit_ms, at_ms)
-        slots = _Slots(self._keys, len(read.topic_ids))
-        slot = slots.of(self._cluster[rows], self._code[rows], read.topic_id)
         fine = read.fine
-        some = of_commits(slot[fine], at_ms[fine], read.offset[fine], gap_ms)
-        return self._of_partitions(facts.COMMITS, slots, some, read.topic_ids)
+        rows, topic_id = rows[fine], read.topic_id[fine]
+        slot = in_one(self._slots(rows), topic_id)
+        some, first = of_commits(slot, at_ms[fine], read.offset[fine], gap_ms)
+        topic_ids = pa.array(read.topic_ids, pa.string()).take(pa.array(topic_id[first]))
+        offsets = {"first_offset": some.first_offset, "last_offset": some.last_offset}
+        return self._of_partitions(facts.COMMITS, some, rows[first], {"topic_id": topic_ids, **offsets})
 
     def deleted(self) -> pa.Table:
         """Tombstones of commits, counted by partition."""
         rows = self._deleted
-        slots = _Slots(self._keys, 1)
-        at_ms = self._numbers("at_ms", rows)
-        slot = slots.of(self._cluster[rows], self._code[rows], np.zeros(len(rows), np.int64))
-        some = of_commits(slot, at_ms, np.zeros(len(rows), np.int64), _EVER)
-        return self._of_partitions(facts.DELETED, slots, some, [None])
+        none = np.zeros(len(rows), np.int64)
+        some, first = of_commits(self._slots(rows), self._numbers("at_ms", rows), none, _EVER)
+        return self._of_partitions(facts.DELETED, some, rows[first], {})
 
     def of_groups(self) -> pa.Table:
         """Records about groups, as they are."""
@@ -133,50 +127,36 @@ class _Batch:
         return self._as_they_are(facts.UNREAD, rows, words)
 
     def _as_they_are(self, kind: str, rows: Ints, more: Mapping[str, Any]) -> pa.Table:
-        group = np.append(self._keys.group, -1)[self._code[rows]]
+        columns = {name: _taken(self._records[name], rows) for name in RECORDS.names}
+        return as_facts(kind, len(rows), {"group_id": self._names("group", rows), **columns, **more})
+
+    def _of_partitions(self, kind: str, some: Stretches, rows: Ints, more: Mapping[str, Any]) -> pa.Table:
+        """Stretches of what the keys of these rows name."""
         columns = {
-            "group_id": pa.array(self._keys.groups, pa.string()).take(pa.array(group, mask=group < 0)),
-            **{name: _taken(self._records[name], rows) for name in RECORDS.names},
+            "cluster": self._clusters.take(pa.array(self._cluster[rows])),
+            "group_id": self._names("group", rows),
+            "topic": self._names("topic", rows),
+            "topic_partition": self._keys.partition[rows],
+            **{name: getattr(some, name) for name in ("from_ms", "until_ms", "commits")},
         }
         return as_facts(kind, len(rows), {**columns, **more})
 
-    def _of_partitions(self, kind: str, slots: _Slots, some: Stretches, topic_ids: list[str | None]) -> pa.Table:
+    def _slots(self, rows: Ints) -> Ints:
+        """Numbers for what is committed: cluster, group, topic and partition."""
         keys = self._keys
-        cluster, key, topic_id = slots.parts(some.slot)
-        columns = {
-            "cluster": self._clusters.take(pa.array(cluster)),
-            "group_id": pa.array(keys.groups, pa.string()).take(pa.array(keys.group[key])),
-            "topic": pa.array(keys.topics, pa.string()).take(pa.array(keys.topic[key])),
-            "topic_id": pa.array(topic_ids, pa.string()).take(pa.array(topic_id)),
-            "topic_partition": keys.partition[key],
-            **{name: getattr(some, name) for name in ("from_ms", "until_ms", "commits")},
-        }
-        if kind == facts.COMMITS:
-            columns |= {"first_offset": some.first_offset, "last_offset": some.last_offset}
-        return as_facts(kind, len(key), columns)
+        slot = self._cluster[rows]
+        for column in (keys.group, keys.topic, keys.partition):
+            slot = in_one(slot, column[rows])
+        return slot
+
+    def _names(self, name: str, rows: Ints) -> pa.Array:
+        names = pa.array(getattr(self._keys, f"{name}s"), pa.string())
+        places = getattr(self._keys, name)[rows]
+        return names.take(pa.array(places, mask=places < 0))
 
     def _numbers(self, name: str, rows: Ints) -> Ints:
         numbers: Ints = one_array(self._records[name]).to_numpy(zero_copy_only=False)[rows]
         return numbers
-
-
-class _Slots:
-    """Numbers for what is committed: cluster, key, and the topic's id. Keys in other bytes may say the same."""
-
-    def __init__(self, keys: Keys, topic_ids: int) -> None:
-        self._topic_ids = topic_ids
-        same = in_one(in_one(keys.group + 1, keys.topic), keys.partition)
-        _, self._key, self._of_key = np.unique(same, return_index=True, return_inverse=True)
-
-    def of(self, cluster: Ints, code: Ints, topic_id: Ints) -> Ints:
-        """The number of each row."""
-        return (cluster * len(self._key) + self._of_key[code]) * self._topic_ids + topic_id
-
-    def parts(self, slot: Ints) -> tuple[Ints, Ints, Ints]:
-        """Cluster, a key that says so, and topic id of slots."""
-        rest, topic_id = np.divmod(slot, self._topic_ids)
-        cluster, key = np.divmod(rest, max(len(self._key), 1))
-        return cluster, self._key[key], topic_id
 
 
 def _taken(column: pa.Array | pa.ChunkedArray, rows: Ints) -> pa.Array:

@@ -28,9 +28,9 @@ class Stretches:
     last_offset: Ints
 
 
-def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> Stretches:
-    """The stretches of single commits, by slot and time."""
-    return united(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
+def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
+    """The stretches of single commits, as `united_rows`."""
+    return united_rows(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
 
 
 def united(some: Stretches, gap_ms: int) -> Stretches:
@@ -38,8 +38,13 @@ def united(some: Stretches, gap_ms: int) -> Stretches:
 
     Of several commits at one moment the largest offset counts, so that no order of the records matters.
     """
+    return united_rows(some, gap_ms)[0]
+
+
+def united_rows(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
+    """The same, and of each a row that is in it."""
     if not len(some.slot):
-        return some
+        return some, some.slot
     order = np.argsort(in_one(some.slot, some.from_ms), kind="stable")
     some = Stretches(*(column[order] for column in _columns(some)))
     latest = in_one(some.slot, some.until_ms)
@@ -51,7 +56,7 @@ def united(some: Stretches, gap_ms: int) -> Stretches:
     from_ms, until_ms = some.from_ms[first], np.maximum.reduceat(some.until_ms, first)
     at_first = np.where(some.from_ms == from_ms[of], some.first_offset, _LEAST)
     at_last = np.where(some.until_ms == until_ms[of], some.last_offset, _LEAST)
-    return Stretches(
+    found = Stretches(
         some.slot[first],
         from_ms,
         until_ms,
@@ -59,6 +64,7 @@ def united(some: Stretches, gap_ms: int) -> Stretches:
         np.maximum.reduceat(at_first, first),
         np.maximum.reduceat(at_last, first),
     )
+    return found, order[first]
 
 
 def in_one(major: Ints, minor: Ints) -> Ints:

@@ -1,0 +1,205 @@
+"""`__consumer_offsets` of a real cluster by Spark's Kafka source, from its log segments, and followed into places."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+
+from spark_assign.wire import group_records, log_segment
+from spark_assign.wire.log_segment import Batch
+from tests.kafka import group_members, history_session, secure_listener
+from tests.kafka.broker import Cluster
+from tests.kafka.group_members import Consumer
+from tests.kafka.history_session import told
+from tests.kafka.random_groups import seed as fresh_seed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPIC = "hs.orders"
+KILLS = 3
+PRODUCERS, ROUNDS, OPEN_MS = 3, 8, 500
+TRANSACTIONAL = Path(__file__).parent / "java" / "OffsetTransactions.java"
+CODECS = ("gzip", "snappy", "lz4", "zstd", "producer")
+# Segments as short as transactions; and nobody compacts while copies are compared.
+CONFIGS = {"segment.ms": "400", "min.compaction.lag.ms": "3600000"}
+ONE = Consumer("hs-classic", "hs-1", (TOPIC,), "range", commit_every_ms=200)
+MEMBERS = [ONE, replace(ONE, client_id="hs-2"), Consumer("hs-consumer", "hs-3", (TOPIC,), None, "consumer")]
+
+Rows = dict[tuple[int, int], tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def written(broker: Cluster) -> Iterator[Cluster]:
+    """A cluster whose groups commit, also in transactions, in every codec."""
+    with closing(broker.admin()) as admin:
+        admin.create_topics([NewTopic(TOPIC, 6, 1)])
+        admin.wait_for_topics([TOPIC])
+    configure(broker, CONFIGS)
+    command = ["java", "-cp", broker.class_path, str(TRANSACTIONAL), broker.bootstrap_servers, TOPIC, "hs-tx"]
+    transactions = subprocess.Popen([*command, *map(str, (PRODUCERS, ROUNDS, OPEN_MS))], stderr=subprocess.DEVNULL)
+    with group_members.running(broker, MEMBERS):
+        for codec in CODECS:
+            configure(broker, CONFIGS | {"compression.type": codec})
+            time.sleep(2)
+        assert transactions.wait(60) == 0
+    yield broker
+    names = dict.fromkeys([*CONFIGS, "compression.type"])
+    with closing(broker.admin()) as admin:
+        admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", names)])
+
+
+def configure(broker: Cluster, configs: dict[str, str]) -> None:
+    """Set configs of the offsets topic."""
+    with closing(broker.admin()) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", configs)])
+
+
+def copied(broker: Cluster, to: Path) -> list[Path]:
+    """The log directories of all brokers as they stand, without what is not a segment."""
+    for log in broker.folder.glob("log-*"):
+        for folder in log.glob("__consumer_offsets-*"):
+            (to / log.name / folder.name).mkdir(parents=True)
+            for file in folder.glob("*.log"):
+                shutil.copyfile(file, to / log.name / folder.name / file.name)
+    return sorted(to.rglob("*.log"))
+
+
+def rows(folder: Path) -> Rows:
+    """RECORDS in Parquet files; each place once."""
+    table = pa.concat_tables(pq.read_table(file) for file in folder.glob("*.parquet"))
+    columns = [table[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
+    found = {(partition, offset): tuple(rest) for partition, offset, *rest in zip(*columns, strict=True)}
+    assert len(found) == table.num_rows, "a record twice"
+    return found
+
+
+def damage(folder: Path) -> tuple[Path, Path]:
+    """One file is cut off, in another one a byte is turned; both in batches that no transaction hangs on."""
+    plain = []
+    for file in sorted(folder.rglob("*.log")):
+        batches = [each for each in log_segment.batches(file.read_bytes()) if isinstance(each, Batch)]
+        if len(batches) > 1 and not any(each.transactional for each in batches):
+            plain.append((file, batches))
+    (cut, its), (turned, _) = plain[0], plain[-1]
+    assert cut != turned
+    cut.write_bytes(cut.read_bytes()[: its[-1].end - 3])
+    data = bytearray(turned.read_bytes())
+    data[70] ^= 4
+    turned.write_bytes(data)
+    return cut, turned
+
+
+def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, tmp_path: Path) -> None:
+    """Every codec, transactions committed and aborted across segments; a copy cut off and with a byte turned."""
+    files = copied(written, tmp_path / "copied")
+    assert len(files) > len({file.parent for file in files}), "several segments a partition"
+    broken = tmp_path / "broken"
+    shutil.copytree(tmp_path / "copied", broken)
+    cut, turned = damage(broken)
+    steps = [
+        {"do": "read", "servers": written.secure_servers, "to": str(tmp_path / "kafka")},
+        {"do": "segments", "place": str(tmp_path / "copied"), "to": str(tmp_path / "segments")},
+        {"do": "segments", "place": str(broken), "to": str(tmp_path / "rest")},
+    ]
+    secret = secure_listener.client_file(keys, "PLAIN")
+    asked = {"warehouse": str(tmp_path / "warehouse"), "properties": secret, "steps": steps}
+    with history_session.running("classic", asked, tmp_path) as process:
+        plans, whole, part = (told(process) for _ in steps)
+    by_kafka, by_segments, rest = (rows(tmp_path / name) for name in ("kafka", "segments", "rest"))
+    ends = {partition: max(at for each, at in by_segments if each == partition) for partition, _ in by_segments}
+    assert by_segments == {place: row for place, row in by_kafka.items() if place[1] <= ends[place[0]]}
+    said = [each for row in by_segments.values() if (each := metadata(*row[1:])) is not None]
+    assert said.count("committed") == PRODUCERS * ROUNDS // 2
+    assert "aborted" not in said
+    assert whole["damaged"] == []
+    assert sorted(each["code"] for each in part["damaged"]) == ["corrupt", "cut-off"]
+    assert {each["path"].removeprefix("file:") for each in part["damaged"]} == {str(cut), str(turned)}
+    assert rest.items() < by_segments.items()
+    log = (tmp_path / "session.log").read_text()
+    for text in (plans["plans"], log):
+        assert secure_listener.PASSWORD not in text
+        assert "LoginModule required" not in text
+
+
+def metadata(key: bytes, value: bytes | None) -> str | None:
+    """Of a commit of the group that commits in transactions."""
+    read = group_records.read_key(key)
+    if read.name != "OffsetCommit" or read.fields["group"] != "hs-tx" or value is None:
+        return None
+    return str(group_records.read_value(read.type, value).fields["metadata"])
+
+
+@pytest.mark.parametrize("kind", ["classic"])
+def test_killed_again_and_again_each_record_is_there_once(written: Cluster, tmp_path: Path, kind: str) -> None:
+    """Killed at random moments while groups commit and offsets are committed in transactions."""
+    chance = random.Random(seed := fresh_seed())
+    place = tmp_path / "history"
+    follow = {"do": "stream", "servers": written.bootstrap_servers, "place": str(place)}
+    asked: dict[str, Any] = {"warehouse": str(tmp_path / "warehouse")}
+    with group_members.running(written, MEMBERS):
+        for _ in range(KILLS):
+            over_and_over = asked | {"steps": [follow | {"every": "500 milliseconds", "most_records": 200}]}
+            with history_session.running(kind, over_and_over, tmp_path) as process:
+                assert told(process) == {"started": str(place)}, seed
+                time.sleep(chance.uniform(0.2, 6))
+    steps = [
+        follow,
+        {"do": "copy", "place": str(place), "to": str(tmp_path / "stored")},
+        {"do": "read", "servers": written.bootstrap_servers, "to": str(tmp_path / "kafka")},
+    ]
+    with history_session.running(kind, asked | {"steps": steps}, tmp_path) as process:
+        told(process)
+        count = told(process)["rows"]
+        told(process)
+        told(process)
+    stored = rows(tmp_path / "stored")
+    assert len(stored) == count, seed
+    assert stored == rows(tmp_path / "kafka"), seed
+
+
+@pytest.mark.parametrize("kind", ["connect"])
+def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str) -> None:
+    """Into a table of Delta, twice; into a folder without hosts and metadata: no byte of them is stored."""
+    servers = written.bootstrap_servers
+    table = {"do": "stream", "servers": servers, "place": "history", "table_format": "delta"}
+    table["checkpoint"] = str(tmp_path / "checkpoint")
+    empty = {"do": "stream", "servers": servers, "place": str(tmp_path / "empty")}
+    steps = [
+        table,
+        table,
+        {"do": "copy", "place": "history", "to": str(tmp_path / "stored")},
+        {"do": "read", "servers": servers, "to": str(tmp_path / "kafka")},
+        empty | {"without_hosts": True, "without_metadata": True},
+    ]
+    asked = {"warehouse": str(tmp_path / "warehouse"), "steps": steps}
+    with history_session.running(kind, asked, tmp_path) as process:
+        said = [told(process) for _ in range(8)]
+    by_kafka = rows(tmp_path / "kafka")
+    assert rows(tmp_path / "stored") == by_kafka
+    assert [each["rows"] for each in said if "rows" in each] == [len(by_kafka)] * 3
+    secrets = (b"127.0.0.1", b"committed")
+    assert all(any(secret in value for *_, value in by_kafka.values() if value) for secret in secrets)
+    files = [file for file in (tmp_path / "empty").rglob("*") if file.is_file()]
+    assert files
+    for file in files:
+        data = file.read_bytes()
+        assert not any(secret in data for secret in secrets), file
+    emptied = rows(tmp_path / "empty")
+    assert emptied.keys() == by_kafka.keys()
+    for place, (_, key, value) in emptied.items():
+        _, key_before, value_before = by_kafka[place]
+        assert key == key_before
+        assert (value is None) == (value_before is None)
+        assert value != b"", "all of them can be read"

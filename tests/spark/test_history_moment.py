@@ -1,0 +1,187 @@
+"""The fleet of a moment: who was there, what they had, and plans that go on from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.errors import ConfigError
+from spark_assign.history.history import History
+from spark_assign.history.schemas import TOLD
+from tests.spark.fleets import tuples
+
+pytestmark = [pytest.mark.spark]
+Row = dict[str, Any]
+
+TEN, ELEVEN, TWELVE = (datetime(2026, 11, 23, hour, tzinfo=UTC) for hour in (10, 11, 12))
+HALF = TEN + timedelta(minutes=30)
+
+
+def group(group_id: str, group_type: str, since: datetime = TEN, until: datetime = TWELVE, **said: Any) -> Row:
+    """A row of GROUPS."""
+    protocol_type = "consumer" if group_type == "classic" else None
+    told = {"kind": "group", "group_type": group_type, "protocol_type": protocol_type, "since": since, "until": until}
+    return {"cluster": "c", "group_id": group_id, **told, **said}
+
+
+def rebalance(group_id: str, generation: int, at: datetime, assignor: str | None, state: str = "Stable") -> Row:
+    """A row of REBALANCES."""
+    told = {"kind": "rebalance", "generation": generation, "at": at, "assignor": assignor, "state": state}
+    return {"cluster": "c", "group_id": group_id, **told, "partition": 1, "offset": generation}
+
+
+def member(
+    group_id: str,
+    member_id: str,
+    since: datetime,
+    until: datetime | None = None,
+    has: dict[str, tuple[int, int, int]] | None = None,
+    session: int | None = 45_000,
+    role: str = "partition",
+) -> list[Row]:
+    """A member that is subscribed to what it has, as long as it is there."""
+    common = {"cluster": "c", "group_id": group_id, "member_id": member_id, "since": since, "until": until}
+    client = {"client_id": f"client-{member_id}", "client_host": "/h", "rack_id": "r", "group_instance_id": None}
+    rows: list[Row] = [{**common, "kind": "membership", **client, "session_timeout_ms": session}]
+    for topic, (first, step, count) in (has or {}).items():
+        rows.append({**common, "kind": "subscribed", "topic": topic})
+        run = {"first": first, "step": step, "count": count, "generation": 1}
+        rows.append({**common, "kind": "owned", "topic": topic, "role": role, **run})
+    return rows
+
+
+def commits(group_id: str, topic: str, partition: int, since: datetime) -> Row:
+    """A row of COMMITS."""
+    told = {"kind": "commits", "topic": topic, "partition": partition, "since": since, "until": TWELVE}
+    return {"cluster": "c", "group_id": group_id, **told}
+
+
+ROWS: list[Row] = [
+    group("orders", "classic"),
+    rebalance("orders", 1, TEN, "range"),
+    *member("orders", "a", TEN, ELEVEN, {"t": (0, 1, 2)}),
+    *member("orders", "b", TEN, ELEVEN, {"t": (2, 1, 2)}),
+    rebalance("orders", 2, ELEVEN, "cooperative-sticky"),
+    *member("orders", "a2", ELEVEN, None, {"t": (0, 1, 4)}),
+    commits("orders", "t", 3, TEN),
+    commits("orders", "t", 5, HALF),
+    # It became one of the broker's at half past ten.
+    group("moved", "consumer"),
+    rebalance("moved", 4, TEN, "range"),
+    *member("moved", "x", TEN, HALF, {"u": (1, 2, 3)}),
+    rebalance("moved", 5, HALF, "uniform"),
+    *member("moved", "y", HALF, None, {"u": (1, 2, 3)}, session=None),
+    group("shared", "share"),
+    rebalance("shared", 1, TEN, "simple"),
+    *member("shared", "p", TEN, None, {"t": (0, 1, 1)}, session=None),
+    *member("shared", "q", TEN, None, {"t": (0, 1, 1)}, session=None),
+    group("idle", "classic"),
+    rebalance("idle", 7, TEN, None, "Empty"),
+    group("gone", "classic"),
+    rebalance("gone", 1, TEN, "range"),
+    *member("gone", "g", TEN, HALF, {"v": (0, 1, 1)}),
+    rebalance("gone", 1, HALF, None, "Dead"),
+    group("workers", "classic", protocol_type="connect"),
+    rebalance("workers", 1, TEN, "sessioned"),
+    *member("workers", "w", TEN, None, {"sink": (0, 1, 1)}, role="task"),
+    group("flow", "streams"),
+    rebalance("flow", 1, TEN, "sticky"),
+    *member("flow", "s", TEN, None, {"0": (0, 1, 2)}, role="active", session=None),
+    group("alone", "simple", state=None),
+    commits("alone", "w", 0, TEN),
+    {**group("later", "classic", TWELVE, TWELVE + timedelta(hours=1)), "cluster": "d"},
+    {**rebalance("later", 1, TWELVE, "range"), "cluster": "d"},
+]
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession) -> History:
+    """What is told of eight groups."""
+    rows = [tuple(row.get(name) for name in TOLD.names) for row in ROWS]
+    return History(spark.createDataFrame(rows, TOLD).coalesce(1))
+
+
+def test_the_fleet_of_a_moment(history: History) -> None:
+    """Who was there then, and not who came in that very moment to another one."""
+    fleet = Fleet.at(history, TEN)
+    assert tuples(fleet.members, "group_id", "member_id", "generation_id", "client_id", "client_host", "rack_id") == [
+        ("gone", "g", 1, "client-g", "/h", "r"),
+        ("moved", "x", 4, "client-x", "/h", "r"),
+        ("orders", "a", 1, "client-a", "/h", "r"),
+        ("orders", "b", 1, "client-b", "/h", "r"),
+        ("shared", "p", 1, "client-p", "/h", "r"),
+        ("shared", "q", 1, "client-q", "/h", "r"),
+    ]
+    assert fleet.groups is not None
+    assert fleet.owned_runs is not None
+    assert tuples(fleet.groups, "group_id", "assignor", "group_type", "state") == [
+        ("gone", "range", "classic", "Stable"),
+        ("idle", None, "classic", "Empty"),
+        ("moved", "range", "classic", "Stable"),
+        ("orders", "range", "classic", "Stable"),
+        ("shared", "simple", "share", "Stable"),
+    ]
+    assert tuples(fleet.owned_runs, "group_id", "member_id", "topic", "first", "step", "count") == [
+        ("gone", "g", "v", 0, 1, 1),
+        ("moved", "x", "u", 1, 2, 3),
+        ("orders", "a", "t", 0, 1, 2),
+        ("orders", "b", "t", 2, 1, 2),
+        ("shared", "p", "t", 0, 1, 1),
+        ("shared", "q", "t", 0, 1, 1),
+    ]
+    assert tuples(fleet.topics, "cluster", "topic", "partitions") == [
+        ("c", "t", 4),
+        ("c", "u", 6),
+        ("c", "v", 1),
+        ("c", "w", 1),
+    ]
+
+
+def test_what_was_written_in_a_moment_has_happened(history: History) -> None:
+    """A microsecond before, it has not; the zone of a moment is heard."""
+    zone = timezone(timedelta(hours=2))
+    before = Fleet.at(history, (ELEVEN - timedelta(microseconds=1)).astimezone(zone))
+    after = Fleet.at(history, "2026-11-23T13:00:00+02:00")
+    of = [tuples(fleet.subscriptions.where("group_id = 'orders'"), "member_id", "topic") for fleet in (before, after)]
+    assert of == [[("a", "t"), ("b", "t")], [("a2", "t")]]
+    assert after.groups is not None
+    assert tuples(after.groups, "group_id", "assignor", "group_type", "state") == [
+        ("idle", None, "classic", "Empty"),
+        ("moved", "uniform", "consumer", "Stable"),
+        ("orders", "cooperative-sticky", "classic", "Stable"),
+        ("shared", "simple", "share", "Stable"),
+    ]
+
+
+def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
+    """By the topics that are given, if they are."""
+    counts = [("c", "t", 8), ("c", "u", 6), ("c", "v", 1)]
+    topics = spark.createDataFrame(counts, "cluster string, topic string, partitions int")
+    fleet = Fleet.at(history, "2026-11-23T10:15:00Z", topics=topics)
+    orders = plan(fleet, "range").metrics.where("group_id = 'orders'")
+    assert tuples(orders, "partitions", "moved", "unassigned") == [(8, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "said"),
+    [
+        ("yesterday", "timestamp 'yesterday': expected a moment such as 2026-11-23T08:00:00Z"),
+        ("2026-11-23T10:00:00", "timestamp 2026-11-23T10:00:00: expected a time zone as well"),
+        (datetime(2026, 11, 23, 10), "timestamp 2026-11-23 10:00:00: expected a time zone as well"),
+        (
+            "2026-11-23T09:59:59.999999Z",
+            "timestamp 2026-11-23T09:59:59.999999Z: no records reach so far, expected a moment within "
+            "c: 2026-11-23T10:00:00Z to 2026-11-23T12:00:00Z; d: 2026-11-23T12:00:00Z to 2026-11-23T13:00:00Z",
+        ),
+        ("2026-11-24", "timestamp 2026-11-24: expected a time zone as well"),
+    ],
+)
+def test_a_moment_that_nobody_knows(history: History, timestamp: datetime | str, said: str) -> None:
+    """The message says what would do."""
+    with pytest.raises(ConfigError) as raised:
+        Fleet.at(history, timestamp)
+    assert str(raised.value).startswith(said)

@@ -1,0 +1,100 @@
+"""What is told of random groups is what happened; of a compacted log nothing else is told."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from spark_assign.kernels.history.changes import changes
+from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.memberships import memberships
+from spark_assign.kernels.history.timeline import Timeline
+from tests.unit.history_log import owners
+from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
+
+SEED_VARIABLE = "SPARK_ASSIGN_SEED"
+STORIES = 8
+STEPS = 60
+
+
+@pytest.fixture(params=[Classic, Consumers])
+def stories(request: pytest.FixtureRequest) -> Iterator[Simulated]:
+    """Groups of a type; what a failure prints repeats them."""
+    seed = int(os.environ.get(SEED_VARIABLE, random.randrange(10**9)))
+    print(f"repeat with {SEED_VARIABLE}={seed}")
+    return (request.param(random.Random(f"{seed}-{number}")).play(STEPS) for number in range(STORIES))
+
+
+def last_of_each_time(moments: list[Moment]) -> list[Moment]:
+    """What lasted: of moments at one time the last."""
+    return [
+        each for each, then in zip(moments, [*moments[1:], None], strict=True) if not then or then.at_ms > each.at_ms
+    ]
+
+
+def test_what_is_told_is_what_happened(stories: Iterator[Simulated]) -> None:
+    """Generation by generation, member by member, owner by owner."""
+    for story in stories:
+        if not story.moments:
+            continue
+        timeline = story.log.timeline(story.draw)
+        for moment in last_of_each_time(story.moments):
+            assert owners(timeline.owned, moment.at_ms) == moment.owners, moment
+            number, members = at(timeline, moment.at_ms)
+            assert (number, members) == (moment.number, moment.members), moment
+        assert_generations(timeline, story.moments)
+        assert_memberships(timeline, story.moments)
+
+
+def at(timeline: Timeline, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
+    """Number and members at a moment."""
+    last = [each for each in timeline.generations if each.at_ms <= at_ms][-1]
+    return None if last.state == "Dead" else last.number, tuple(each.member_id for each in last.members)
+
+
+def assert_generations(timeline: Timeline, moments: list[Moment]) -> None:
+    """A generation for each that there was, when it was written, and none besides."""
+    told = [each for each, new in zip(timeline.generations, timeline.rebalanced, strict=True) if new]
+    was: Moment | None = None
+    true: list[tuple[int, int]] = []
+    for moment in moments:
+        if moment.number is not None and (was is None or was.number != moment.number):
+            true.append((moment.number, moment.at_ms))
+        was = moment
+    assert [(each.number, each.at_ms) for each in told] == true
+
+
+def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
+    """From when to when each was a member."""
+    true: dict[str, tuple[int, int | None]] = {}
+    for moment in moments:
+        for member_id in moment.members:
+            true.setdefault(member_id, (moment.at_ms, None))
+        for member_id, (since, until) in true.items():
+            if until is None and member_id not in moment.members:
+                true[member_id] = since, moment.at_ms
+    rows = memberships(list(changes(timeline, departures(timeline))))
+    told = {row["member_id"]: (row["since"], row["until"]) for row in rows}
+    # Who was there for no time may have no row.
+    assert {each: span for each, span in true.items() if span[0] != span[1]} == {
+        each: span for each, span in told.items() if span[0] != span[1]
+    }
+
+
+def test_of_a_compacted_log_nothing_wrong_is_told(stories: Iterator[Simulated]) -> None:
+    """At any moment the owners that are told were the owners; at the end they are all that there are."""
+    for story in stories:
+        log = story.log.compacted(story.draw)
+        if not log.rows or not story.moments:
+            continue
+        timeline = log.timeline(story.draw)
+        for moment in last_of_each_time(story.moments):
+            for where, members in owners(timeline.owned, moment.at_ms).items():
+                assert members == moment.owners.get(where), (moment, where)
+        end = story.moments[-1]
+        assert owners(timeline.owned, end.at_ms) == end.owners
+        if end.members:
+            assert at(timeline, end.at_ms) == (end.number, end.members)
