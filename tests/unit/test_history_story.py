@@ -99,6 +99,32 @@ def test_a_group_that_was_deleted_begins_anew() -> None:
     assert log.told("owned", "member_id", "since", "until") == [("a", 1_000, 2_000), ("a", 4_000, None)]
 
 
+def test_two_lives_in_one_millisecond_are_two() -> None:
+    """The log may have the time of the broker's append for all records of a batch."""
+    log = Log()
+    for at in (1_000, 1_000):
+        log.write(at, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
+        log.write(at, GROUP, None)
+    assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
+    log = Log()
+    for at in (1_000, 1_000):
+        join(log, at, 1, "a", {"a": {"t": [0]}}, t=[0])
+        tombstones(log, at, "a")
+        log.write(at, "ConsumerGroupMetadata", None)
+    assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
+
+
+def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
+    """The next one began before everybody had reached it."""
+    log = Log()
+    join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
+    join(log, 2_000, 2, "b", {"a": {"t": [0]}, "b": {"t": [1]}})
+    join(log, 3_000, 3, "c", {})
+    log.write(4_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [0]}), memberId="a")
+    log.write(5_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [1]}), memberId="b")
+    assert log.told("rebalance", "generation", "settled") == [(1, 1_000), (2, None), (3, 5_000)]
+
+
 def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
     """Also where the tombstone is gone."""
     log = Log()
@@ -315,7 +341,9 @@ def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
         ("b", "t", 1, 1, 4_000, 5_000),
         ("a", "t", 1, 1, 6_000, None),
     ]
-    assert log.timeline().group_type == "classic"
+    timeline = log.timeline()
+    assert timeline.group_type == "classic"
+    assert timeline.generations[0].members[0].subscription is not None
 
 
 def test_tasks_of_streams_have_roles() -> None:

@@ -86,10 +86,10 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
         deleted=tombstones,
         first_ms=min(known, default=0),
         last_ms=max(known, default=0),
-        records=records.num_rows + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
+        records=records.num_rows - len(unread) + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
         rejected=tuple(course.embedded.rejected()),
         unread=tuple(unread),
-        topic_ids={topic: topic_id for topic_id, topic in named.items()},
+        topic_ids={topic: topic_id for topic_id, topic in sorted(named.items())},
     )
 
 
@@ -102,11 +102,13 @@ def _raw(records: pa.Table) -> Iterator[Raw]:
 def _named_by_records(records: pa.Table) -> dict[str, str]:
     """Ids of topics to names, by what the group's own records say (those of 4.0, and of share groups)."""
     named: dict[str, str] = {}
-    for key, value in zip(records["key"], records["value"], strict=True):
-        number = int.from_bytes(key.as_buffer().slice(0, 2), "big") if key.is_valid else -1
-        if number in _NAMING and value.is_valid:
+    types = pc.binary_slice(records["key"], 0, 2)
+    naming = records.filter(pc.is_in(types, value_set=pa.array([each.to_bytes(2, "big") for each in _NAMING])))
+    for key, value in zip(naming["key"].to_pylist(), naming["value"].to_pylist(), strict=True):
+        number = int.from_bytes(key[:2], "big")
+        if value is not None:
             try:
-                named.update(names_of_topics(_NAMING[number][1], read_value(number, value.as_py()).fields))
+                named.update(names_of_topics(_NAMING[number][1], read_value(number, value).fields))
             except WireError:
                 continue  # It is told as unread where the records are taken in their order.
     return named
@@ -133,14 +135,14 @@ def _commits(commits: pa.Table, gap_ms: int) -> dict[tuple[str, int], tuple[Stre
         return {}
     topics = commits["topic"].combine_chunks().dictionary_encode()
     code, partition = topics.indices.to_numpy(), commits["topic_partition"].to_numpy()
-    most = int(partition.max()) + 1
+    least = int(partition.min())  # below 0 of a record that is corrupt; Kafka's class reads that, too
+    most = int(partition.max()) - least + 1
     numbers = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
-    some = united(
-        Stretches(code.astype(np.int64) * most + partition, *(commits[name].to_numpy() for name in numbers)), gap_ms
-    )
+    slots = code.astype(np.int64) * most + partition - least
+    some = united(Stretches(slots, *(commits[name].to_numpy() for name in numbers)), gap_ms)
     found: dict[tuple[str, int], list[Stretch]] = defaultdict(list)
     names = topics.dictionary.to_pylist()
-    columns = (some.slot // most, some.slot % most, *(getattr(some, name) for name in numbers))
+    columns = (some.slot // most, some.slot % most + least, *(getattr(some, name) for name in numbers))
     for topic, number, *stretch in zip(*(column.tolist() for column in columns), strict=True):
         found[names[topic], number].append(Stretch(*stretch))
     return {key: tuple(found[key]) for key in sorted(found)}
