@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import SparkAssignError
+from spark_assign import Fleet, SparkAssignError
 from spark_assign.caching import cached
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import (
@@ -24,21 +26,24 @@ from spark_assign.command.options import (
     patterns,
     reads,
     shipped,
+    stored_run,
     together,
     top,
     writes,
 )
-from spark_assign.command.storing import store_or_keep
+from spark_assign.command.storing import store_fleet, store_run, stored_history
 from spark_assign.errors import ConfigError
 from spark_assign.history.following import follow
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, without_secrets
-from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES
+from spark_assign.history.replay import replay
+from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, REPLAYED_TABLES
 from spark_assign.places import for_spark, is_path
 from spark_assign.report.chosen import no_match
 from spark_assign.report.history import stories, summarize_history
+from spark_assign.report.replay import summarize_replay
 from spark_assign.schemas import OFFSETS, TOPICS
-from spark_assign.sinks.plan_store import check_output
+from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources import client_properties, secret_scope
 from spark_assign.sources.kafka import cluster_id
 from spark_assign.sources.log_segments import log_segments
@@ -48,7 +53,7 @@ from spark_assign.sources.tables import Shape, read_tables
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-PLACES = ("bootstrap_server", "segments", "records", "sample")
+PLACES = ("bootstrap_server", "segments", "records", "sample", "run")
 TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
 THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day"}
 
@@ -66,11 +71,10 @@ THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_
         "--segments", type=PLACE, metavar="DIR", help="log segments of __consumer_offsets, copied from brokers"
     ),
     click.option("--records", type=PLACE, metavar="PLACE", help="folder or table of raw records: key, value, …"),
-    click.option(
-        "--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"
-    ),
+    click.option("--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"),
     click.option("--sample", is_flag=True, help="the sample history that comes with spark_assign"),
 )
+@stored_run("a history that this job has stored: for --group and --at")
 @reads("a snapshot: names of topics by their id, and end offsets", sample=False)
 @together(
     click.option(
@@ -99,6 +103,11 @@ def main(options: Options) -> int:
     spark = spark_session("history", options)
     if options.follow:
         return _follow(spark, options)
+    if options.run:
+        tables = stored_history(spark, options.run).tables
+        known = _known(spark, options, options.fleet)
+        print(_told(options, SimpleNamespace(**tables), tables, known), flush=True)
+        return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
     fleet = options.fleet or (_sample() if options.sample else None)
     with interpreted(spark, [_sample() if options.sample else options.segments or options.records]):
         return _run(spark, options, fleet)
@@ -124,6 +133,9 @@ def check_usage(options: Options) -> None:
     for name, needed in needs.items():
         if getattr(options, name) and not getattr(options, needed):
             raise ConfigError(f"{_flag(name)} goes with {_flag(needed)}")
+    for name in ("replay", "output", "without_hosts", "without_metadata", *THRESHOLDS):
+        if options.run and getattr(options, name):
+            raise ConfigError(f"{_flag(name)}: --run reads what is told already; read the records again for that")
     if (options.follow or options.at) and not options.into:
         raise ConfigError(f"{'--follow' if options.follow else '--at'} needs --into PLACE")
 
@@ -135,18 +147,39 @@ def _flag(name: str) -> str:
 def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     known = _known(spark, options, place)
     asked = {name: getattr(options, flag) for flag, name in THRESHOLDS.items() if getattr(options, flag) is not None}
-    found = History.read(
-        _records(spark, options), topics=known.get("topics"), end_offsets=known.get("end_offsets"), **asked
-    )
+    records = _records(spark, options)
+    names = None if "topics" not in known else known["topics"].where("topic_id is not null")
+    found = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **asked)
     found = found.with_decided(cached(found.decided()))  # ten tables of one pass
-    inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
-    tables = store_or_keep(options, found, schemas=HISTORY_TABLES, inputs=inputs)
-    print(_stories(options, tables) if options.group else summarize_history(tables, options.top), flush=True)
+    tables: Mapping[str, DataFrame] = {name: getattr(found, name) for name in HISTORY_TABLES}
+    schemas = dict(HISTORY_TABLES)
+    if options.replay:
+        otherwise = replay(records, **({"gap_ms": asked["gap_ms"]} if "gap_ms" in asked else {}))
+        otherwise = otherwise.with_decided(cached(otherwise.decided()))
+        of_replay = {"replayed": otherwise.replayed, "replays": otherwise.replays, "unreplayed": otherwise.rejected}
+        tables = {**tables, **of_replay}
+        schemas |= REPLAYED_TABLES
+    if options.output:
+        inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
+        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+        tables = read_plan(spark, options.output, options.run_id, schemas=schemas).tables
+    print(_told(options, found, tables, known), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _stories(options: Options, tables: Mapping[str, DataFrame]) -> str:
-    return stories(tables, options.group, options.top) or no_match(options.group)
+def _told(options: Options, found: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
+    """What is asked for on the screen; the summary where that is nothing else. `found` has the tables as attributes."""
+    parts = []
+    if options.at:
+        counts = store_fleet(Fleet.at(found, options.at, topics=known.get("topics")), options.into)
+        rows = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+        parts.append(f"The fleet of {options.at}: {rows}\nWritten to {options.into}")
+        options.outcome.places["fleet"] = options.into
+    if options.group:
+        parts.append(stories(tables, options.group, options.top) or no_match(options.group))
+    if options.replay:
+        parts.append(summarize_replay(tables["replayed"], tables["unreplayed"], options.top))
+    return "\n\n".join(parts or [summarize_history(tables, options.top)])
 
 
 def _records(spark: SparkSession, options: Options) -> DataFrame:
@@ -216,7 +249,7 @@ def _known(spark: SparkSession, options: Options, place: str | None) -> dict[str
     tables = read_tables(spark, shape, place, format=options.format, options=options.option, tables=options.table)
     known = {}
     if "topics" in tables:
-        known["topics"] = tables["topics"].where("topic_id is not null")
+        known["topics"] = tables["topics"]
     if "end_offsets" in tables:
         known["end_offsets"] = tables["end_offsets"]
     elif "offsets" in tables:
