@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
@@ -21,7 +22,7 @@ from spark_assign.history.following import CHECKPOINT
 from spark_assign.wire import log_segment
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
-from tests.kafka import group_members, history_session, secure_listener
+from tests.kafka import group_members, history_session, maven, secure_listener
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import told
@@ -60,6 +61,14 @@ def written(broker: Cluster) -> Iterator[Cluster]:
     names = dict.fromkeys([*CONFIGS, "compression.type"])
     with closing(broker.admin()) as admin:
         admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", names)])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _jars() -> None:
+    """For one release of Spark only."""
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    if release != maven.DELTA_FOR_SPARK:
+        pytest.skip(f"the jars are for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
 
 
 def configure(broker: Cluster, configs: dict[str, str]) -> None:
