@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history.gathered import Gathered, one_array
 from spark_assign.wire.group_records import UnknownType, read_key
-from spark_assign.wire.reader import WireError
+from spark_assign.wire.reader import WireError, as_text
 
 NO_KEY, CORRUPT, UNKNOWN_TYPE, NEWER_VERSION = UNREAD_CODES = ("no-key", "corrupt", "unknown-type", "newer-version")
 _NEWEST_COMMIT = 1
@@ -118,5 +118,5 @@ class _Names:
     def of_parts(self, given: Gathered, begin: Ints, length: Ints) -> Ints:
         """The numbers of names that are parts of rows; what is no UTF-8 is replaced, as Java does."""
         parts = given.parts(begin, length).dictionary_encode()
-        numbers = [self.number(each.decode("utf-8", errors="replace")) for each in parts.dictionary.to_pylist()]
+        numbers = [self.number(as_text(each)) for each in parts.dictionary.to_pylist()]
         return np.array(numbers, np.int64)[parts.indices.to_numpy(zero_copy_only=False)] if numbers else begin

@@ -136,15 +136,16 @@ class _Piece:
         some = self._facts.select(["topic", "topic_partition", *_STRETCH]).take(pa.array(rows))
         topics = some["topic"].combine_chunks().dictionary_encode()
         partition = some["topic_partition"].to_numpy().astype(np.int64)
-        many = len(topics.dictionary), int(partition.max()) + 1
-        slot = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition
+        least = int(partition.min())  # Below 0 of a record that is corrupt; Kafka's class reads that, too.
+        many = len(topics.dictionary), int(partition.max()) - least + 1
+        slot = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
         whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in _STRETCH)), gap_ms)
         names = topics.dictionary.to_pylist()
         columns = (whole.slot, *(getattr(whole, name) for name in _STRETCH))
         for number, *stretch in zip(*(column.tolist() for column in columns), strict=True):
             rest, part = divmod(number, many[1])
             group, topic = divmod(rest, many[0])
-            found[group][names[topic], part].append(Stretch(*stretch))
+            found[group][names[topic], part + least].append(Stretch(*stretch))
         return found
 
     def _deleted(self) -> dict[int, dict[Slot, int]]:
