@@ -153,6 +153,8 @@ def _newest(rows: DataFrame, *by: str) -> list[dict[str, Any]]:
 def story(group: Row, rebalances: Sequence[Row], deploys: Sequence[Row], pauses: Sequence[Row]) -> list[str]:
     """What happened to a group, line by line: deploys, and under each its rebalances; pauses that no rebalance made.
 
+    A deploy that is one rebalance, and nobody came back, has no line of its own.
+
     Args:
         group: a row of `groups`.
         rebalances: the newest of it, in order.
@@ -162,9 +164,8 @@ def story(group: Row, rebalances: Sequence[Row], deploys: Sequence[Row], pauses:
     lines = [f"{name_of(group)}: {_told(group)}"]
     rows: list[tuple[datetime, int, list[str]]] = []
     first = rebalances[0]["at"] if rebalances else group["since"]
-    for row in deploys:
-        if row["until"] >= first:
-            rows.append((row["since"], 0, _deploy(row)))
+    deploys = [row for row in deploys if row["until"] >= first and (row["rebalances"] > 1 or row["restarted"])]
+    rows += [(row["since"], 0, _deploy(row)) for row in deploys]
     in_deploys = {each for row in deploys for each in range(row["first_generation"], row["last_generation"] + 1)}
     for row in rebalances:
         rows.append((row["at"], 1, _rebalance(row, "  " if row["generation"] in in_deploys else "")))
