@@ -28,7 +28,8 @@ def read_generation(data: bytes) -> dict[str, Any] | None:
 
 def _read(data: bytes, version: int) -> dict[str, Any] | None:
     # Slices that begin or end after the last byte are short, and are found out at the end.
-    texts, at = [], 2
+    texts: list[str | None] = []
+    at = 2
     for place in range(3):
         size = data[at] << 8 | data[at + 1]
         at += 2
