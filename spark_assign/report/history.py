@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_assign.progress import progress
 from spark_assign.report.chosen import first_rows
 from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, count, duration, number, rejected_lines, without_uuids
+from spark_assign.report.words import NONE, REJECTED_SHOWN, count, duration, number, rejected_lines, without_uuids
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]
@@ -73,7 +73,7 @@ def summarize_history(tables: Tables, top: int) -> str:
     if unread:
         told = ", ".join(f"{many:,} {code}" for code, many in unread.items())
         lines += ["", f"Records that could not be read: {told}; they are in the table unread, as they are"]
-    refused = [each.asDict() for each in tables["rejected"].orderBy(*GROUP_KEY).limit(top + 1).collect()]
+    refused = [each.asDict() for each in tables["rejected"].orderBy(*GROUP_KEY).limit(REJECTED_SHOWN).collect()]
     if refused:
         lines += rejected_lines(refused, tables["rejected"].count())
     return "\n".join(lines)
