@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_assign import Fleet, plan
 from spark_assign.connect.schemas import EVENTS as CONNECT_EVENTS
 from spark_assign.connect.schemas import INPUT_TABLES as CONNECT_TABLES
+from spark_assign.history.records import records_of
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas.schemas import REQUESTS
 from spark_assign.schemas import INPUT_TABLES
@@ -26,6 +27,7 @@ from tests.frames import dataframe
 from tests.spark import fleets
 
 SAMPLE = ROOT / "conf" / "sample-fleet"
+HISTORY = ROOT / "conf" / "sample-history" / "records.parquet"
 FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
 """docs/plan.md: beside topics that the page shows."""
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
@@ -215,6 +217,11 @@ def in_catalog(text: str) -> str:
 def sample_fleet(spark: SparkSession) -> Fleet:
     """The sample fleet."""
     return read_fleet(spark, str(SAMPLE))
+
+
+def sample_records(spark: SparkSession) -> DataFrame:
+    """Records of the sample history."""
+    return records_of(spark.read.parquet(str(HISTORY)))
 
 
 def catalog(spark: SparkSession, fleet: Fleet) -> None:

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
-from spark_assign.wire import group_records, log_segment
+from spark_assign.wire import log_segment
+from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
 from tests.kafka import group_members, history_session, secure_listener
 from tests.kafka.broker import Cluster
@@ -85,6 +86,13 @@ def rows(folder: Path) -> Rows:
     return found
 
 
+def assert_same(found: Rows, by_kafka: Rows) -> None:
+    """Nothing else, and nothing less, but what Spark's own consumers have written of themselves since."""
+    assert found.items() <= by_kafka.items()
+    missing = [read_key(by_kafka[place][1]).fields for place in by_kafka.keys() - found.keys()]
+    assert {fields.get("group", "")[:12] for fields in missing} <= {"spark-kafka-"}, missing
+
+
 def damage(folder: Path) -> tuple[Path, Path]:
     """One file is cut off, in another one a byte is turned; both in batches that no transaction hangs on."""
     plain = []
@@ -118,8 +126,7 @@ def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, 
     with history_session.running("classic", asked, tmp_path) as process:
         plans, whole, part = (told(process) for _ in steps)
     by_kafka, by_segments, rest = (rows(tmp_path / name) for name in ("kafka", "segments", "rest"))
-    ends = {partition: max(at for each, at in by_segments if each == partition) for partition, _ in by_segments}
-    assert by_segments == {place: row for place, row in by_kafka.items() if place[1] <= ends[place[0]]}
+    assert_same(by_segments, by_kafka)
     said = [each for row in by_segments.values() if (each := metadata(*row[1:])) is not None]
     assert said.count("committed") == PRODUCERS * ROUNDS // 2
     assert "aborted" not in said
@@ -135,10 +142,10 @@ def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, 
 
 def metadata(key: bytes, value: bytes | None) -> str | None:
     """Of a commit of the group that commits in transactions."""
-    read = group_records.read_key(key)
+    read = read_key(key)
     if read.name != "OffsetCommit" or read.fields["group"] != "hs-tx" or value is None:
         return None
-    return str(group_records.read_value(read.type, value).fields["metadata"])
+    return str(read_value(read.type, value).fields["metadata"])
 
 
 @pytest.mark.parametrize("kind", ["classic"])
@@ -166,7 +173,8 @@ def test_killed_again_and_again_each_record_is_there_once(written: Cluster, tmp_
         told(process)
     stored = rows(tmp_path / "stored")
     assert len(stored) == count, seed
-    assert stored == rows(tmp_path / "kafka"), seed
+    assert len(stored) > 100
+    assert_same(stored, rows(tmp_path / "kafka"))
 
 
 @pytest.mark.parametrize("kind", ["connect"])
@@ -187,8 +195,10 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str
     with history_session.running(kind, asked, tmp_path) as process:
         said = [told(process) for _ in range(8)]
     by_kafka = rows(tmp_path / "kafka")
-    assert rows(tmp_path / "stored") == by_kafka
-    assert [each["rows"] for each in said if "rows" in each] == [len(by_kafka)] * 3
+    stored = rows(tmp_path / "stored")
+    assert_same(stored, by_kafka)
+    first, second, _ = [each["rows"] for each in said if "rows" in each]
+    assert 100 < first <= second == len(stored)
     secrets = (b"127.0.0.1", b"committed")
     assert all(any(secret in value for *_, value in by_kafka.values() if value) for secret in secrets)
     files = [file for file in (tmp_path / "empty").rglob("*") if file.is_file()]
@@ -197,9 +207,9 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str
         data = file.read_bytes()
         assert not any(secret in data for secret in secrets), file
     emptied = rows(tmp_path / "empty")
-    assert emptied.keys() == by_kafka.keys()
-    for place, (_, key, value) in emptied.items():
-        _, key_before, value_before = by_kafka[place]
+    assert emptied.keys() >= by_kafka.keys()
+    for place, (_, key_before, value_before) in by_kafka.items():
+        _, key, value = emptied[place]
         assert key == key_before
         assert (value is None) == (value_before is None)
         assert value != b"", "all of them can be read"

@@ -18,6 +18,7 @@ from typing import Any
 
 from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
 from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
+from spark_assign.wire.group_records.generations import GROUP_METADATA, read_generation
 from spark_assign.wire.group_records.layout import Record, Struct
 from spark_assign.wire.group_records.reading import Layout
 from spark_assign.wire.group_records.share import RECORDS as _OF_SHARE
@@ -67,9 +68,15 @@ def read_key(data: bytes) -> Key:
 def read_value(type: int, data: bytes) -> Value:
     """A value by the type of its key; a tombstone has none. Raises UnknownType, or WireError."""
     record = _record(type)
+    if type == GROUP_METADATA and (generation := read_generation(data)) is not None:
+        return Value(data[1], generation)
+    return _by_tables(record, data)
+
+
+def _by_tables(record: Record, data: bytes) -> Value:
     reader = Reader(data)
     version = reader.int16()
-    fields, unknown = _layout(type, min(max(version, 0), record.newest + 1)).read_all(reader)
+    fields, unknown = _layout(record.type, min(max(version, 0), record.newest + 1)).read_all(reader)
     return Value(version, fields, tuple(unknown))
 
 
