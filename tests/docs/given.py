@@ -328,6 +328,10 @@ def _streams(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     return {"fleet": Fleet(**tables)}
 
 
+def _records(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    return {"records": sample_records(spark)}
+
+
 def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
     return {"after": fleet.with_members_left(group_id="payments-*", number=1)}
 
@@ -339,6 +343,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
+    "docs/replay.md": _records,
     "docs/replicas.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _share,

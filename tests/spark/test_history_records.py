@@ -88,11 +88,20 @@ def of_producer(offset: int, producer_id: int) -> bytes:
     return batch_of([Record(offset, 1000 + offset, b"k", b"v")], **settings)
 
 
+def emptied(offset: int, producer_id: int) -> bytes:
+    """What compaction leaves of such a batch."""
+    made = bytearray(of_producer(offset, producer_id)[:61])
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">i", made, 57, 0)
+    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
 def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path) -> None:
     """Of two brokers' copies, one of them cut off; other topics are not looked at; what is open at the end is left."""
     first = of_producer(0, 1) + of_producer(1, 2) + batch_of([Record(2, 9, b"k", None)]) + of_producer(3, 3)
     second = control(4, 1, 1) + control(5, 0, 2) + of_producer(6, 2) + of_producer(7, 1) + control(8, 0, 1)
-    third = control(9, 1, 2) + of_producer(10, 2)
+    third = control(9, 1, 2) + of_producer(10, 2) + emptied(11, 3)
     for broker in ("a", "b"):
         folder = tmp_path / broker / "__consumer_offsets-12"
         folder.mkdir(parents=True)
@@ -108,7 +117,7 @@ def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path)
         ("eu", 12, 2, 9_000, b"k", None),
         ("eu", 12, 6, 1_006_000, b"k", b"v"),
     ]
-    assert [(row.partition, row.after, row.code) for row in found.damaged.collect()] == [(12, 9, "cut-off")]
+    assert [(row.partition, row.after, row.code) for row in found.damaged.collect()] == [(12, 10, "cut-off")]
     for nothing in (tmp_path / "a" / "orders-0", tmp_path / "not-there"):
         with pytest.raises(SourceError, match=r"has no log segments of __consumer_offsets\. They are called"):
             log_segments(spark, str(nothing), "eu")
