@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.history.following import follow
+from spark_assign.history.following import follow, to_its_end
 from spark_assign.history.records import records_of
 from spark_assign.sources import client_properties
 from spark_assign.sources.log_segments import log_segments
@@ -111,9 +111,8 @@ def segments(spark: SparkSession, _: Mapping[str, str], place: str, to: str) -> 
 
 def stream(spark: SparkSession, properties: Mapping[str, str], servers: str, place: str, **more: Any) -> Any:
     """Follow until it ends, or until somebody ends this process."""
-    query = follow(spark, servers, "live", place, properties=properties, **more)
     say({"started": place})
-    query.awaitTermination()
+    to_its_end(lambda: follow(spark, servers, "live", place, properties=properties, **more))
     return {"rows": stored(spark, place).count()}
 
 
