@@ -31,6 +31,7 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
 _KAFKA = "org.apache.kafka"
+_JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,15 @@ def applications_classpath() -> str:
     return _classpath(_APPLICATIONS)
 
 
+def group_coordinator_classpath(version: str) -> str:
+    """A Java class path with the group coordinator of one release, and jackson. Raises as `kafka_classpath` does."""
+    coordinator = f"{_KAFKA}:kafka-group-coordinator:{version}"
+    return _classpath(JarSet(f"group-coordinator-{version}", (coordinator, _JACKSON)))
+
+
 def clients_classpath(version: str) -> str:
     """A Java class path with the clients of one release, and jackson. Raises as `kafka_classpath` does."""
-    jackson = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
-    return _classpath(JarSet(f"clients-{version}", (f"{_KAFKA}:kafka-clients:{version}", jackson)))
+    return _classpath(JarSet(f"clients-{version}", (f"{_KAFKA}:kafka-clients:{version}", _JACKSON)))
 
 
 def logging_classpath() -> str:

@@ -1,6 +1,6 @@
 """Consumer protocol bytes against rows recorded from Kafka's own classes: valid, damaged, from the future.
 
-The 924 rows of kind `record` are left out: nothing of ours reads the records of `__consumer_offsets`.
+The 924 rows of kind `record` are read in `test_group_records.py`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_user_data() -> None:
     assert types.total() == 100
 
 
-def test_what_is_left_out() -> None:
+def test_what_is_read_elsewhere() -> None:
     """Every other row is a record of `__consumer_offsets`."""
     with gzip.open(_ROWS, "rt", encoding="utf-8") as lines:
         kinds = Counter(json.loads(line)["kind"] for line in lines)
