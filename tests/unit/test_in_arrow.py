@@ -42,7 +42,7 @@ def test_only_pysparks_archive_is_forgotten(tmp_path: Path, monkeypatch: pytest.
 
 def test_rows_come_in_chunks() -> None:
     """At least so many rows each, but for the last; none is lost, and no batch is parted."""
-    batches = [pa.record_batch({"n": list(range(size))}) for size in (3, 0, 4, 9, 1)]
+    batches = [pa.record_batch({"n": pa.array(range(size), pa.int64())}) for size in (3, 0, 4, 9, 1)]
     assert [len(chunk) for chunk in chunks(batches, 5)] == [7, 9, 1]
     assert list(chunks([], 5)) == []
     done = in_arrow_chunks(lambda tables: (table for table in tables), chunk_rows=5)
