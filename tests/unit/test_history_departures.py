@@ -157,7 +157,19 @@ def test_a_consumer_group_by_the_brokers_session() -> None:
     """Not on record: 45 s, and the last heartbeat may be 5 s older than the last commit."""
     unknown = member("b", session_timeout_ms=None)
     told = [story(197_000, 197_000 + silent, unknown, group_type="consumer") for silent in (39_999, 40_000)]
-    assert [each.went for (each,) in told] == ["left", "crashed"]
+    assert [(each.went, each.certainty) for (each,) in told] == [("left", "guess"), ("crashed", "likely")]
+    assert story(197_000, 201_000, unknown, group_type="consumer") == [Departure("b", 2, "left", "likely")]
+
+
+def test_the_brokers_session_can_be_told() -> None:
+    """Where it is configured to another one."""
+    old = member("b", session_timeout_ms=None)
+    first, second = generation(1, 0, [(A, [0]), (old, [1])]), generation(2, 208_000, [(A, [0, 1])])
+    told = past(
+        first, second, commits={0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}, group_type="consumer"
+    )
+    sessions = (12_000, 15_000, 45_000)
+    assert [departures(told, Asked(session_ms=each))[0].went for each in sessions] == ["crashed", "left", "left"]
 
 
 def test_the_newcomer_of_a_crash_may_be_there_before() -> None:

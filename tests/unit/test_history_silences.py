@@ -177,16 +177,17 @@ def by_millisecond(
     for partition, times in commits.items():
         gaps = [(a, b) for a, b in pairwise(times) if b - a > asked.gap_ms]
         touch = {
-            gap: [i for i, g in enumerate(generations) if g.at_ms <= gap[1] and g.settled_ms >= gap[0]] for gap in gaps
+            gap: [i for i, g in enumerate(generations) if g.at_ms <= gap[1] and g.settled_ms + asked.gap_ms >= gap[0]]
+            for gap in gaps
         }
         free = [b - a for a, b in gaps if not touch[a, b]]
         silent = sum(b - a for a, b in gaps) - sum(free)
-        usual = median(free) if len(free) >= 3 and 4 * sum(free) > times[-1] - times[0] - silent else 0
+        usual = median(free) if len(free) >= 2 and 4 * sum(free) > times[-1] - times[0] - silent else 0
         for a, b in gaps:
             if b - a <= 2 * usual:
                 continue
             for start, end in runs([t for t in range(a, b) if not absent[t]]):
-                near = [i for i, g in enumerate(generations) if g.at_ms <= end and g.settled_ms >= start]
+                near = [i for i, g in enumerate(generations) if g.at_ms <= end and g.settled_ms + asked.gap_ms >= start]
                 for t in range(start, end):
                     mine.setdefault(whose(told, near, start, t), []).append((t, partition))
     return {

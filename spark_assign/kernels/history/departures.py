@@ -17,8 +17,9 @@ Classic groups
       to (KIP-1092), may take it out all the same.
 Consumer groups (KIP-848)
     - Leaving and timing out write the same tombstones, and bump the epoch at once. The session timeout is the broker's
-      and not on record: 45 s, and 60 s at most, unless brokers are configured otherwise. Commits are not heartbeats
-      there, which come every 5 s.
+      and not on record (`Asked.session_ms`): 45 s to 60 s, unless brokers are configured otherwise. Commits are not
+      heartbeats there, which come every 5 s. Who leaves as it should commits once more before, so that a silence of
+      more than two commits, but less than a session, is only guessed to be a leave.
     - A static member leaves with epoch -2: it keeps what it has, and is taken out when it is not back in time.
 Share and streams groups: what their members do leaves no commits by partition that could tell. Only who came back is
 told.
@@ -47,13 +48,9 @@ from spark_assign.kernels.history.timeline import Generation, Member, Owned, Str
 LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
-BROKER_SESSION_MS = 45_000
-"""group.consumer.session.timeout.ms by default, and session.timeout.ms of clients since 3.0: what is assumed where the
-record has none."""
-
 HEARTBEAT_MS = 5_000
-"""group.consumer.heartbeat.interval.ms by default: so long before its last commit a member of a consumer group may have
-been heard last."""
+"""group.consumer.heartbeat.interval.ms by default; clients have 3 s, and a third of a session at most. A member of a
+consumer group may have been heard last so long before its last commit."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class _Told:
         """How it went and how certain that is, whoever came back."""
         classic = self.timeline.group_type == "classic"
         member, at = gone.member, gone.now.at_ms
-        session = member.session_timeout_ms or BROKER_SESSION_MS
+        session = member.session_timeout_ms or self.asked.session_ms
         if classic and member.group_instance_id is None and at - gone.before.at_ms < session:
             return LEFT, LIKELY  # It had just joined: its session still ran.
         missing = gone.now.number - gone.before.number > 1
@@ -150,10 +147,14 @@ class _Told:
         if silence is None:
             return no_telling
         # A member of a consumer group may have been heard last a heartbeat before it committed last.
-        timed_out = session if classic else session - HEARTBEAT_MS
+        timed_out = session if classic else session - min(HEARTBEAT_MS, session // 3)
         if silence.most_ms < timed_out:
             alone = len(gone.before.members) == 1 and classic and member.session_timeout_ms is not None
-            return LEFT, GUESS if missing else SURE if alone else LIKELY
+            # Where the session is not on record, it may be shorter than assumed.
+            late = member.session_timeout_ms is None and silence.least_ms > max(
+                HEARTBEAT_MS, 2 * (silence.beat_ms or 0)
+            )
+            return LEFT, GUESS if missing or late else SURE if alone else LIKELY
         if silence.least_ms < timed_out or silence.beat_ms is None or 2 * silence.beat_ms > session:
             return no_telling
         if missing:
@@ -246,7 +247,7 @@ def _came_back(
                 continue
             # The newcomer of a crashed one may be there before the session of the old one has timed out.
             crashed = verdicts[number][0] == CRASHED
-            early = (each.member.session_timeout_ms or BROKER_SESSION_MS) if crashed else 0
+            early = (each.member.session_timeout_ms or asked.session_ms) if crashed else 0
             first = bisect_left(times, each.now.at_ms - early)
             until = bisect_right(times, each.now.at_ms + asked.together_ms)
             for arrival in range(first, until):

@@ -11,8 +11,8 @@ the first of these that holds:
     crash            all that went crashed, gone or back, and nobody else joined; but not if they did so one after the
                      other and at least half of the members were back: that is a rolling restart that does not shut down
     restart          nobody is there who was, and all were gone at once, in one generation
-    rolling-restart  nobody is there who was, and no fewer are; or at least half of the members came back, and nobody
-                     else came or went
+    rolling-restart  nobody is there who was, and no fewer are, nor more than twice as many; or at least half of the
+                     members came back, and nobody else came or went
     mixed            anything else: one of many came back, some were replaced, members joined and others left
 
 A burst in which nobody came or went (topics or subscriptions changed, somebody asked for it) is no deploy.
@@ -141,24 +141,22 @@ def _bursts(timeline: Timeline, gone: Sequence[Departure], asked: Asked) -> list
     generations, moments = timeline.generations, _moments(timeline)
     begins = [
         place
-        for place, each in enumerate(generations)
-        if not place or each.at_ms - generations[place - 1].at_ms > asked.together_ms
+        for place in range(1, len(generations))  # Nobody knows what came before the first one on record.
+        if place == 1 or generations[place].at_ms - generations[place - 1].at_ms > asked.together_ms
     ]
-    return [
-        _burst(timeline, range(first, end), moments, went)
-        for first, end in zip(begins, [*begins[1:], len(generations)], strict=True)
-    ]
+    ends = [*begins[1:], len(generations)]
+    return [_burst(timeline, range(first, end), moments, went) for first, end in zip(begins, ends, strict=bool(begins))]
 
 
 def _burst(
     timeline: Timeline, places: range, moments: Sequence[int | None], went: dict[tuple[str, int], Departure]
 ) -> _Burst:
-    ids = {place: _ids(timeline, place) for place in range(max(places[0] - 1, 0), places[-1] + 1)}
+    ids = {place: _ids(timeline, place) for place in range(places[0] - 1, places[-1] + 1)}
     arrived: list[str] = []
     gone: list[Departure] = []
     all_at_once = crashed_at_once = False
     for place in places:
-        old, new = ids[max(place - 1, 0)], ids[place]
+        old, new = ids[place - 1], ids[place]
         arrived += sorted(new - old)
         here = [went[each, timeline.generations[place].number] for each in sorted(old - new)]
         gone += here
@@ -167,7 +165,7 @@ def _burst(
     return _Burst(
         places,
         sorted(at for at in moments[places.start : places.stop] if at is not None),
-        ids[max(places[0] - 1, 0)],
+        ids[places[0] - 1],
         ids[places[-1]],
         arrived,
         gone,
@@ -197,7 +195,7 @@ def _what(burst: _Burst, asked: Asked) -> str | None:
     replaced = bool(burst.before) and bool(burst.after) and not burst.before & burst.after
     if replaced and burst.all_at_once:
         return RESTART
-    if half_is_back or (replaced and len(burst.after) >= len(burst.before)):
+    if half_is_back or (replaced and 1 <= len(burst.after) / len(burst.before) <= 2):
         return ROLLING
     return MIXED
 
@@ -241,7 +239,9 @@ def _detail(burst: _Burst) -> str:
     """In words who came and went."""
     back, before = burst.back, len(burst.before)
     said = []
-    if back:
+    if back > before:
+        said.append(f"members came back {back:,} times")
+    elif back:
         said.append(f"{back} of {_many(before, 'member')} came back")
     if len(burst.arrived) > back:
         said.append(f"{_many(len(burst.arrived) - back, 'member')} joined")

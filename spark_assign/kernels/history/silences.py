@@ -5,11 +5,11 @@ have stretches, within which no two commits are, so gaps are exact, and shorter 
 rebalance that kept nobody from committing for longer than the threshold stopped nothing.
 
 A pause is made of the gaps of a group's partitions:
-    around a rebalance  gaps that touch it: from its record on until everybody had settled. A gap that goes on over
-                        several rebalances is divided among them: each has it until the next one begins, and the first
-                        one what was before, so that nothing is counted twice. What began longer before than a crash and
-                        a rebalance can take (the session and the rebalance timeout of the members before) was there
-                        anyway, and is a pause without a generation up to that rebalance.
+    around a rebalance  gaps that touch it: from its record on until a heartbeat (5 s) after everybody had settled. A
+                        gap that goes on over several rebalances is divided among them: each has it until the next one
+                        begins, and the first one what was before, so that nothing is counted twice. What began longer
+                        before than a crash and a rebalance can take (the session and the rebalance timeout of the
+                        members before) was there anyway, and is a pause without a generation up to that rebalance.
     without one         the other gaps, united where they overlap: consumers that hang, a broker that is away, or
                         nothing to read for those who commit only what they have read.
 
@@ -35,13 +35,13 @@ from itertools import accumulate, pairwise
 from statistics import median
 
 from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.departures import BROKER_SESSION_MS
+from spark_assign.kernels.history.departures import HEARTBEAT_MS
 from spark_assign.kernels.history.timeline import Stretch, Timeline
 
 REBALANCE_MS = 300_000
 """The rebalance timeout of Java clients by default (max.poll.interval.ms), where the record has none."""
 
-HABIT = 3
+HABIT = 2
 """Fewer gaps without a rebalance are no habit."""
 
 Partition = tuple[str, int]
@@ -214,12 +214,12 @@ class _Rebalances:
         told = timeline.generations
         self.places = sorted(range(len(told)), key=lambda place: told[place].at_ms)
         self.at = [told[place].at_ms for place in self.places]
-        # Where it is not on record when all had settled, they give up what they lose within a heartbeat or two.
+        # Cooperative members, and those of the broker, give up what they lose a moment later.
+        grace = min(asked.gap_ms, HEARTBEAT_MS)
         settled = [told[place].settled_ms for place in self.places]
-        ends = [at + asked.gap_ms if end is None else max(at, end) for at, end in zip(self.at, settled, strict=True)]
-        self.ends = ends
-        self.latest = list(accumulate(ends, max))
-        self.early = [_early(timeline, place) for place in self.places]
+        self.ends = [max(at, end or at) + grace for at, end in zip(self.at, settled, strict=True)]
+        self.latest = list(accumulate(self.ends, max))
+        self.early = [_early(timeline, place, asked) for place in self.places]
 
     def touched_by(self, span: Span) -> list[int]:
         """The rebalances that a span touches, by their numbers in the order of time."""
@@ -248,10 +248,10 @@ class _Rebalances:
         return [(place, piece) for place, piece in pieces if piece[1] > piece[0]]
 
 
-def _early(timeline: Timeline, place: int) -> int:
+def _early(timeline: Timeline, place: int, asked: Asked) -> int:
     """How long before its record a rebalance may have been felt: a session times out, and somebody rejoins late."""
     members = timeline.generations[place - 1].members if place else ()
-    session = max((each.session_timeout_ms or BROKER_SESSION_MS for each in members), default=BROKER_SESSION_MS)
+    session = max((each.session_timeout_ms or asked.session_ms for each in members), default=asked.session_ms)
     rejoin = max((each.rebalance_timeout_ms or REBALANCE_MS for each in members), default=REBALANCE_MS)
     return session + rejoin
 

@@ -1,0 +1,90 @@
+"""The sample history: what happened to its groups is what is told (conf/sample-history/README.md)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping
+from spark_assign.kernels.history.reduce import RECORDS, reduced
+from spark_assign.kernels.history.silences import stops
+from spark_assign.kernels.history.timeline import Timeline
+from spark_assign.kernels.history.timelines import timelines
+
+SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
+ASKED = Asked(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
+"""Its clients commit every second, its deploys are half a minute apart, its broker's sessions are short."""
+
+
+@cache
+def sample() -> dict[str, Timeline]:
+    """The past of each group."""
+    records = pq.read_table(SAMPLE)
+    at_ms = pc.cast(pc.cast(records["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64())
+    records = records.append_column("at_ms", at_ms).select(RECORDS.names).cast(RECORDS)
+    return {name: timeline for _, name, timeline in timelines(reduced(records, ASKED.gap_ms), ASKED)}
+
+
+def told(name: str) -> list[Deploy]:
+    """The deploys of a group."""
+    timeline = sample()[name]
+    return deploys(timeline, departures(timeline, ASKED), stops(timeline, ASKED), ASKED)
+
+
+def went(name: str) -> list[tuple[str, str, bool]]:
+    """How members went, by their client ids, and whether they came back."""
+    timeline = sample()[name]
+    clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
+    return [(clients[each.member_id], each.went, each.came_back_as is not None) for each in departures(timeline, ASKED)]
+
+
+def test_deploys() -> None:
+    """What was done to the groups."""
+    names = ["orders-service", "inventory-projector", "payments-ledger", "notifications-push"]
+    assert {name: [each.what for each in told(name)] for name in names} == {
+        "orders-service": ["rolling-restart", "restart"],
+        "inventory-projector": ["scale-out", "scale-in"],
+        "payments-ledger": ["rolling-restart"],
+        "notifications-push": ["flapping"],
+    }
+    assert [(each.restarted, each.rebalances) for each in told("payments-ledger")] == [(3, 0)]
+    assert [(each.members_before, each.members_after) for each in told("inventory-projector")] == [(2, 4), (4, 2)]
+
+
+def test_crashes_are_told_from_leaves() -> None:
+    """Two members were killed, of a classic group and of one of KIP-848."""
+    assert went("fraud-detection") == [("fraud-detection-2", "crashed", False)]
+    assert went("recommendations-features") == [
+        ("recommendations-features-2", "crashed", False),
+        ("recommendations-features-0", "left", False),
+    ]
+    assert [each.what for each in told("fraud-detection")] == ["crash", "scale-out"]
+
+
+def test_the_group_that_flaps() -> None:
+    """One alone."""
+    flapping = [name for name, timeline in sample().items() if is_flapping(timeline, told(name), ASKED)]
+    assert flapping == ["notifications-push"]
+
+
+def test_nobody_owns_what_another_one_has() -> None:
+    """At any moment, outside of share groups."""
+    for name, timeline in sample().items():
+        changes = sorted(
+            (at, gets, each.role, each.topic, partition)
+            for each in timeline.owned
+            for at, gets in ((each.since_ms, True), (each.until_ms, False))
+            if at is not None
+            for partition in each.partitions
+        )
+        owners: dict[tuple[str, str, int], int] = {}
+        for _, gets, *what in changes:  # What is given up in a moment stands before what is got in it.
+            key = (what[0], what[1], what[2])
+            owners[key] = owners.get(key, 0) + (1 if gets else -1)
+            assert owners[key] <= 1 or timeline.group_type == "share", (name, key)
