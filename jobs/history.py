@@ -14,7 +14,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import SparkAssignError
+from spark_assign import Fleet, SparkAssignError
 from spark_assign.caching import cached
 from spark_assign.command.job import Options, job, spark_session
 from spark_assign.command.options import (
@@ -28,17 +28,19 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_or_keep
+from spark_assign.command.storing import store_fleet, store_run
 from spark_assign.errors import ConfigError
 from spark_assign.history.following import follow
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, without_secrets
-from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES
+from spark_assign.history.replay import replay
+from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, REPLAYED_TABLES
 from spark_assign.places import for_spark, is_path
 from spark_assign.report.chosen import no_match
 from spark_assign.report.history import stories, summarize_history
+from spark_assign.report.replay import summarize_replay
 from spark_assign.schemas import OFFSETS, TOPICS
-from spark_assign.sinks.plan_store import check_output
+from spark_assign.sinks.plan_store import check_output, read_plan
 from spark_assign.sources import client_properties, secret_scope
 from spark_assign.sources.kafka import cluster_id
 from spark_assign.sources.log_segments import log_segments
@@ -66,9 +68,7 @@ THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_
         "--segments", type=PLACE, metavar="DIR", help="log segments of __consumer_offsets, copied from brokers"
     ),
     click.option("--records", type=PLACE, metavar="PLACE", help="folder or table of raw records: key, value, …"),
-    click.option(
-        "--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"
-    ),
+    click.option("--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"),
     click.option("--sample", is_flag=True, help="the sample history that comes with spark_assign"),
 )
 @reads("a snapshot: names of topics by their id, and end offsets", sample=False)
@@ -135,18 +135,39 @@ def _flag(name: str) -> str:
 def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     known = _known(spark, options, place)
     asked = {name: getattr(options, flag) for flag, name in THRESHOLDS.items() if getattr(options, flag) is not None}
-    found = History.read(
-        _records(spark, options), topics=known.get("topics"), end_offsets=known.get("end_offsets"), **asked
-    )
+    records = _records(spark, options)
+    names = None if "topics" not in known else known["topics"].where("topic_id is not null")
+    found = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **asked)
     found = found.with_decided(cached(found.decided()))  # ten tables of one pass
-    inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
-    tables = store_or_keep(options, found, schemas=HISTORY_TABLES, inputs=inputs)
-    print(_stories(options, tables) if options.group else summarize_history(tables, options.top), flush=True)
+    tables: Mapping[str, DataFrame] = {name: getattr(found, name) for name in HISTORY_TABLES}
+    schemas = dict(HISTORY_TABLES)
+    if options.replay:
+        otherwise = replay(records, **({"gap_ms": asked["gap_ms"]} if "gap_ms" in asked else {}))
+        otherwise = otherwise.with_decided(cached(otherwise.decided()))
+        of_replay = {"replayed": otherwise.replayed, "replays": otherwise.replays, "unreplayed": otherwise.rejected}
+        tables = {**tables, **of_replay}
+        schemas |= REPLAYED_TABLES
+    if options.output:
+        inputs = {name: getattr(options, name) for name in PLACES if getattr(options, name)} | {"fleet": place} | asked
+        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+        tables = read_plan(spark, options.output, options.run_id, schemas=schemas).tables
+    print(_told(options, found, tables, known), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _stories(options: Options, tables: Mapping[str, DataFrame]) -> str:
-    return stories(tables, options.group, options.top) or no_match(options.group)
+def _told(options: Options, found: History, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
+    """What is asked for on the screen; the summary where that is nothing else."""
+    parts = []
+    if options.at:
+        counts = store_fleet(Fleet.at(found, options.at, topics=known.get("topics")), options.into)
+        rows = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+        parts.append(f"The fleet of {options.at}: {rows}\nWritten to {options.into}")
+        options.outcome.places["fleet"] = options.into
+    if options.group:
+        parts.append(stories(tables, options.group, options.top) or no_match(options.group))
+    if options.replay:
+        parts.append(summarize_replay(tables["replayed"], tables["unreplayed"], options.top))
+    return "\n\n".join(parts or [summarize_history(tables, options.top)])
 
 
 def _records(spark: SparkSession, options: Options) -> DataFrame:
@@ -216,7 +237,7 @@ def _known(spark: SparkSession, options: Options, place: str | None) -> dict[str
     tables = read_tables(spark, shape, place, format=options.format, options=options.option, tables=options.table)
     known = {}
     if "topics" in tables:
-        known["topics"] = tables["topics"].where("topic_id is not null")
+        known["topics"] = tables["topics"]
     if "end_offsets" in tables:
         known["end_offsets"] = tables["end_offsets"]
     elif "offsets" in tables:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_assign.command.job import Options, spark_session
 from spark_assign.errors import SourceError
-from spark_assign.places import place_and_run
+from spark_assign.places import for_spark, is_path, join, place_and_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spark_assign.command.outcome import Read
+    from spark_assign.fleet import Fleet
     from spark_assign.sinks.plan_store import StoredPlan
     from spark_assign.sources.snapshot import Snapshot
 
@@ -92,14 +93,34 @@ def stored_history(spark: SparkSession, place: str) -> StoredPlan:
     Raises:
         SourceError: there is none, or something else.
     """
-    from spark_assign.history.schemas import HISTORY_TABLES, REPLAY_TABLES
+    from spark_assign.history.schemas import HISTORY_TABLES, REPLAYED_TABLES
     from spark_assign.sinks.plan_store import read_plan
 
     place, run_id = place_and_run(place)
-    found = read_plan(spark, place, run_id, schemas={**REPLAY_TABLES, **HISTORY_TABLES})
+    found = read_plan(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
     if "rebalances" not in found.tables:
         raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
     return found
+
+
+def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
+    """Write the tables of a fleet into a folder or a catalog, as `read_fleet` reads them; how many rows each has."""
+    from spark_assign.schemas import INPUT_TABLES
+
+    counts = {}
+    for name in INPUT_TABLES:
+        table = getattr(fleet, name)
+        if table is None:
+            continue
+        writer = table.write.mode("overwrite")
+        if is_path(place):
+            writer.parquet(join(place, name))
+            written = table.sparkSession.read.parquet(for_spark(join(place, name)))
+        else:
+            writer.saveAsTable(f"{place}.{name}")
+            written = table.sparkSession.table(f"{place}.{name}")
+        counts[name] = written.count()
+    return counts
 
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:

@@ -80,14 +80,13 @@ def _too_often(rebalances: DataFrame, most: int) -> DataFrame:
 
 def _too_long(rebalances: DataFrame, most_ms: int) -> DataFrame:
     """The longest stop around a rebalance."""
-    longest = F.struct("longest_ms", "at", "generation", "why")
+    longest = F.struct("longest_ms", "at", "generation")
     worst = rebalances.where(F.col("longest_ms") > most_ms).groupBy(*GROUP_KEY).agg(F.max(longest).alias("worst"))
     told = F.format_string(
-        "a partition stood still for %.0f s at %s UTC (generation %d: %s), %.0f s are allowed",
+        "a partition stood still for %.0f s at %s UTC (generation %d), %.0f s are allowed",
         F.col("worst.longest_ms") / 1000,
         _told("worst.at"),
         F.col("worst.generation"),
-        F.col("worst.why"),
         F.lit(most_ms / 1000),
     )
     return worst.select(*_alert("pause"), told.alias("detail"))

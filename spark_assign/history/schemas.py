@@ -206,3 +206,6 @@ REPLAY = from_arrow_schema(replay.REPLAYED)
 """All of it as one table; `kind` says of which table a row is (`kernels.replay.replay`)."""
 
 REPLAY_TABLES: dict[str, StructType] = {"replayed": REPLAYED, "replays": REPLAYS, "rejected": REJECTED}
+
+REPLAYED_TABLES: dict[str, StructType] = {"replayed": REPLAYED, "replays": REPLAYS, "unreplayed": REJECTED}
+"""The same beside the tables of a history: what is rejected there is something else."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_assign.progress import progress
 from spark_assign.report.chosen import first_rows
 from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, count, duration, number, rejected_lines
+from spark_assign.report.words import NONE, count, duration, number, rejected_lines, without_uuids
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]
@@ -22,6 +22,10 @@ Tables = Mapping[str, DataFrame]
 
 MOST_LINES = 200
 """So many rebalances of a group are told, the newest ones; and so many deploys and pauses."""
+
+
+_LONG = 110
+"""So many letters of what happened are told."""
 
 
 def worst_first() -> list[Column]:
@@ -197,14 +201,20 @@ def _deploy(row: Row) -> list[str]:
     before, after = row["members_before"], row["members_after"]
     spans = "–".join(dict.fromkeys(number(row[f"{which}_generation"]) for which in ("first", "last")))
     until = moment(row["until"]).removeprefix(moment(row["since"])[:11])
-    what = f"{row['what']} until {until}: {row['detail']}"
+    what = _cut(f"{row['what']} until {until}: {row['detail']}")
     return [moment(row["since"]), spans, f"{before:,} → {after:,}", what, "", _time(row, "stopped_ms"), ""]
 
 
 def _rebalance(row: Row, indent: str) -> list[str]:
     state = "" if row["state"] == "Stable" else f" ({row['state']})"
-    cells = [moment(row["at"]), number(row["generation"]), number(row["members"]), f"{indent}{row['why']}{state}"]
+    cells = [moment(row["at"]), number(row["generation"]), number(row["members"]), f"{indent}{_cut(row['why'])}{state}"]
     return [*cells, number(row["moved"]), *(_time(row, name) for name in _STOPPED)]
+
+
+def _cut(text: str) -> str:
+    """Without most of the UUIDs, and no longer than a line; the table has all of it."""
+    text = " ".join(without_uuids(text).split())
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
 def _pause(row: Row) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,12 +11,11 @@ from pyspark.sql import functions as F
 from spark_assign.kernels.upgrade.rules import GO, NOT_KNOWN, STAY, THERE, WARN
 from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
+from spark_assign.report.words import without_uuids
 from spark_assign.schemas import GROUP_KEY
 
 _TITLES = {WARN: "Go with a warning", GO: "Go", STAY: "Stay", NOT_KNOWN: "Not known"}
 _FIGURES = ("restarts", "leader_changes", "moved", "moved_by_rules", "stopped")
-
-_UUID = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 Row = Mapping[str, Any]
 
@@ -90,8 +88,8 @@ def _restarts(steps: Sequence[Row]) -> list[str]:
     """A table, and each thing that is done in words, once."""
     table = [["step", "what", "member", "then leads", "of", "assignor", "rules", "moved", "by rules", "stopped"]]
     for step in steps:
-        leads = f"{_short(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
-        member = _short(step["member_id"]) if step["member_id"] else "–"
+        leads = f"{without_uuids(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
+        member = without_uuids(step["member_id"]) if step["member_id"] else "–"
         cells = [f"{step['step']:,}", step["what"], member, leads, step["leader_release"]]
         figures = [_number(step[name]) for name in ("moved", "moved_by_rules", "stopped")]
         table.append([*cells, step["assignor"], step["rules"], *figures])
@@ -100,11 +98,6 @@ def _restarts(steps: Sequence[Row]) -> list[str]:
         said.setdefault(step["action"], []).append(step["step"])
     spans = [f"  {_span(numbers)}: {action}" for action, numbers in said.items()]
     return [*aligned(table, words=(1, 2, 3, 5)), *spans]
-
-
-def _short(member_id: str) -> str:
-    """A member's id without most of its UUID."""
-    return _UUID.sub(r"-\1…", member_id)
 
 
 def _span(numbers: Sequence[int]) -> str:

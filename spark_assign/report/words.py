@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
+_UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 NONE = "–"
 
 REJECTED_SHOWN = 10
@@ -79,6 +80,11 @@ def short_names(member_ids: Collection[str]) -> dict[str, str]:
     short = {member: _UUID.sub("", member) for member in member_ids}
     seen = list(short.values())
     return {member: name if seen.count(name) == 1 else member for member, name in short.items()}
+
+
+def without_uuids(text: str) -> str:
+    """A text with four digits of each UUID that a member's id ends in: `orders-0-84a6…`."""
+    return _UUID_IN_TEXT.sub(r"-\1…", text)
 
 
 def rejected_lines(rows: Sequence[Mapping[str, Any]], number: int) -> list[str]:

@@ -24,13 +24,13 @@ def records(spark: SparkSession) -> DataFrame:
     return spark.read.parquet(str(SAMPLE))
 
 
-def test_the_sample(spark: SparkSession, records: DataFrame) -> None:
+def test_the_sample(records: DataFrame) -> None:
     """Every classic group of consumers shares out again as it is recorded, in any partitioning; others are rejected."""
     found = replay(records.repartition(3), assignors=["range", "cooperative-sticky"])
     assert {name: getattr(found, name).schema.names for name in REPLAY_TABLES} == {
         name: schema.names for name, schema in REPLAY_TABLES.items()
     }
-    told = found.with_decided(spark.createDataFrame(found.decided().toPandas(), found.decided().schema))
+    told = found.with_decided(found.decided().cache())
     rows = told.replayed.collect()
     recorded = {row["group_id"]: row for row in rows if row["recorded"]}
     assert {

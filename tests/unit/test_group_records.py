@@ -6,6 +6,7 @@ import base64
 import contextlib
 import gzip
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from spark_assign.wire.group_records import (
     write_value,
 )
 from spark_assign.wire.reader import WireError
+from tests.kafka import group_records, streams_user_data
 from tests.unit import group_record_json
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
@@ -116,3 +118,96 @@ def test_what_was_recorded_is_written_as_it_was() -> None:
             written = write_value(key.type, value.fields, value.version, value.unknown)
             assert written == _bytes(row["value"]), row["case"]
     assert seen == 470
+
+
+def test_every_type_as_kafka_4_4_read_it() -> None:
+    """Random and damaged records of every type and version; those that went with 4.1 as 4.0 read them."""
+    types: Counter[int] = Counter()
+    for row in _recorded(group_records.RECORDED):
+        key, value = _bytes(row["key"]), None if row["value"] is None else _bytes(row["value"])
+        assert not group_records.differs(row, key, value), row
+        if "refused" not in row:
+            types[int.from_bytes(key[:2])] += 1
+            if row.get("value_written") == row["value"] is not None:
+                read = read_value(int.from_bytes(key[:2]), _bytes(row["value"]))
+                assert write_value(int.from_bytes(key[:2]), read.fields, read.version) == _bytes(row["value"])
+    assert set(types) == set(NAMES)
+
+
+def test_streams_user_data_as_its_classes_read_it() -> None:
+    """What clients of every version said and were given, and damaged bytes."""
+    rows = _recorded(streams_user_data.RECORDED)
+    assert [row for row in rows if streams_user_data.ours(row) != streams_user_data.theirs(row)] == []
+    assert Counter("refused" in row for row in rows) == {False: 102, True: 242}
+
+
+def _recorded(file: Path) -> list[dict[str, Any]]:
+    with gzip.open(file, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_bytes_that_are_no_record() -> None:
+    """Whatever they are, they are told apart by WireError."""
+    draw = random.Random(7)
+    for _ in range(3_000):
+        data = draw.randbytes(draw.randint(0, 40))
+        with contextlib.suppress(WireError):
+            read_key(bytes([0, draw.randrange(26)]) + data)
+        with contextlib.suppress(WireError):
+            read_value(draw.choice(list(NAMES)), bytes([0, draw.randrange(6)]) + data)
+
+
+def test_a_type_that_nobody_writes() -> None:
+    """Its number is told; a key too short to have one is a WireError as well."""
+    with pytest.raises(UnknownType, match="type 18"):
+        read_key(b"\x00\x12\x00\x01g")
+    with pytest.raises(UnknownType, match="type -1"):
+        read_value(-1, b"\x00\x00")
+    with pytest.raises(WireError):
+        read_key(b"\x00")
+
+
+def test_what_cannot_be_written() -> None:
+    """Unknown types, versions, fields; null, numbers, texts and uuids that there are not."""
+    group = {"groupId": "g"}
+    for call, match in {
+        "unknown type": (lambda: write_key(18, group), "type 18"),
+        "unknown version": (lambda: write_value(2, {}, 5), "version 5 of GroupMetadata: expected 0 to 4"),
+        "below the first": (lambda: write_value(2, {}, -1), "version -1"),
+        "unknown field": (lambda: write_key(3, {"group": "g"}), "unknown: group"),
+        "null": (lambda: write_key(3, {"groupId": None}), "groupId: null"),
+        "too big a number": (lambda: write_value(3, {"epoch": 1 << 31}, 0), "2147483648"),
+        "too long a text": (lambda: write_key(3, {"groupId": "g" * 32_768}), "32768 bytes"),
+        "no uuid": (lambda: write_value(1, {"topicId": "a"}, 4), "uuid"),
+    }.values():
+        with pytest.raises(WireError, match=match):
+            call()
+
+
+def test_defaults() -> None:
+    """What is not given is what Kafka's classes start with, and so is what a version does not have."""
+    value = read_value(2, write_value(2, {"members": [{"memberId": "m"}]}, 0))
+    assert value.fields["currentStateTimestamp"] == -1
+    assert value.fields["members"][0]["groupInstanceId"] is None
+    assert value.fields["members"][0]["rebalanceTimeout"] == -1
+    # Not null: a member of which nothing is written takes part by the classic protocol, for Kafka too.
+    member = read_value(5, write_value(5, {}, 0)).fields
+    assert member["classicMemberMetadata"] == {"sessionTimeoutMs": 0, "supportedProtocols": []}
+    assert read_value(5, write_value(5, member | {"classicMemberMetadata": None}, 0)).fields == member | {
+        "classicMemberMetadata": None
+    }
+
+
+def test_text_that_is_no_utf_8() -> None:
+    """One character for a surrogate and for each start of one, as Java has it; Python would have three."""
+    texts = {
+        b"a\xed\xa0\x80b": "a\ufffdb",
+        b"\xed\xa0": "\ufffd",
+        b"\xed\xa0a": "\ufffda",
+        b"\xed\xc3\xa9": "\ufffd\xe9",
+        b"\xed": "\ufffd",
+        b"\xf0\x9f\x98a": "\ufffda",
+        b"\xe0\x80\x80": "\ufffd\ufffd\ufffd",
+    }
+    for data, text in texts.items():
+        assert read_key(b"\x00\x03" + len(data).to_bytes(2) + data).fields == {"groupId": text}

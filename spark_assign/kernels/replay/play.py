@@ -15,13 +15,15 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.pauses import Counts
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, java_order
 from spark_assign.kernels.replay.cost import Clock
 from spark_assign.kernels.replay.course import Seats, Step
 from spark_assign.kernels.replay.past import AGAIN, FOLLOWS, FOUNDED, RESTARTED, Past
 from spark_assign.kernels.replay.served import Served
 from spark_assign.kernels.replay.ways import COOPERATES, EAGER, SERVED, Way
+from spark_assign.kernels.server import SERVER_RANGE
 
 MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
@@ -62,8 +64,17 @@ class Share:
     rounds: int = 1
 
 
-def play(past: Past, way: Way, steps: Sequence[Step], clock: Clock) -> Generator[Any, Any, list[Row]]:
+def play(
+    past: Past, way: Way, steps: Sequence[Step], clock: Clock, trail: list[Mapping[int, str]] | None = None
+) -> Generator[Any, Any, list[Row]]:
     """Replay a group; yields what has to be assigned, and is sent the answers.
+
+    Args:
+        past: the group.
+        way: the way.
+        steps: its course in it.
+        clock: its rounds.
+        trail: gets who has what after each rebalance; null: nobody looks.
 
     Returns:
         a row for each generation of the past; that of the first one is empty.
@@ -72,7 +83,7 @@ def play(past: Past, way: Way, steps: Sequence[Step], clock: Clock) -> Generator
         Fails: the assignor throws.
     """
     rows = [Row() for _ in past.thens]
-    group = _Served(past, way) if way.protocol == SERVED else _Classic(past, way)
+    group = _group(past, way)
     last: dict[int, str] = {}
     for step in steps:
         row = rows[step.of]
@@ -82,21 +93,18 @@ def play(past: Past, way: Way, steps: Sequence[Step], clock: Clock) -> Generator
         before = {code: each for code, each in group.owners.items() if each in step.seats}
         people = {each: seat.person for each, seat in step.seats.items()}
         share = yield from group.rebalance(step, before)
+        now = {code: people[each] for code, each in share.owners.items()}
+        if trail is not None:
+            trail.append(share.owners)
         if step.kind != FOUNDED:
             row.rounds += share.rounds
-            row.moved += sum(last.get(code, people[each]) != people[each] for code, each in share.owners.items())
+            row.moved += sum(code in last for code, _ in now.items() - last.items())
             row.revoked += share.revoked
-            counts = Counts(
-                len(step.seats), len(share.owners), _still(before, share), share.kept, share.back, share.later
-            )
+            living = len(before.keys() & share.owners.keys())
+            counts = Counts(len(step.seats), len(share.owners), living, share.kept, share.back, share.later)
             row.stopped += clock.rebalance(step.of, way.protocol, counts)
-        last |= {code: people[each] for code, each in share.owners.items()}
+        last |= now
     return rows
-
-
-def _still(before: Mapping[int, str], share: Share) -> int:
-    """Of what living members had, what somebody has now."""
-    return sum(code in share.owners for code in before)
 
 
 def _wait(row: Row, step: Step, group: _Group, clock: Clock) -> None:
@@ -133,14 +141,15 @@ class _Served(_Group):
 
     def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
         """See `_Group`."""
-        if step.seats:
-            answer = yield self.served.ask(step.seats, step.partitions)
-            self.served.answered(answer)
-        else:
-            self.served.targets = {}
-        self.owners = self.served.owners()
-        kept = sum(self.owners.get(code) == each for code, each in before.items())
+        self.owners = (yield from self.targets(step)) if step.seats else {}
+        kept = len(before.items() & self.owners.items())
         return Share(self.owners, kept, len(before) - kept)
+
+    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+        """Who is to have what."""
+        answer = yield self.served.ask(step.seats, step.partitions)
+        self.served.answered(answer)
+        return self.served.owners()
 
 
 class _Classic(_Group):
@@ -156,23 +165,22 @@ class _Classic(_Group):
         if not step.seats:
             self.owners, self.told = {}, {}
             return Share({}, 0, 0)
-        has, kept, revoked, later, number = before, set(before.items()), 0, 0, 0
-        given_up: dict[int, str] = {}
-        for number in range(1, MOST_ROUNDS + 1):
-            given = yield from self._share_out(step, has)
-            lost = {code: each for code, each in has.items() if given.get(code) != each}
-            kept -= lost.items()
-            given_up |= lost if number == 1 else {}
-            revoked += len(lost)
-            later += len(lost) if number > 1 else 0
-            has = given
-            if not lost or self.way.protocol == EAGER:
-                break
+        has = yield from self.share_out(step, before)
+        lost = before.items() - has.items()
+        if self.way.protocol == EAGER or not lost:
+            self.owners = has
+            return Share(has, len(before) - len(lost), len(lost))
+        kept, given_up, later, rounds = before.items() - lost, lost, 0, 1
+        while lost and rounds < MOST_ROUNDS:
+            given = yield from self.share_out(step, has)
+            lost = has.items() - given.items()
+            kept, later, rounds, has = kept - lost, later + len(lost), rounds + 1, given
         self.owners = has
-        back = sum(has.get(code) == each for code, each in given_up.items())
-        return Share(has, len(kept), revoked, back, later, number)
+        back = len(given_up & has.items())
+        return Share(has, len(kept), len(given_up) + later, back, later, rounds)
 
-    def _share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+        """One round; `has`: what members tell that they have."""
         ask = _ask(self.way, step.seats, step.partitions, self.topics, has, self.told)
         answer = yield ask
         if answer.error is not None:
@@ -180,6 +188,74 @@ class _Classic(_Group):
         self.generation += 1
         self.told = dict.fromkeys(step.seats, self.generation)
         return {code: each.member_id for each, mine in zip(ask.members, answer.assigned, strict=True) for code in mine}
+
+
+class _Line:
+    """Who stands where in an assignor's line, and what each place in it gets.
+
+    Range and round robin look at nobody's past. Where all members subscribe to the same, lines of one length are asked
+    for once.
+    """
+
+    def __init__(self, step: Step) -> None:
+        seats = list(step.seats.values())
+        self.topics = seats[0].topics
+        self.alike = all(each.topics == self.topics for each in seats)
+        order = java_order([each.instance or each.member_id for each in seats])
+        self.ids = [seats[at].member_id for at in order]
+        self.shape = len(seats), self.topics, frozenset(step.partitions.items())
+
+    def places(self, given: Mapping[int, str]) -> list[list[int]]:
+        """What each place gets."""
+        mine: dict[str, list[int]] = {each: [] for each in self.ids}
+        for code, each in given.items():
+            mine[each].append(code)
+        return list(mine.values())
+
+    def given(self, places: list[list[int]]) -> dict[int, str]:
+        """Who gets what, by places."""
+        return {code: each for each, codes in zip(self.ids, places, strict=True) for code in codes}
+
+
+class _DealtByLeader(_Classic):
+    """By range or round robin (`_Line`)."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self._places: dict[object, list[list[int]]] = {}
+
+    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+        """See `_Classic`."""
+        line = _Line(step)
+        if not line.alike:
+            return (yield from super().share_out(step, has))
+        if line.shape not in self._places:
+            given = yield from super().share_out(step, has)
+            self._places[line.shape] = line.places(given)
+        return line.given(self._places[line.shape])
+
+
+class _DealtByBroker(_Served):
+    """By the broker's range (`_Line`)."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self._places: dict[object, list[list[int]]] = {}
+
+    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+        """See `_Served`."""
+        line = _Line(step)
+        if not line.alike or line.shape not in self._places:
+            given = yield from super().targets(step)
+            self._places |= {line.shape: line.places(given)} if line.alike else {}
+            return given
+        return line.given(self._places[line.shape])
+
+
+def _group(past: Past, way: Way) -> _Group:
+    if way.protocol == SERVED:
+        return (_DealtByBroker if way.assignor == SERVER_RANGE else _Served)(past, way)
+    return (_DealtByLeader if way.assignor in LAID_OUT else _Classic)(past, way)
 
 
 def _ask(

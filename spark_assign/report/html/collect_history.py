@@ -18,7 +18,7 @@ LISTED = 60
 """Rows of groups, of deploys, and of what would have saved."""
 
 _HOUR, _DAY = 3_600, 86_400
-_WIDTHS = (300, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
+_WIDTHS = (10, 60, 300, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
 
 
 def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:

@@ -13,7 +13,7 @@ from spark_assign.report.html.rows import DRAWN_GROUPS, MAPPED_GROUPS, HistoryRo
 from spark_assign.report.html.sections import by_group, rejected_table
 from spark_assign.report.html.simulated import Drawing
 from spark_assign.report.html.table import Table
-from spark_assign.report.words import NONE, cell, count, duration, number
+from spark_assign.report.words import NONE, cell, count, duration, number, without_uuids
 
 _DAY = 86_400
 
@@ -80,7 +80,7 @@ def _deploys(rows: Rows) -> Table:
             [
                 *(name_of(row), row["what"], moment(row["since"]), moment(row["until"])),
                 *(number(row[name]) for name in ("rebalances", "members_before", "members_after")),
-                *(_time(row["stopped_ms"]), row["detail"]),
+                *(_time(row["stopped_ms"]), without_uuids(row["detail"])),
             ]
             for row in rows
         ],
@@ -155,11 +155,12 @@ def _maps(rows: HistoryRows) -> list[Drawing]:
 
 def _begins(at: int, wide: int) -> str:
     begin = datetime.fromtimestamp(at, UTC)
-    return f"{begin:%d %b %H:%M}" if wide < _DAY else f"{begin:%d %b}"
+    return f"{begin:%H:%M:%S}" if wide < 60 else f"{begin:%d %b %H:%M}" if wide < _DAY else f"{begin:%d %b}"
 
 
 def _wide(seconds: int) -> str:
-    one, noun = next(each for each in ((_DAY, "day"), (3_600, "hour"), (60, "minute")) if seconds % each[0] == 0)
+    units = ((_DAY, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+    one, noun = next(each for each in units if seconds % each[0] == 0)
     return count(seconds // one, noun)
 
 

@@ -1,0 +1,74 @@
+"""Records of `__consumer_offsets` as the broker's own serde reads them (`java/GroupRecords.java`), and as we do."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_assign.wire.group_records import NEWEST, Value, read_key, read_value
+from spark_assign.wire.reader import WireError
+from tests.kafka import live_assignors, random_groups
+from tests.kafka.random_group_records import Bytes
+from tests.unit import group_record_json
+
+Row = dict[str, Any]
+
+PROGRAM = live_assignors.PROGRAM.with_name("GroupRecords.java")
+RECORDED = Path(__file__).parents[1] / "unit" / "group_records.jsonl.gz"
+"""Answers, for a test without Java (`python -m tests.kafka.record_group_records`)."""
+ONLY_BEFORE_4_1 = (0, 9)
+"""Kafka 4.1 has no type 9 any more, and of type 0 only the first version."""
+SINCE_4_1 = tuple(type for type in NEWEST if type not in ONLY_BEFORE_4_1)
+
+
+def answered(records: Sequence[Bytes], class_path: str) -> list[Row]:
+    """What the broker's serde says to them."""
+    return live_assignors.answered(
+        [{"key": encoded(key), "value": encoded(value)} for key, value in records], class_path, PROGRAM
+    )
+
+
+def differs(row: Row, key: bytes, value: bytes | None) -> bool:
+    """Whether the broker reads something else than we do, or one of both refuses it."""
+    try:
+        ours = read_key(key)
+        told = None if value is None else read_value(ours.type, value)
+    except WireError:
+        return "refused" not in row
+    if "refused" in row:
+        return True
+    if "unknown_version" in row:
+        assert told is not None
+        assert not 0 <= told.version <= NEWEST[ours.type]
+    elif row["key_read"] != group_record_json.of_key(ours):
+        return True
+    return told_differs(row, ours.type, told)
+
+
+def refused_since_4_4(key: bytes, value: bytes | None) -> bool:
+    """Whether less than no tagged fields are announced, which is none for releases before 4.4."""
+    try:
+        read_value(read_key(key).type, value or b"")
+    except WireError as reason:
+        return "tagged fields announced" in str(reason)
+    return False
+
+
+def told_differs(row: Row, type: int, told: Value | None) -> bool:
+    """The same of a value."""
+    if told is None:
+        return "value_read" in row
+    said = (row["version"], row["value_read"], row["unknown"])
+    return said != (told.version, group_record_json.of_value(type, told), group_record_json.of_unknown(told))
+
+
+def encoded(data: bytes | None) -> str | None:
+    """As text."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def repeat(seed: int, rows: Sequence[Row]) -> str:
+    """What to say of rows that differ."""
+    return f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(rows)} differ, {str(rows[0])[:3000]}"
