@@ -182,18 +182,18 @@ def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: floa
     def ask(timestamp: int) -> Mapping[TopicPartition, Found]:
         return kafka_offsets.offsets_at(watched.connection, watched.leaders, now.ends, watched.tell, timestamp)
 
-    starts, thens = ask(kafka_offsets.EARLIEST), ask(then_ms)
-    dated = kafka_offsets.has_max_timestamp(watched.connection)
-    latest = ask(kafka_offsets.MAX_TIMESTAMP) if dated else {}
-    # By now: while brokers were asked, records were written.
-    limit_ms = time.time() * 1000 + _AHEAD * since_s * 1000
+    starts, ahead = ask(kafka_offsets.EARLIEST), ask(began_ms + int(_AHEAD * since_s * 1000))
+    latest = ask(kafka_offsets.MAX_TIMESTAMP) if kafka_offsets.has_max_timestamp(watched.connection) else {}
+    # Last: a record that was not with all followers yet, and hid the latest timestamp, is found by now.
+    thens = ask(then_ms)
     for key in sorted(now.ends):
         end = now.ends[key]
         # The end was read before the moment from which the time is counted back.
         over_s = since_s + end.answered_s - began_s
         rate = np.nan
-        if key in starts and key in thens and (key in latest or not dated):
-            rate = _since(over_s, then_ms, end.offset, starts[key].offset, thens[key], latest.get(key), limit_ms)
+        if key in starts and key in ahead and key in thens:
+            dated = key in latest and latest[key].timestamp >= 0
+            rate = _since(over_s, then_ms, end.offset, starts[key].offset, thens[key], ahead[key].offset, dated)
         rows.add("loads", topic=key[0], partition=key[1], in_rate=None if np.isnan(rate) else rate)
     for group_id in sorted(now.committed):
         for topic, partition in sorted(key for key in now.committed[group_id] if key in now.ends):
@@ -201,19 +201,19 @@ def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: floa
             rows.add("loads", topic=topic, partition=partition, group_id=group_id, lag=lag)
 
 
-def _since(
-    over_s: float, then_ms: int, end: int, start: int, then: Found, latest: Found | None, limit_ms: float
-) -> float:
+def _since(over_s: float, then_ms: int, end: int, start: int, then: Found, ahead: int, dated: bool) -> float:
     """Records a second of one partition; NaN where their timestamps do not tell.
 
-    They do not where records have none or are ahead of the clock, and where all that there was is deleted.
+    They do not where records have none or are ahead of the clock, and where all that there was is deleted. `ahead` is
+    the first record that is: one after the end was written while the brokers were asked. Nor does the latest timestamp
+    tell of that: while a record is not with all followers yet, leaders answer with none.
     """
     if end == 0:
         return 0.0
-    if start >= end or (latest is not None and not 0 <= latest.timestamp <= limit_ms):
+    if start >= end or 0 <= ahead < end:
         return float("nan")
-    if then.offset < 0:  # nothing since then; without the latest timestamp, perhaps records without timestamps
-        return float("nan") if latest is None else 0.0
+    if then.offset < 0:  # nothing since then; where none is known to have a timestamp, perhaps records without
+        return 0.0 if dated else float("nan")
     if then.offset == start and start > 0:  # what was written before that record is deleted
         over_s -= (then.timestamp - then_ms) / 1000
     return (end - then.offset) / over_s if over_s > 0 and then.offset <= end else float("nan")

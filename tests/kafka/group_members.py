@@ -7,12 +7,15 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from spark_assign.sources.kafka import snapshot
 from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import about
 
 PROGRAM = Path(__file__).parent / "java" / "GroupMembers.java"
 SETTLE_TIMEOUT_S = 90
@@ -28,7 +31,8 @@ _CLASSES = {
 class Consumer:
     """One member; `protocol` is classic, consumer or share. `assignor` by Kafka's name: the client's for `classic`
     (several: with commas between them), the server's for `consumer`. One that is to be followed also tells its
-    generations; one with `commit_every_ms` reads, and commits so often."""
+    generations; one with `commit_every_ms` reads, and commits so often. Giving up partitions may take time, as where
+    offsets are committed first: all others have their part by the time that such a cooperative one joins again."""
 
     group: str
     client_id: str
@@ -42,6 +46,7 @@ class Consumer:
     heartbeat_interval_ms: int | None = None
     max_poll_interval_ms: int | None = None
     commit_every_ms: int | None = None
+    revoking_ms: int | None = None
     follow: bool | None = None
 
     def spec(self) -> str:
@@ -110,20 +115,37 @@ def write(process: subprocess.Popen[str], lines: Iterable[str]) -> None:
 
 
 def wait_until_settled(cluster: Cluster, members: Mapping[str, int]) -> None:
-    """Until each group is Stable with that many members, owns something, and stays as it is for two seconds."""
+    """Until each group is Stable with that many members and owns all that it reads, and stays as it is for two seconds.
+
+    Nor has its coordinator said anything about it in these: between two looks a group may have been elsewhere.
+    """
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     before: object = None
     while time.monotonic() < deadline:
-        tables = snapshot(cluster.bootstrap_servers).tables
-        states = {row["group_id"]: row["state"] for row in tables["groups"].to_pylist()}
-        joined: dict[str, int] = {}
-        for row in tables["members"].to_pylist():
-            joined[row["group_id"]] = joined.get(row["group_id"], 0) + 1
-        now = tables["owned_runs"].to_pylist()
+        said = cluster.group_log()
+        tables = {name: table.to_pylist() for name, table in snapshot(cluster.bootstrap_servers).tables.items()}
+        states = {row["group_id"]: row["state"] for row in tables["groups"]}
+        joined = Counter(row["group_id"] for row in tables["members"])
+        owned = [row for row in tables["owned_runs"] if row["group_id"] in members]
         settled = all(states.get(group) == "Stable" for group in members) and joined.items() >= members.items()
-        owning = {row["group_id"] for row in now}
-        if settled and owning >= set(members) and now == before:
+        settled = settled and {row["group_id"] for row in owned} >= members.keys() and not _unowned(tables, members)
+        now = owned, [about(group, said) for group in members]
+        if settled and now == before:
             return
         before = now if settled else None
         time.sleep(2)
-    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {joined} of {dict(members)}, {states}")
+    found = f"{joined} of {dict(members)}, {states}, not owned: {_unowned(tables, members)}"
+    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {found}")
+
+
+def _unowned(tables: Mapping[str, list[dict[str, Any]]], groups: Container[str]) -> set[tuple[str, str]]:
+    """Topics that a member subscribes to and that its group does not own all of: group and topic.
+
+    Cooperative members have given up some, and nobody has got that yet.
+    """
+    partitions = {row["topic"]: row["partitions"] for row in tables["topics"]}
+    read = {(row["group_id"], row["topic"]) for row in tables["subscriptions"] if row["topic"] in partitions}
+    owned: Counter[tuple[str, str]] = Counter()
+    for run in tables["owned_runs"]:
+        owned[run["group_id"], run["topic"]] += run["count"]
+    return {(group, topic) for group, topic in read if group in groups and owned[group, topic] < partitions[topic]}

@@ -16,6 +16,7 @@ from kafka.admin import NewTopic
 from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import about, generations
 from tests.kafka.group_members import Consumer
 from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, TOPICS, Case
 
@@ -48,16 +49,11 @@ class Story:
 
     def generations(self, group: str) -> list[int]:
         """The generations that the coordinator made after the event."""
-        return [generation for generation, _ in self._made(group)]
+        return [generation for generation, _ in generations(group, self.log)]
 
     def sizes(self, group: str) -> list[int]:
         """How many members each of them had."""
-        return [members for _, members in self._made(group)]
-
-    def _made(self, group: str) -> list[tuple[int, int]]:
-        made = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
-        logged = [made.search(said) for _, said in self.log_of(group)]
-        return [(int(found[1]), int(found[2])) for found in logged if found]
+        return [members for _, members in generations(group, self.log)]
 
     def generation_before(self, group: str) -> int:
         """The generation of the settled group, as its members were told last."""
@@ -110,20 +106,20 @@ class Story:
 
     def log_of(self, group: str) -> list[tuple[int, str]]:
         """What the coordinator says about the group after the event."""
-        return _about(group, self.log)
+        return about(group, self.log)
 
     def joined(self, group: str) -> list[str]:
         """Every member id that the group has ever had, in the order in which they came into it."""
         came = re.compile(
             r"(?:Pending dynamic member with id|Created a new member id) (\S+) .*(?:Adding|added) to the group"
         )
-        said = _about(group, self.first_log + self.log)
+        said = about(group, self.first_log + self.log)
         return [found[1] for _, text in said for found in [came.search(text)] if found]
 
     def leaders(self, group: str, log: list[tuple[int, str]]) -> list[str]:
         """Who led the group, generation after generation: member ids."""
         sent = re.compile(r"Assignment received from leader (\S+) for group")
-        return [found[1] for _, said in _about(group, log) for found in [sent.search(said)] if found]
+        return [found[1] for _, said in about(group, log) for found in [sent.search(said)] if found]
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
@@ -196,10 +192,6 @@ def _partitions(row: Row) -> set[Partition]:
 def _last(told: list[Row], group: str) -> dict[str, Row]:
     """The last line of each member, by client id."""
     return {row["client_id"]: row for row in told if row["group"] == group}
-
-
-def _about(group: str, log: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    return [(at, said) for at, said in log if re.search(rf"\bgroup {re.escape(group)}[ .]", said)]
 
 
 def _read(cluster: Cluster) -> Tables:

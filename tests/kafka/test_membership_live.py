@@ -4,7 +4,6 @@ exactly as `kernels.membership` says from the first snapshot; which of the two p
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from spark_assign.protocol.facts import facts_of_rows
 from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import generations
 from tests.kafka.group_members import Consumer
 from tests.kafka.protocol_story import read_told
 
@@ -120,7 +120,6 @@ def _wait_until_assigned(told: Path, before: int, those: Iterable[Consumer]) -> 
 
 
 def _measure(group: str, rows: Iterable[Row], log: Iterable[tuple[int, str]]) -> Restarted:
-    made = re.compile(rf"Stabilized group {re.escape(group)} generation \d+ with \d+ members")
     since: dict[tuple[str, int], int] = {}
     waited, pauses = 0, 0
     order = {"revoked": 0, "lost": 0, "assigned": 1}
@@ -133,7 +132,7 @@ def _measure(group: str, rows: Iterable[Row], log: Iterable[tuple[int, str]]) ->
                 waited += row["at_ms"] - since.pop((topic, partition))
                 pauses += 1
     assert not since, f"{group}: nobody has {since}"
-    return Restarted(sum(bool(made.search(said)) for _, said in log), waited / 1000, pauses)
+    return Restarted(len(generations(group, log)), waited / 1000, pauses)
 
 
 def test_as_many_rebalances(restarted: dict[tuple[str, int], Restarted]) -> None:

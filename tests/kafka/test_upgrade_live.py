@@ -8,8 +8,9 @@ of members has first.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, group_members, maven
 from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import nobody_missed_any
 from tests.kafka.group_members import Consumer
 from tests.unit.test_migration_restarts import sheet_of, who_has
 
@@ -36,6 +38,7 @@ ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-
 MIXED = {"up-mixed": "sticky", "up-three": "range"}
 OLD, NEW = "2.8.2", "3.9.1"
 MEMBERS, FIRST = 3, 1
+ATTEMPTS = 3
 Tables = dict[str, list[dict[str, Any]]]
 WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
 """The releases that a snapshot tells, and which of ours that is."""
@@ -43,7 +46,8 @@ WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
 
 def consumer(group: str, number: int) -> Consumer:
     """A member of a group."""
-    return Consumer(group, f"c{number}", tuple(TOPICS), (ASSIGNORS | MIXED)[group])
+    revoking_ms = 500 if group == "up-cooperative" else None
+    return Consumer(group, f"c{number}", tuple(TOPICS), (ASSIGNORS | MIXED)[group], revoking_ms=revoking_ms)
 
 
 def class_path(release: str) -> str:
@@ -64,27 +68,44 @@ def _librdkafka(servers: str) -> list[str]:
         pytest.skip(f"needs librdkafka: {reason}")
 
 
+class HeldUpError(Exception):
+    """Members of a group were not all told their parts in every generation."""
+
+
 @pytest.fixture(scope="module")
-def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
+def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tables]:
     """The snapshots: `before`, then `0 away`, `0 back` and so on; in `mixed` one of a group of two releases."""
     admin = broker.admin()
     admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
     admin.wait_for_topics(list(TOPICS))
+    admin.close()
+    for attempt in range(ATTEMPTS):
+        with contextlib.suppress(HeldUpError):
+            return _play(broker, tmp_path_factory.mktemp(f"upgrade-{attempt}"))
+    raise AssertionError(f"members were held up each of {ATTEMPTS} times")
+
+
+def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
+    """Groups from their first member on, until all have restarted; all leave at the end."""
     states: dict[str, Tables] = {}
+    logged, files = len(broker.group_log()), [folder / name for name in ("old", "new", "newest")]
 
     def look(step: str, members: dict[str, int]) -> None:
         group_members.wait_until_settled(broker, members)
         tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
         states[step] = {name: table.to_pylist() for name, table in tables.items()}
+        told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        if not nobody_missed_any(ASSIGNORS, broker.group_log()[logged:], told):
+            raise HeldUpError
 
     with ExitStack() as stack:
         old, new, newest = (
             stack.enter_context(
                 group_members.fed(
-                    ["java", "-XX:TieredStopAtLevel=1", "-cp", path, str(PROGRAM), broker.bootstrap_servers], [], None
+                    ["java", "-XX:TieredStopAtLevel=1", "-cp", path, str(PROGRAM), broker.bootstrap_servers], [], told
                 )
             )
-            for path in (class_path(OLD), class_path(NEW), broker.class_path)
+            for path, told in zip((class_path(OLD), class_path(NEW), broker.class_path), files, strict=True)
         )
         librdkafka = stack.enter_context(group_members.fed(_librdkafka(broker.bootstrap_servers), [], None))
         group_members.start(old, [consumer(group, FIRST) for group in ASSIGNORS])
@@ -102,8 +123,7 @@ def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
             look(f"{number} away", dict.fromkeys(ASSIGNORS, MEMBERS - 1))
             group_members.start(new, [consumer(group, number) for group in ASSIGNORS])
             look(f"{number} back", dict.fromkeys(ASSIGNORS, MEMBERS))
-        yield states
-    admin.close()
+    return states
 
 
 def ids(tables: Tables, group: str) -> dict[str, str]:

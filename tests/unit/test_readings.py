@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,14 +12,14 @@ import pytest
 
 from jobs import snapshot
 from spark_assign.errors import SourceError
-from spark_assign.sources import kafka_connection, kafka_loads, snapshot_files
+from spark_assign.sources import kafka_connection, kafka_loads, kafka_offsets, snapshot_files
 from spark_assign.sources.kafka_loads import Loads, Reading, Watched
 from spark_assign.sources.kafka_offsets import Found
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from tests import snapshots
 
 T0, T1 = ("t", 0), ("t", 1)
-NOW_MS, LIMIT_MS = 1_000_000, 1_030_000
+NOW_MS = 1_000_000
 
 
 class Played:
@@ -123,27 +124,72 @@ def test_a_cluster_that_is_lost_on_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "start", "then", "latest", "rate"),
+    ("end", "start", "then", "ahead", "dated", "rate"),
     [
-        (700, 0, (100, 400_500), 990_000, 1.0),
-        (700, 0, (-1, -1), 300_000, 0.0),  # nothing since then
-        (0, 0, (-1, -1), -1, 0.0),  # nothing ever
-        (700, 700, (-1, -1), -1, None),  # all of it deleted
-        (700, 0, (-1, -1), -1, None),  # records without timestamps
-        (700, 0, (100, 400_500), 2_000_000, None),  # some are ahead of the clock
-        (700, 0, (100, 400_500), 1_020_000, 1.0),  # by so little that it does no harm
-        (700, 100, (100, 700_000), 990_000, 2.0),  # what was before is deleted: since that record
-        (700, 0, (0, 700_000), 990_000, 700 / 600),  # nothing is deleted: it began to be written then
-        (700, 0, (800, 990_000), 990_000, None),
-        (700, 0, (-1, -1), None, None),  # brokers that do not tell the latest timestamp
-        (700, 0, (100, 400_500), None, 1.0),
+        (700, 0, (100, 400_500), -1, True, 1.0),
+        (700, 0, (-1, -1), -1, True, 0.0),  # nothing since then
+        (0, 0, (-1, -1), -1, False, 0.0),  # nothing ever
+        (700, 700, (-1, -1), -1, False, None),  # all of it deleted
+        (700, 0, (-1, -1), -1, False, None),  # records without timestamps
+        (700, 0, (100, 400_500), 650, True, None),  # some are ahead of the clock
+        (700, 0, (100, 400_500), 700, True, 1.0),  # written after the end was read
+        (700, 100, (100, 700_000), -1, True, 2.0),  # what was before is deleted: since that record
+        (700, 0, (0, 700_000), -1, True, 700 / 600),  # nothing is deleted: it began to be written then
+        (700, 0, (800, 990_000), -1, True, None),
+        (700, 0, (100, 400_500), -1, False, 1.0),  # the latest is on its way to followers, or is not told
     ],
 )
-def test_by_timestamps(end: int, start: int, then: tuple[int, int], latest: int | None, rate: float | None) -> None:
+def test_by_timestamps(
+    end: int, start: int, then: tuple[int, int], ahead: int, dated: bool, rate: float | None
+) -> None:
     """Ten minutes back from now."""
-    newest = None if latest is None else Found(end - 1, latest, 0)
-    found = kafka_loads._since(600, NOW_MS - 600_000, end, start, Found(*then, 0), newest, LIMIT_MS)
+    found = kafka_loads._since(600, NOW_MS - 600_000, end, start, Found(*then, 0), ahead, dated)
     assert (None if found != found else found) == (rate if rate is None else pytest.approx(rate))
+
+
+@dataclass(frozen=True)
+class Log:
+    """A partition at its leader: its records' timestamps; and how many of them all followers have."""
+
+    timestamps: Sequence[int]
+    replicated: int
+
+    def answer(self, asked: int) -> Found:
+        """As ListOffsets has it for consumers: nothing of a record that not all followers have."""
+        if asked == kafka_offsets.EARLIEST:
+            return Found(0, -1, 0)
+        latest = max(self.timestamps)
+        found = self.timestamps.index(latest) if asked == kafka_offsets.MAX_TIMESTAMP else -1
+        if asked >= 0:
+            found = next((at for at, each in enumerate(self.timestamps) if each >= asked), -1)
+        return Found(found, self.timestamps[found], 0) if 0 <= found < self.replicated else Found(-1, -1, 0)
+
+
+def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its latest record is on its way to the followers, and those after the end came later than the limit."""
+    now_ms = int(time.time() * 1000)
+    busy = [now_ms - 60_000 + second * 1_000 for second in range(180)]
+    logs = {
+        ("busy", 0): Log(busy, 179),
+        ("quiet", 0): Log([now_ms - 10_000_000], 1),
+        ("first", 0): Log([now_ms - 10_000_000, now_ms], 1),
+        ("ahead", 0): Log([now_ms + 10_000_000, *busy], 181),
+        ("undated", 0): Log([-1], 1),
+    }
+    asked_for: list[int] = []
+
+    def offsets_at(_: Any, leaders: Any, ends: Any, tell: Any, timestamp: int) -> Mapping[Any, Found]:
+        asked_for.append(timestamp)
+        return {key: log.answer(timestamp) for key, log in logs.items()}
+
+    monkeypatch.setattr(kafka_offsets, "offsets_at", offsets_at)
+    monkeypatch.setattr(kafka_offsets, "has_max_timestamp", lambda _: True)
+    ends = {key: Found(60 if key[0] == "busy" else log.replicated, -1, time.monotonic()) for key, log in logs.items()}
+    rows, watched = SnapshotRows("c"), Watched(cast(Any, None), {}, {}, {}, lambda _: None)
+    kafka_loads.add(rows, watched, Reading({}, {}, ends), Loads(since_s=600))
+    rates = {row["topic"]: row["in_rate"] for row in rows.tables()["loads"].to_pylist()}
+    assert rates == {"busy": pytest.approx(0.1), "quiet": 0, "first": None, "ahead": None, "undated": None}
+    assert len(asked_for) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""What `Cluster.group_log` says of single groups: each line that is about one, and the generations of a classic one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+Line = tuple[int, str]
+"""When (ms since 1970), and what was said."""
+
+_STABILIZED = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
+
+
+def about(group: str, log: Iterable[Line]) -> list[Line]:
+    """The lines about a group, whatever its protocol."""
+    named = re.compile(rf"(?:\bgroup |\[GroupId ){re.escape(group)}[] .]")
+    return [(at, said) for at, said in log if named.search(said)]
+
+
+def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
+    """Every generation that the coordinator has made of a classic group, with the number of its members."""
+    made = [_STABILIZED.search(said) for _, said in about(group, log)]
+    return [(int(found[1]), int(found[2])) for found in made if found]
+
+
+def nobody_missed_any(groups: Iterable[str], log: Iterable[Line], told: Iterable[dict[str, Any]]) -> bool:
+    """Whether every member of these classic groups was told its part in every generation of the log.
+
+    One that asks for its part late, when somebody has given up partitions by then and joins again, gets none and has to
+    join, too; it owns what it has by an old generation, and so by nothing. Kafka's members do so on a busy machine, and
+    no snapshot of before foretells it.
+    """
+    log = list(log)
+    seen = {(row["group"], row["generation_id"], row["client_id"]) for row in told if row["event"] == "assigned"}
+    return all(
+        sum((name, number) == (group, generation) for name, number, _ in seen) == members
+        for group in groups
+        for generation, members in generations(group, log)
+    )
