@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -24,11 +26,12 @@ from spark_assign.command.options import (
     patterns,
     reads,
     shipped,
+    stored_run,
     together,
     top,
     writes,
 )
-from spark_assign.command.storing import store_fleet, store_run
+from spark_assign.command.storing import store_fleet, store_run, stored_history
 from spark_assign.errors import ConfigError
 from spark_assign.history.following import follow
 from spark_assign.history.history import History
@@ -50,7 +53,7 @@ from spark_assign.sources.tables import Shape, read_tables
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-PLACES = ("bootstrap_server", "segments", "records", "sample")
+PLACES = ("bootstrap_server", "segments", "records", "sample", "run")
 TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
 THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day"}
 
@@ -71,6 +74,7 @@ THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_
     click.option("--records-format", metavar="NAME", help="of --records (default: parquet), or a table of --follow"),
     click.option("--sample", is_flag=True, help="the sample history that comes with spark_assign"),
 )
+@stored_run("a history that this job has stored: for --group and --at")
 @reads("a snapshot: names of topics by their id, and end offsets", sample=False)
 @together(
     click.option(
@@ -99,6 +103,11 @@ def main(options: Options) -> int:
     spark = spark_session("history", options)
     if options.follow:
         return _follow(spark, options)
+    if options.run:
+        tables = stored_history(spark, options.run).tables
+        known = _known(spark, options, options.fleet)
+        print(_told(options, SimpleNamespace(**tables), tables, known), flush=True)
+        return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
     fleet = options.fleet or (_sample() if options.sample else None)
     with interpreted(spark, [_sample() if options.sample else options.segments or options.records]):
         return _run(spark, options, fleet)
@@ -124,6 +133,9 @@ def check_usage(options: Options) -> None:
     for name, needed in needs.items():
         if getattr(options, name) and not getattr(options, needed):
             raise ConfigError(f"{_flag(name)} goes with {_flag(needed)}")
+    for name in ("replay", "output", "without_hosts", "without_metadata", *THRESHOLDS):
+        if options.run and getattr(options, name):
+            raise ConfigError(f"{_flag(name)}: --run reads what is told already; read the records again for that")
     if (options.follow or options.at) and not options.into:
         raise ConfigError(f"{'--follow' if options.follow else '--at'} needs --into PLACE")
 
@@ -155,8 +167,8 @@ def _run(spark: SparkSession, options: Options, place: str | None) -> int:
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _told(options: Options, found: History, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
-    """What is asked for on the screen; the summary where that is nothing else."""
+def _told(options: Options, found: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> str:
+    """What is asked for on the screen; the summary where that is nothing else. `found` has the tables as attributes."""
     parts = []
     if options.at:
         counts = store_fleet(Fleet.at(found, options.at, topics=known.get("topics")), options.into)

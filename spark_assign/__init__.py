@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
     from spark_assign.explaining import explain
     from spark_assign.fleet import Fleet
+    from spark_assign.history.history import History
     from spark_assign.history.replay import Replay, replay
     from spark_assign.planning import Plan, plan
     from spark_assign.rounds import converge, heartbeats
@@ -36,6 +37,7 @@ __all__ = [
     "FleetError",
     "Group",
     "GroupAssignor",
+    "History",
     "Member",
     "Membership",
     "Migration",
@@ -80,6 +82,7 @@ _HOMES = {
     "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "explaining": ("explain",),
     "fleet": ("Fleet",),
+    "history.history": ("History",),
     "history.replay": ("Replay", "replay"),
     "planning": ("Plan", "plan"),
     "rounds": ("converge", "heartbeats"),

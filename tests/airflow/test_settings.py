@@ -67,12 +67,22 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
         (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; give a folder, such as /data/reports"),
         (ON_SPARK + ON_SPARK, "dag_id a twice"),
+        (ON_SPARK + "max_pause = '10m'\n", "give records .* or bootstrap_server: a history is told from records"),
+        (ON_SPARK + "records = '/r'\n", "records, histories: the history of groups is told where one of"),
+        (ON_SPARK + "max_pause = 'long'\n", "max_pause is 'long'"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     """The file, the DAG, the key, and what was expected."""
     with pytest.raises(SettingsError, match=message):
         load(write(tmp_path, text))
+
+
+def test_thresholds_of_the_past(tmp_path: Path) -> None:
+    """As the job check takes them; the tables are below the output."""
+    (made,) = load(write(tmp_path, ON_SPARK + "records = './r'\nmax_pause = '10m'\nmax_unread = 0\n"))
+    assert made.past == {"--max-pause": "10m", "--max-unread": "0"}
+    assert (made.records, made.place("histories")) == (str(tmp_path / "r"), "/data/out/histories")
 
 
 def test_installed_as_a_package_it_has_to_be_told_where_things_are(monkeypatch: pytest.MonkeyPatch) -> None:

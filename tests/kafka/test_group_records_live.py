@@ -12,7 +12,7 @@ from tests.kafka.group_records import ONLY_BEFORE_4_1, PROGRAM, SINCE_4_1, answe
 
 pytestmark = pytest.mark.kafka
 
-EACH, DAMAGED = 40, 10_000
+EACH, DAMAGED = 25, 10_000
 
 Release = tuple[str, tuple[int, ...]]
 """A class path, and the types that are asked of it."""

@@ -14,7 +14,7 @@ from tests.kafka.streams_user_data import ours, read, says, theirs, written
 
 pytestmark = pytest.mark.kafka
 
-EACH, DAMAGED = 40, 5_000
+EACH, DAMAGED = 25, 5_000
 
 
 def test_streams_user_data(kafka_jars: str) -> None:

@@ -18,7 +18,8 @@ RUN_ID = "{{ spark_assign_run_id(dag_run) }}"
 def dag(settings: Settings) -> DAG:
     """The DAG: snapshot (where there is a cluster to read) → plan → compare → drift → report → check.
 
-    On Databricks one task stands for all but the snapshot: the bundle's job has the same steps.
+    Before the report the history of groups, where it has a threshold. On Databricks one task stands for all but the
+    snapshot: the bundle's job has the same steps.
     """
     made = DAG(
         settings.dag_id,
@@ -78,6 +79,9 @@ def _on_spark(settings: Settings) -> None:
         "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
         "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
         "drift": ["--from", "previous", "--to", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
+        "history": ["--records", settings.records]
+        if settings.records
+        else ["--bootstrap-server", settings.bootstrap_server],
         "report": [
             *("--run", f"{plans}@{RUN_ID}", "--comparison", f"{comparisons}@{RUN_ID}"),
             *("--drift", f"{drifts}@{RUN_ID}"),
@@ -88,6 +92,14 @@ def _on_spark(settings: Settings) -> None:
             *("--max-growth", "{{ params.max_growth }}", "--max-rejected", "{{ params.max_rejected }}"),
         ],
     }
+    if settings.with_history:
+        histories = settings.place("histories")
+        told = ["--history", f"{histories}@{RUN_ID}"]
+        steps["history"] += ["--fleet", fleet, "--output", histories, *of_run]
+        steps["report"] += told
+        steps["check"] += [*told, *as_words(settings.past), "--last", settings.history_last]
+    else:
+        del steps["history"]
     if not settings.bootstrap_server:
         del steps["snapshot"]
     made = {"snapshot": "snapshots", "plan": "plans"}
@@ -129,6 +141,11 @@ def _on_databricks(settings: Settings) -> None:
         **({"deferrable": True} if settings.deferrable else {}),  # else as Airflow is configured
         outlets=[asset(settings.plans)] if settings.plans else [],
     )
+
+
+def as_words(flags: dict[str, str]) -> list[str]:
+    """Flags and their values as words."""
+    return [word for pair in flags.items() for word in pair]
 
 
 def asset(place: str) -> Asset:

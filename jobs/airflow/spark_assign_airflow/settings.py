@@ -26,9 +26,25 @@ Alert = Literal["fail", "warn"]
 ALERTS = get_args(Alert)
 """What an alert does to the task: it fails, or is skipped and the run stays a success."""
 
-Step = Literal["snapshot", "plan", "compare", "drift", "report", "check"]
-_PLACES = ("fleet", "plans", "comparisons", "drifts", "reports", "snapshots", "outcomes", "project", "output")
-_ONLY_ON_SPARK = ("bootstrap_server", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode")
+Step = Literal["snapshot", "plan", "compare", "drift", "history", "report", "check"]
+_PLACES = (
+    "fleet",
+    "records",
+    "plans",
+    "comparisons",
+    "drifts",
+    "histories",
+    "reports",
+    "snapshots",
+    "outcomes",
+    "project",
+    "output",
+)
+_OF_HISTORY = ("max_rebalances_a_day", "max_pause", "max_unread")
+_ONLY_ON_SPARK = (
+    *("bootstrap_server", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode"),
+    *("records", "histories", "history_last", *_OF_HISTORY),
+)
 
 
 class SettingsError(ValueError):
@@ -74,10 +90,12 @@ class Settings(Table):
     conn_id: str = Field(default="", description="default: spark_default, or databricks_default")
     fleet: str = Field(default="", description="tables that something else keeps")
     bootstrap_server: str = Field(default="", description="or a cluster, of which the first task takes a snapshot")
+    records: str = Field(default="", description="records that history --follow keeps; else bootstrap_server has them")
     output: str = Field(default="", description="a folder for everything")
     plans: str = ""
     comparisons: str = ""
     drifts: str = ""
+    histories: str = ""
     reports: str = ""
     snapshots: str = ""
     outcomes: str = Field(default="", description="how jobs ended; a place that worker and driver both see")
@@ -85,6 +103,14 @@ class Settings(Table):
     assignors: Annotated[tuple[str, ...], AsTuple] = ("range", "roundrobin", "sticky", "cooperative-sticky")
     max_growth: float = Field(default=1.25, ge=1)
     max_rejected: int = Field(default=0, ge=0)
+    max_rebalances_a_day: int | None = Field(default=None, ge=0, description="with one of these three: a task history")
+    max_pause: str = Field(default="", pattern=r"^(\d+(\.\d+)?\s*(ms|s|m|min|h|d))?$", description="such as 10m")
+    max_unread: int | None = Field(default=None, ge=0)
+    history_last: str = Field(
+        default="1d",
+        pattern=r"^\d+(\.\d+)?\s*(ms|s|m|min|h|d)$",
+        description="how far back an alert of the past is one",
+    )
     alert: Alert = Field(default="fail", description="fail: the task and the run; warn: the task is skipped")
     project: str = Field(default=str(CLONE) if IS_CLONE else "", description="the clone on the workers")
     environment: str = Field(default="local", description="NAME of conf/spark/NAME.conf in it")
@@ -100,6 +126,17 @@ class Settings(Table):
         """Where a job's tables are."""
         given: str = getattr(self, name)
         return given or (f"{self.output.rstrip('/')}/{name}" if self.output else "")
+
+    @property
+    def with_history(self) -> bool:
+        """Whether the history of groups is told: there is a threshold for it."""
+        return bool(self.past)
+
+    @property
+    def past(self) -> dict[str, str]:
+        """The thresholds of the history that are set, as the job check takes them."""
+        given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_HISTORY}
+        return {flag: str(value) for flag, value in given.items() if value not in (None, "")}
 
     def more(self, step: str) -> list[str]:
         """The arguments that a job gets besides."""
@@ -123,7 +160,12 @@ class Settings(Table):
             yield "deferrable: only for databricks; spark-submit is waited for by the worker"
         if bool(self.fleet) == bool(self.bootstrap_server):
             yield "give fleet (tables that something else keeps) or bootstrap_server (a cluster to take a snapshot of)"
+        if self.with_history and not (self.records or self.bootstrap_server):
+            yield "give records (what history --follow keeps) or bootstrap_server: a history is told from records"
+        if (self.records or self.histories) and not self.with_history:
+            yield f"records, histories: the history of groups is told where one of {', '.join(_OF_HISTORY)} is set"
         needed = ["plans", "comparisons", "drifts", "reports"]
+        needed += ["histories"] * self.with_history
         needed += ["snapshots"] * bool(self.bootstrap_server) + ["outcomes"] * (self.deploy_mode == "cluster")
         if lacking := [name for name in needed if not self.place(name)]:
             yield f"give output, a folder for everything, or each of {', '.join(lacking)}"

@@ -86,7 +86,7 @@ def _timeline(facts: pa.Table, gap_ms: int) -> Timeline:
         deleted=tombstones,
         first_ms=min(known, default=0),
         last_ms=max(known, default=0),
-        records=records.num_rows + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
+        records=records.num_rows - len(unread) + (pc.sum(commits["commits"]).as_py() or 0) + sum(tombstones.values()),
         rejected=tuple(course.embedded.rejected()),
         unread=tuple(unread),
         topic_ids={topic: topic_id for topic_id, topic in sorted(named.items())},
@@ -135,14 +135,14 @@ def _commits(commits: pa.Table, gap_ms: int) -> dict[tuple[str, int], tuple[Stre
         return {}
     topics = commits["topic"].combine_chunks().dictionary_encode()
     code, partition = topics.indices.to_numpy(), commits["topic_partition"].to_numpy()
-    most = int(partition.max()) + 1
+    least = int(partition.min())  # below 0 of a record that is corrupt; Kafka's class reads that, too
+    most = int(partition.max()) - least + 1
     numbers = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
-    some, _ = united(
-        Stretches(code.astype(np.int64) * most + partition, *(commits[name].to_numpy() for name in numbers)), gap_ms
-    )
+    slot = code.astype(np.int64) * most + partition - least
+    some, _ = united(Stretches(slot, *(commits[name].to_numpy() for name in numbers)), gap_ms)
     found: dict[tuple[str, int], list[Stretch]] = defaultdict(list)
     names = topics.dictionary.to_pylist()
-    columns = (some.slot // most, some.slot % most, *(getattr(some, name) for name in numbers))
+    columns = (some.slot // most, some.slot % most + least, *(getattr(some, name) for name in numbers))
     for topic, number, *stretch in zip(*(column.tolist() for column in columns), strict=True):
         found[names[topic], number].append(Stretch(*stretch))
     return {key: tuple(found[key]) for key in sorted(found)}

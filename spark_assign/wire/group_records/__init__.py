@@ -1,10 +1,12 @@
 """The records of `__consumer_offsets`, of Kafka 2.x to 4.4, read and written as `GroupCoordinatorRecordSerde` does.
 
 The tables `classic`, `consumer`, `share` and `streams` declare them; `reading` and `writing` go by the tables. Fields
-are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored, and a value of a
-version that is not known is read in the newest layout, below 0 in the first one, as the broker does; it fails where the
-bytes do not fit. Tagged fields of newer releases are kept where they belong to the value itself, and left out of what
-stands inside of it.
+are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored. Tagged fields of newer
+releases are kept where they belong to the value itself, and left out of what stands inside of it.
+
+A value of a version that is not known is read in the newest layout, below 0 in the first one, and fails where the bytes
+do not fit: so do Kafka's message classes. Their serde refuses it before that since 4.0; who wants that, too, holds
+`Value.version` against `NEWEST`.
 """
 
 from __future__ import annotations
