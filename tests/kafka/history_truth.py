@@ -1,4 +1,4 @@
-"""What really was, by what listeners, Streams and Connect were told: who owned what, and when nobody was on the move."""
+"""What really was, as listeners, Streams and Connect were told: who owned what, and when nobody was on the move."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _commits(commits: pa.Table, gap_ms: int) -> dict[tuple[str, int], tuple[Stre
     most = int(partition.max()) - least + 1
     numbers = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
     slot = code.astype(np.int64) * most + partition - least
-    some, _ = united(Stretches(slot, *(commits[name].to_numpy() for name in numbers)), gap_ms)
+    some = united(Stretches(slot, *(commits[name].to_numpy() for name in numbers)), gap_ms)
     found: dict[tuple[str, int], list[Stretch]] = defaultdict(list)
     names = topics.dictionary.to_pylist()
     columns = (some.slot // most, some.slot % most + least, *(getattr(some, name) for name in numbers))
