@@ -141,6 +141,18 @@ class Fleet:
 
         Raises:
             ConfigError: a timestamp that is none, has no time zone, or that no records reach over.
+
+        Examples:
+            >>> history = History.read(spark.read.parquet("conf/sample-history/records.parquet"))
+            >>> then = Fleet.at(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'")
+            >>> then.select("group_instance_id", "client_id").orderBy("client_id").show()
+            +-----------------+-----------------+
+            |group_instance_id|        client_id|
+            +-----------------+-----------------+
+            |         ledger-0|payments-ledger-0|
+            |         ledger-1|payments-ledger-1|
+            |         ledger-2|payments-ledger-2|
+            +-----------------+-----------------+
         """
         from spark_assign.history.moment import fleet_at  # which makes the fleet, and so needs this class
 

@@ -97,8 +97,10 @@ def _check_cluster(spark: SparkSession, place: str, cluster: str, folder: bool) 
 def _there(spark: SparkSession, place: str, folder: bool) -> DataFrame | None:
     """What is in the place, if it can have the records of one stream only."""
     if folder:
+        path = for_spark(place)
         try:
-            found = spark.read.parquet(for_spark(place))
+            # Twice: of one path Spark would ask whether a stream wrote it, and log at length where it is not there.
+            found = spark.read.parquet(path, path)
             found.schema  # noqa: B018  # Spark Connect looks here
         except AnalysisException:  # there is none yet, or it is empty
             return None

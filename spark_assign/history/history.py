@@ -31,6 +31,18 @@ class History(Answer):
         told: what the pass over the records says, or, read back, what one has said.
         topics: the names of topics that are told by their id, if they are known.
         end_offsets: where partitions end, if that is known.
+
+    Examples:
+        >>> past = History.read(records, gap_ms=3_000)
+        >>> rebalances = past.rebalances.where("group_id = 'fraud-detection'").orderBy("generation")
+        >>> rebalances.select("generation", "state", "members", "joined", "left", "crashed", "moved").show()
+        +----------+------+-------+------+----+-------+-----+
+        |generation| state|members|joined|left|crashed|moved|
+        +----------+------+-------+------+----+-------+-----+
+        |         1|Stable|      3|     3|   0|      0|    0|
+        |         2|Stable|      2|     0|   1|      1|    2|
+        |         3|Stable|      3|     1|   0|      0|    2|
+        +----------+------+-------+------+----+-------+-----+
     """
 
     topics: DataFrame | None = None

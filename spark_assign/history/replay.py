@@ -94,6 +94,13 @@ def replay(
     Examples:
         >>> told = replay(records, assignors=["sticky"]).replayed.where("group_id = 'orders-service'")
         >>> told.select("assignor", "static", "recorded", "rebalances", "moved").orderBy("assignor", "static").show()
+        +--------+------+--------+----------+-----+
+        |assignor|static|recorded|rebalances|moved|
+        +--------+------+--------+----------+-----+
+        |   range| false|    true|         7|   20|
+        |  sticky| false|   false|         7|   20|
+        |  sticky|  true|   false|         0|    0|
+        +--------+------+--------+----------+-----+
     """
     names = ASSIGNORS if assignors is None else tuple(dict.fromkeys(assignors))
     for name in names:

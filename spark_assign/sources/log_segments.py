@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 DAMAGED = from_arrow_schema(segments.DAMAGED)
 _MARKERS = from_arrow_schema(segments.MARKERS)
+_FOLDERS = "__consumer_offsets-*"
+_DEPTH = 3
+"""How many folders deep: of a backup, its brokers, their disks."""
 _EXAMPLE = "__consumer_offsets-12/00000000000000000000.log"
 
 
@@ -41,13 +44,13 @@ class LogSegments:
 
 
 def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
-    """The segments anywhere inside a folder: `…/__consumer_offsets-12/00000000000000000000.log`.
+    """The segments inside a folder, up to three folders deep: `…/__consumer_offsets-12/00000000000000000000.log`.
 
     A log directory of a broker may be given as it is; other topics are not opened. Where a partition is there more
     than once, as from several brokers, each of its records is taken once.
 
     Raises:
-        SourceError: there is no such folder, or no segment of that topic in it.
+        SourceError: there is no segment of that topic.
     """
     paths = _paths(spark, place)
     files = spark.read.format("binaryFile").load(paths).select("path", "content")
@@ -64,18 +67,27 @@ def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
 
 
 def _paths(spark: SparkSession, place: str) -> list[str]:
-    """Of the segments; there are some for each partition of one topic."""
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")
+    """Of the segments; there are some for each partition of one topic.
+
+    By patterns: a search through folders passes over names that begin with an underscore.
+    """
+    folder = for_spark(place).rstrip("/")
+    depths = [f"{folder}{'/*' * depth}/{_FOLDERS}/*.log" for depth in range(_DEPTH + 1)]
+    found = [path for pattern in (f"{folder}/*.log", *depths) for path in _matching(spark, pattern)]
+    if not found:
+        raise SourceError(f"{place} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
+    return sorted(found)
+
+
+def _matching(spark: SparkSession, pattern: str) -> set[str]:
     try:
-        listed = reader.load(for_spark(place)).select("path")
-        found = sorted(row.path for row in listed.where(F.col("path").rlike(segments.SEGMENT)).collect())
+        # Twice: of one path Spark would ask whether a stream wrote it, and log at length that it is none.
+        listed = spark.read.format("binaryFile").load([pattern, pattern]).select("path")
+        return {row.path for row in listed.where(F.col("path").rlike(segments.SEGMENT)).collect()}
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-        raise SourceError(f"{place} is not there. Give a folder with segments, such as {_EXAMPLE}") from None
-    if not found:
-        raise SourceError(f"{place} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
-    return found
+        return set()
 
 
 def _with_markers(files: DataFrame) -> DataFrame:

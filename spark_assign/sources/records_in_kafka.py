@@ -17,6 +17,9 @@ from spark_assign.history.records import TOPIC, records_of
 from spark_assign.sources.client_settings import check_spelling
 from spark_assign.sources.secret import Secret
 
+_INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
+"""Asked by its admin client Spark's source passes over Kafka's own topics and reads nothing, without a word; asked by a
+consumer, as it was before Spark 3.1, it reads what it is told to. It looks when a query is run, in its session."""
 _SCALA = "2.13"
 """Of every Spark 4."""
 _PASSED_OVER = {
@@ -57,7 +60,9 @@ def records_in_kafka(
     """RECORDS (`history.schemas`) of a cluster, from the beginning of `__consumer_offsets` to where it ends now.
 
     Offsets that were committed in a transaction which was aborted are left out. To read the topic is more than to
-    describe groups: READ and DESCRIBE on it.
+    describe groups: READ and DESCRIBE on it, and READ on groups that begin with `spark-kafka-`: it is a
+    consumer of a group of its own for a moment, of which the topic has records then. The session is set to read Kafka's
+    own topics.
 
     Args:
         spark: a session that has the Kafka source.
@@ -93,6 +98,7 @@ def load(spark: SparkSession, reader: DataFrameReader | DataStreamReader, asked:
     Raises:
         SourceError: this Spark has no Kafka source; it says how to get it.
     """
+    spark.conf.set(*_INTERNAL_TOPICS)
     try:
         frame = reader.format("kafka").options(**asked).load()
         frame.schema  # noqa: B018  # Spark Connect looks for the source here

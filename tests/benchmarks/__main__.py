@@ -18,6 +18,7 @@ from tests.benchmarks import (
     cold,
     compare,
     connect,
+    history,
     memory,
     plain_loop,
     plans,
@@ -62,6 +63,8 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "weighted": weighted.at_size,
     "weighted-streams": weighted.streams,
     "size": size.sweep,
+    "history": history.history,
+    "history-100M": history.at_size,
     "report": report.page,
 }
 

@@ -94,7 +94,7 @@ class _Peaks:
             self._sample()
 
     def _sample(self) -> None:
-        for process in _family(os.getpid()):
+        for process in family(os.getpid()):
             try:
                 name = Path(f"/proc/{process}/comm").read_text().strip()
                 status = Path(f"/proc/{process}/status").read_text()
@@ -107,7 +107,7 @@ class _Peaks:
                 self._most[process] = (kind, int(peak) / 1024)
 
 
-def _family(process: int) -> list[int]:
+def family(process: int) -> list[int]:
     """A process and all that descend from it."""
     try:
         children = [
@@ -117,7 +117,7 @@ def _family(process: int) -> list[int]:
         ]
     except OSError:
         return []
-    return [process, *(one for child in children for one in _family(child))]
+    return [process, *(one for child in children for one in family(child))]
 
 
 def _probe(path: Path, output: Path, assignor: str) -> None:

@@ -1,7 +1,7 @@
 """A topic of group records of any size as Parquet, without a broker: commits, and of each hundredth record a rebalance.
 
-Of every ten thousand records a group has a hundred generations with ten members, and commits its partitions in turns;
-in the compacted form every record has a key of its own.
+Of every ten thousand records a group has a hundred generations with ten members, and commits its fifty partitions in
+turns. In the compacted form every record has a key of its own: each group has one generation and commits 99 partitions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from spark_assign.history.schemas import RECORDS
 from spark_assign.wire.group_records import write_key, write_value
 
-MEMBERS, PARTITIONS, OF_A_GROUP, EACH = 10, 50, 10_000, 100
-"""Each hundredth record is about the group."""
+MEMBERS, PARTITIONS, OF_A_GROUP = 10, 50, 10_000
+EACH = 100
+"""Each hundredth record is about the group; of a compacted topic that is all of a group."""
 ROUND_MS = 5_000
 """The usual auto.commit.interval.ms."""
 OFFSETS_PARTITIONS = 50
@@ -43,12 +44,11 @@ def _records(batches: Iterable[pa.RecordBatch], *, compacted: bool) -> Iterator[
 
 
 def _made(number: np.ndarray, compacted: bool) -> pa.RecordBatch:
-    group, place = np.divmod(number, OF_A_GROUP)
+    group, place = np.divmod(number, EACH if compacted else OF_A_GROUP)
     generation = place // EACH
     about = place % EACH == 0
-    turn, partition = np.divmod(place - generation - 1, PARTITIONS)
-    partition = np.where(compacted, place, partition)
-    at_ms = START_MS + np.where(compacted, place, turn * ROUND_MS + partition)
+    turn, partition = np.divmod(place - generation - 1, EACH if compacted else PARTITIONS)
+    at_ms = START_MS + turn * ROUND_MS + partition
     keys, values = np.empty(len(number), object), np.empty(len(number), object)
     for each in np.unique(group).tolist():
         mine = group == each
@@ -56,8 +56,7 @@ def _made(number: np.ndarray, compacted: bool) -> pa.RecordBatch:
         keys[rows] = _commit_keys(each, partition[rows])
         values[rows] = _commit_values(at_ms[rows], turn[rows] * 1_000 + partition[rows])
         for row in np.flatnonzero(mine & about).tolist():
-            name = f"group-{each}" if not compacted else f"group-{each}-{generation[row]}"
-            keys[row] = write_key(2, {"group": name})
+            keys[row] = write_key(2, {"group": f"group-{each}"})
             values[row] = _rebalance(each, int(generation[row]), int(at_ms[row]))
     columns = {
         "cluster": pa.array(np.full(len(number), "cluster-0")),

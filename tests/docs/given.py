@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_assign import Fleet, plan
 from spark_assign.connect.schemas import EVENTS as CONNECT_EVENTS
 from spark_assign.connect.schemas import INPUT_TABLES as CONNECT_TABLES
+from spark_assign.history.records import records_of
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas.schemas import REQUESTS
 from spark_assign.schemas import INPUT_TABLES
@@ -26,6 +27,7 @@ from tests.frames import dataframe
 from tests.spark import fleets
 
 SAMPLE = ROOT / "conf" / "sample-fleet"
+HISTORY = ROOT / "conf" / "sample-history" / "records.parquet"
 FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
 """docs/plan.md: beside topics that the page shows."""
 FLEETS = ("fleet", "snapshot", "snapshot-monday", "snapshot-friday")
@@ -217,6 +219,11 @@ def sample_fleet(spark: SparkSession) -> Fleet:
     return read_fleet(spark, str(SAMPLE))
 
 
+def sample_records(spark: SparkSession) -> DataFrame:
+    """Records of the sample history."""
+    return records_of(spark.read.parquet(str(HISTORY)))
+
+
 def catalog(spark: SparkSession, fleet: Fleet) -> None:
     """The schemas that the pages speak of, with a fleet in `main.kafka`."""
     for schema in SCHEMAS:
@@ -321,6 +328,10 @@ def _streams(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     return {"fleet": Fleet(**tables)}
 
 
+def _records(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    return {"records": sample_records(spark)}
+
+
 def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
     return {"after": fleet.with_members_left(group_id="payments-*", number=1)}
 
@@ -332,6 +343,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
+    "docs/replay.md": _records,
     "docs/replicas.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _share,

@@ -1,6 +1,6 @@
 """The examples in the docstrings of the public API, which the reference shows: each prints what stands under it.
 
-`fleet` is the one that docs/reference.md describes.
+`fleet` and `records` are those that docs/reference.md describes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_an_example_prints_what_is_shown(name: str, spark: SparkSession, monkeyp
     """Run as a reader would, with the public names imported."""
     monkeypatch.setattr(registry, "_registered", {})
     known = {each: getattr(spark_assign, each) for each in spark_assign.__all__}
-    known |= {"spark": spark, "fleet": given.small_fleet(spark)}
+    known |= {"spark": spark, "fleet": given.small_fleet(spark), "records": given.sample_records(spark)}
     example = with_examples()[name]
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

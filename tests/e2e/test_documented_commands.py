@@ -11,8 +11,9 @@ from tests.docs.pages import Step
 from tests.e2e.conftest import ROOT, Submit
 
 LAUNCHED = list(homes.steps_at(homes.LAUNCHER))
-IN_IMAGE = "local:///opt/spark_assign/jobs/plan.py"
+IN_IMAGE = "local:///opt/spark_assign/jobs"
 """In cluster mode on Kubernetes: see conf/deploy/Dockerfile."""
+JOBS = {file.stem for file in (ROOT / "jobs").glob("*.py")}
 SET_UP = [step for step in LAUNCHED if step.words[1] == "--set-up"]
 
 
@@ -30,8 +31,9 @@ def test_the_line_is_made(submit: Submit, step: Step) -> None:
     done = submit("--dry-run", *[word for word in words if word != "--dry-run"])
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout)
-    at = words.index("plan")
-    job = next(n for n, word in enumerate(line) if word in (f"{ROOT}/jobs/plan.py", IN_IMAGE))
+    at = next(n for n, word in enumerate(words) if word in JOBS)
+    files = (f"{ROOT}/jobs/{words[at]}.py", f"{IN_IMAGE}/{words[at]}.py")
+    job = next(n for n, word in enumerate(line) if word in files)
     ours, given = line[:job], line[job + 1 :]
     assert given == words[at + 1 :]
     before = iter(word for word in words[:at] if word != "--dry-run")

@@ -63,7 +63,7 @@ def running(kind: str, asked: Mapping[str, Any], folder: Path) -> Iterator[subpr
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.kafka.history_session", kind],
             cwd=folder,
-            env=environment | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
+            env=environment | {"PYTHONPATH": str(ROOT), "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

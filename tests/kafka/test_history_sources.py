@@ -14,12 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
-from spark_assign.wire import group_records, log_segment
+from spark_assign.history.following import CHECKPOINT
+from spark_assign.wire import log_segment
+from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
-from tests.kafka import group_members, history_session, secure_listener
+from tests.kafka import group_members, history_session, maven, secure_listener
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import told
@@ -60,6 +63,14 @@ def written(broker: Cluster) -> Iterator[Cluster]:
         admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", names)])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _jars() -> None:
+    """For one release of Spark only."""
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    if release != maven.DELTA_FOR_SPARK:
+        pytest.skip(f"the jars are for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
+
+
 def configure(broker: Cluster, configs: dict[str, str]) -> None:
     """Set configs of the offsets topic."""
     with closing(broker.admin()) as admin:
@@ -83,6 +94,13 @@ def rows(folder: Path) -> Rows:
     found = {(partition, offset): tuple(rest) for partition, offset, *rest in zip(*columns, strict=True)}
     assert len(found) == table.num_rows, "a record twice"
     return found
+
+
+def assert_same(found: Rows, by_kafka: Rows) -> None:
+    """Nothing else, and nothing less, but what Spark's own consumers have written of themselves since."""
+    assert found.items() <= by_kafka.items()
+    missing = [read_key(by_kafka[place][1]).fields for place in by_kafka.keys() - found.keys()]
+    assert {fields.get("group", "")[:12] for fields in missing} <= {"spark-kafka-"}, missing
 
 
 def damage(folder: Path) -> tuple[Path, Path]:
@@ -118,8 +136,7 @@ def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, 
     with history_session.running("classic", asked, tmp_path) as process:
         plans, whole, part = (told(process) for _ in steps)
     by_kafka, by_segments, rest = (rows(tmp_path / name) for name in ("kafka", "segments", "rest"))
-    ends = {partition: max(at for each, at in by_segments if each == partition) for partition, _ in by_segments}
-    assert by_segments == {place: row for place, row in by_kafka.items() if place[1] <= ends[place[0]]}
+    assert_same(by_segments, by_kafka)
     said = [each for row in by_segments.values() if (each := metadata(*row[1:])) is not None]
     assert said.count("committed") == PRODUCERS * ROUNDS // 2
     assert "aborted" not in said
@@ -135,25 +152,36 @@ def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, 
 
 def metadata(key: bytes, value: bytes | None) -> str | None:
     """Of a commit of the group that commits in transactions."""
-    read = group_records.read_key(key)
+    read = read_key(key)
     if read.name != "OffsetCommit" or read.fields["group"] != "hs-tx" or value is None:
         return None
-    return str(group_records.read_value(read.type, value).fields["metadata"])
+    return str(read_value(read.type, value).fields["metadata"])
+
+
+def wait_for_batches(place: Path, number: int) -> None:
+    """Until a stream has written so many more."""
+    commits = place / CHECKPOINT / "commits"
+    already = len(list(commits.glob("[0-9]*")))
+    deadline = time.monotonic() + 120
+    while len(list(commits.glob("[0-9]*"))) < already + number:
+        assert time.monotonic() < deadline, f"{number} batches after {already}"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind", ["classic"])
 def test_killed_again_and_again_each_record_is_there_once(written: Cluster, tmp_path: Path, kind: str) -> None:
-    """Killed at random moments while groups commit and offsets are committed in transactions."""
+    """Killed at random moments, from the first one on, while groups commit."""
     chance = random.Random(seed := fresh_seed())
     place = tmp_path / "history"
     follow = {"do": "stream", "servers": written.bootstrap_servers, "place": str(place)}
     asked: dict[str, Any] = {"warehouse": str(tmp_path / "warehouse")}
     with group_members.running(written, MEMBERS):
         for _ in range(KILLS):
-            over_and_over = asked | {"steps": [follow | {"every": "500 milliseconds", "most_records": 200}]}
+            over_and_over = asked | {"steps": [follow | {"every": "500 milliseconds", "most_records": 60}]}
             with history_session.running(kind, over_and_over, tmp_path) as process:
                 assert told(process) == {"started": str(place)}, seed
-                time.sleep(chance.uniform(0.2, 6))
+                wait_for_batches(place, chance.randrange(3))
+                time.sleep(chance.uniform(0, 2))
     steps = [
         follow,
         {"do": "copy", "place": str(place), "to": str(tmp_path / "stored")},
@@ -166,7 +194,8 @@ def test_killed_again_and_again_each_record_is_there_once(written: Cluster, tmp_
         told(process)
     stored = rows(tmp_path / "stored")
     assert len(stored) == count, seed
-    assert stored == rows(tmp_path / "kafka"), seed
+    assert len(stored) > 100
+    assert_same(stored, rows(tmp_path / "kafka"))
 
 
 @pytest.mark.parametrize("kind", ["connect"])
@@ -187,8 +216,10 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str
     with history_session.running(kind, asked, tmp_path) as process:
         said = [told(process) for _ in range(8)]
     by_kafka = rows(tmp_path / "kafka")
-    assert rows(tmp_path / "stored") == by_kafka
-    assert [each["rows"] for each in said if "rows" in each] == [len(by_kafka)] * 3
+    stored = rows(tmp_path / "stored")
+    assert_same(stored, by_kafka)
+    first, second, _ = [each["rows"] for each in said if "rows" in each]
+    assert 100 < first <= second == len(stored)
     secrets = (b"127.0.0.1", b"committed")
     assert all(any(secret in value for *_, value in by_kafka.values() if value) for secret in secrets)
     files = [file for file in (tmp_path / "empty").rglob("*") if file.is_file()]
@@ -197,9 +228,9 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str
         data = file.read_bytes()
         assert not any(secret in data for secret in secrets), file
     emptied = rows(tmp_path / "empty")
-    assert emptied.keys() == by_kafka.keys()
-    for place, (_, key, value) in emptied.items():
-        _, key_before, value_before = by_kafka[place]
+    assert emptied.keys() >= by_kafka.keys()
+    for place, (_, key_before, value_before) in by_kafka.items():
+        _, key, value = emptied[place]
         assert key == key_before
         assert (value is None) == (value_before is None)
         assert value != b"", "all of them can be read"

@@ -88,6 +88,8 @@ def test_keys_as_the_reader_of_single_records_reads_them() -> None:
     for _ in range(4_000):
         key = random_bytes.commit_key(rng, rng.choice([0, 1]))
         keys.append(random_bytes.mutated(rng, key) if rng.random() < 0.6 else key)
+    # A surrogate is one character that cannot be read to Java, and three to Python.
+    keys.append(b"\0\1\0\5a\xed\xa0\x80b\0\2\xff\xc3\0\0\0\1")
     read = read_keys(pa.array(keys, pa.binary()))
     for row, key in enumerate(keys):
         kind, group, topic = int(read.kind[row]), int(read.group[row]), int(read.topic[row])
@@ -144,7 +146,7 @@ def test_stretches_of_parts_make_those_of_all(span: int) -> None:
         parts = [made(rows[a:b], gap) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         while len(parts) > 1:
             rng.shuffle(parts)
-            parts = [united(joined(parts[:2]), gap), *parts[2:]]
+            parts = [united(joined(parts[:2]), gap)[0], *parts[2:]]
         assert as_rows(parts[0]) == expected, f"SPARK_ASSIGN_SEED={number}"
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from spark_assign.kernels.history import facts
+from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.changes import changes
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.memberships import memberships
+from spark_assign.kernels.history.owned import runs_of
+from spark_assign.kernels.history.tell import tell
 from spark_assign.kernels.history.timeline import Timeline
 from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
@@ -98,3 +104,33 @@ def test_of_a_compacted_log_nothing_wrong_is_told(stories: Iterator[Simulated]) 
         assert owners(timeline.owned, end.at_ms) == end.owners
         if end.members:
             assert at(timeline, end.at_ms) == (end.number, end.members)
+
+
+def test_damaged_records_never_stop_the_rest(stories: Iterator[Simulated]) -> None:
+    """Whatever bytes there are: what can be told is, and the next group is as it was."""
+    for story in stories:
+        whole = [{**row, "group_id": "z"} for row in story.log.rows]
+        untouched = _told_of(whole)
+        damaged = [_damaged(row, story.draw) for row in story.log.rows]
+        assert _told_of(damaged + whole) == untouched
+
+
+def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    """One of its bytes is another, or it is cut short."""
+    value = row["value"]
+    if not value or draw.random() < 0.5:
+        return row
+    at = draw.randrange(len(value))
+    other = value[:at] + bytes([draw.randrange(256)]) + value[at + 1 :]
+    return {**row, "value": draw.choice((other, value[:at]))}
+
+
+def _told_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is told of the group z."""
+    table = pa.Table.from_pylist(rows, schema=facts.FACTS)
+    return [row for told in tell(table, Asked()) for row in told.to_pylist() if row["group_id"] == "z"]
+
+
+def test_numbers_that_are_no_partitions() -> None:
+    """Steps between them are none of a run."""
+    assert list(runs_of([-(2**31), 2**31 - 2, 2**31 - 1])) == [(-(2**31), 1, 1), (2**31 - 2, 1, 2)]

@@ -106,12 +106,34 @@ def test_two_lives_in_one_millisecond_are_two() -> None:
         log.write(at, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
         log.write(at, GROUP, None)
     assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
+    assert log.timeline().owned == ()  # For no time.
     log = Log()
     for at in (1_000, 1_000):
         join(log, at, 1, "a", {"a": {"t": [0]}}, t=[0])
         tombstones(log, at, "a")
         log.write(at, "ConsumerGroupMetadata", None)
     assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
+
+
+def test_what_moves() -> None:
+    """Neither what a static member takes with it nor what nobody had before; what was withheld in between does."""
+    log = Log()
+    at = iter(range(1_000, 9_000, 1_000))
+    for number, has in enumerate(
+        (
+            {"a": [0, 1], "b": [2]},
+            {"a": [0, 1], "c": [2]},  # c is b's instance.
+            {"a": [0], "c": [2]},
+            {"a": [0], "c": [1, 2]},
+            {},
+            {"d": [0, 1, 2]},
+        ),
+        start=1,
+    ):
+        instance = {"b": "i", "c": "i"}
+        members = [classic_member(each, {"t": own}, groupInstanceId=instance.get(each)) for each, own in has.items()]
+        log.write(next(at), GROUP, generation(number, members))
+    assert [moved for (moved,) in log.told("rebalance", "moved")] == [0, 0, 0, 1, 0, 0]
 
 
 def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
@@ -123,6 +145,31 @@ def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
     log.write(4_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [0]}), memberId="a")
     log.write(5_000, "ConsumerGroupCurrentMemberAssignment", current(3, {"t": [1]}), memberId="b")
     assert log.told("rebalance", "generation", "settled") == [(1, 1_000), (2, None), (3, 5_000)]
+
+
+def test_an_epoch_is_settled_when_nobody_waits() -> None:
+    """Who has reached it may still wait for what others have to give up."""
+    log = Log()
+    join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
+    log.rows.pop()
+    waits = {**current(1, {"t": [0]}), "state": 2}
+    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", waits, memberId="a")
+    log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(1, {"t": [0, 1]}), memberId="a")
+    assert log.told("rebalance", "generation", "settled") == [(1, 3_000)]
+
+
+def test_a_compacted_log_knows_members_by_what_they_have() -> None:
+    """Their metadata was written again later, so that the first of it is gone."""
+    log = Log()
+    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", current(4, {"t": [0]}), memberId="a")
+    log.write(2_000, "ConsumerGroupMetadata", {"epoch": 5, "metadataHash": 0})
+    log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [1]})}, memberId="b")
+    log.write(4_000, "ConsumerGroupMemberMetadata", metadata("a", "t"), memberId="a")
+    assert log.told("membership", "member_id", "client_id", "since", "came") == [
+        ("a", "client-a", 2_000, "first-on-record"),
+        ("b", None, 3_000, "joined"),
+    ]
+    assert log.told("owned", "member_id", "generation", "since", "until") == [("a", 4, 1_000, None)]
 
 
 def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
@@ -362,6 +409,12 @@ def test_tasks_of_streams_have_roles() -> None:
     assert log.told("owned", "role", "topic", "first", "count") == [("active", "0", 0, 2), ("standby", "0", 2, 1)]
     assert log.told("subscribed", "topic") == [("in",)]
     assert log.told("rebalance", "settled", "partitions") == [(1_000, 2)]
+    log.write(2_000, "StreamsGroupMemberMetadata", streams_metadata("b"), memberId="b")
+    log.write(2_000, "StreamsGroupMetadata", {"epoch": 2, "metadataHash": 0})
+    for member_id, active, standby in (("a", [0], [1]), ("b", [1], [2])):
+        moved = {"activeTasks": tasks_of("0", active), "standbyTasks": tasks_of("0", standby), "warmupTasks": []}
+        log.write(2_000, "StreamsGroupTargetAssignmentMember", moved, memberId=member_id)
+    assert log.told("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
 
 
 def subtopology(name: str, sources: list[str], sinks: list[str]) -> dict[str, object]:

@@ -17,7 +17,7 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.gathered import codes_of, one_array
 from spark_assign.kernels.history.reduce import as_facts, reduced
-from spark_assign.kernels.history.stretches import Stretches, in_one, united_rows
+from spark_assign.kernels.history.stretches import Stretches, in_one, united
 
 PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
 """Facts of some groups; all facts of a group have the same part."""
@@ -88,7 +88,7 @@ def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
     none = np.zeros(len(slot), np.int64)
     numbers = (some[name].to_numpy() for name in ("from_ms", "until_ms", "commits"))
     offsets = (none if deleted else some[name].to_numpy() for name in ("first_offset", "last_offset"))
-    found, rows = united_rows(Stretches(slot, *numbers, *offsets), gap_ms)
+    found, rows = united(Stretches(slot, *numbers, *offsets), gap_ms)
     columns = {name: one_array(some[name]).take(pa.array(rows)) for name in _SLOT}
     columns |= {name: getattr(found, name) for name in ("from_ms", "until_ms", "commits")}
     if not deleted:

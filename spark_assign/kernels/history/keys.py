@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history.gathered import Gathered, one_array
 from spark_assign.wire.group_records import UnknownType, read_key
-from spark_assign.wire.reader import WireError
+from spark_assign.wire.reader import WireError, as_text
 
 NO_KEY, CORRUPT, UNKNOWN_TYPE, NEWER_VERSION = UNREAD_CODES = ("no-key", "corrupt", "unknown-type", "newer-version")
 _NEWEST_COMMIT = 1
@@ -84,21 +84,25 @@ def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[Ints, Ints, 
 def _read_alone(read: Keys, rows: Ints, keys: pa.Array, groups: _Names, topics: _Names) -> None:
     """Read keys by the reader of single records, into the columns."""
     encoded = keys.dictionary_encode()
-    found = [_read(key, groups, topics) for key in encoded.dictionary.to_pylist()]
+    faults: dict[int, tuple[str, str]] = {}
+    found = [_read(code, key, groups, topics, faults) for code, key in enumerate(encoded.dictionary.to_pylist())]
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    told = np.array([each if isinstance(each[0], int) else (-1, -1, -1, -1) for each in found], np.int64)
+    told = np.array(found, np.int64)
     for place, column in enumerate((read.kind, read.group, read.topic, read.partition)):
         column[rows] = told.reshape(-1, 4)[codes, place]
     for row in np.flatnonzero(read.kind[rows] < 0).tolist():
-        read.faults[int(rows[row])] = found[int(codes[row])]
+        read.faults[int(rows[row])] = faults[int(codes[row])]
 
 
-def _read(data: bytes, groups: _Names, topics: _Names) -> tuple[int, int, int, int] | tuple[str, str]:
-    """Kind, group, topic and partition; or code and detail."""
+def _read(
+    code: int, data: bytes, groups: _Names, topics: _Names, faults: dict[int, tuple[str, str]]
+) -> tuple[int, int, int, int]:
+    """Kind, group, topic and partition; all below 0 with a fault."""
     try:
         key = read_key(data)
     except WireError as error:
-        return UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error)
+        faults[code] = UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error)
+        return -1, -1, -1, -1
     fields = key.fields
     group = groups.number(fields["groupId"] if "groupId" in fields else fields["group"])
     if key.type > _NEWEST_COMMIT:
@@ -118,5 +122,5 @@ class _Names:
     def of_parts(self, given: Gathered, begin: Ints, length: Ints) -> Ints:
         """The numbers of names that are parts of rows; what is no UTF-8 is replaced, as Java does."""
         parts = given.parts(begin, length).dictionary_encode()
-        numbers = [self.number(each.decode("utf-8", errors="replace")) for each in parts.dictionary.to_pylist()]
+        numbers = [self.number(as_text(each)) for each in parts.dictionary.to_pylist()]
         return np.array(numbers, np.int64)[parts.indices.to_numpy(zero_copy_only=False)] if numbers else begin

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from spark_assign.kernels.history.rows import Row
 from spark_assign.kernels.history.timeline import Timeline
 
+_MOST = 0x7FFFFFFF
+"""The largest number of a partition."""
+
 
 def owned(timeline: Timeline) -> Iterator[Row]:
     """A row for each run of partitions that a member got and lost together."""
@@ -31,6 +34,8 @@ def runs_of(partitions: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     while at < len(partitions):
         end = at + 1
         step = partitions[end] - partitions[at] if end < len(partitions) else 1
+        if step > _MOST:  # Of numbers that are no partitions: the bytes were damaged.
+            step = 1
         while end < len(partitions) and partitions[end] - partitions[end - 1] == step:
             end += 1
         yield partitions[at], step, end - at

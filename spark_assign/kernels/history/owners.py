@@ -71,16 +71,16 @@ class Owners:
     ) -> None:
         generation, at_ms = when
         had, has = map(frozenset, change)
-        kept = []
+        kept: list[_Held] = []
         for each in held.pop(key, []):
-            stays = tuple(number for number in each.partitions if number in has)
-            lost = tuple(number for number in each.partitions if number not in has)
+            lost = tuple(number for number in each.partitions if number not in has) if has else each.partitions
             # What lasted for no time nobody had.
             if lost and at_ms > each.since_ms:
                 self._past.append(Owned(member_id, *key, lost, each.generation, each.since_ms, at_ms))
-            if stays:
+            if len(lost) < len(each.partitions):
+                stays = tuple(number for number in each.partitions if number in has)
                 kept.append(_Held(stays, each.generation, each.since_ms))
-        gained = tuple(sorted(has - had))
+        gained = tuple(sorted(has - had)) if had else change[1]
         if gained:
             kept.append(_Held(gained, generation, at_ms))
         if kept:

@@ -20,6 +20,8 @@ SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
 """The end of a segment's path: partition, and the first offset that it may have."""
 _PATH = re.compile(SEGMENT)
 _ROWS = 10_000
+_MOST_MS = (1 << 63) // 1000 - 1
+"""Timestamps have microseconds here."""
 
 RECORDS = pa.schema(
     [
@@ -87,7 +89,8 @@ def records(files: pa.RecordBatch, cluster: str) -> Iterator[pa.RecordBatch]:
         partition, _ = place_of(file["path"])
         for record in _committed(file["content"], _later(file["markers"])):
             offset, timestamp_ms, key, value = record
-            rows.append((cluster, partition, offset, timestamp_ms * 1000, key, value))
+            at_us = 1000 * min(max(timestamp_ms, -_MOST_MS), _MOST_MS)
+            rows.append((cluster, partition, offset, at_us, key, value))
             if len(rows) == _ROWS:
                 yield _batch(rows, RECORDS)
                 rows = []
@@ -131,7 +134,8 @@ def _committed(data: bytes, later: Later) -> Iterator[Record]:
         else:
             yield from found
     for producer_id, found in open_ones.items():
-        ends = next((committed for at, committed in later.get(producer_id, ()) if at > found[-1].offset), False)
+        last = found[-1].offset if found else -1
+        ends = next((committed for at, committed in later.get(producer_id, ()) if at > last), False)
         yield from found if ends else ()
 
 

@@ -29,20 +29,15 @@ class Stretches:
 
 
 def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
-    """The stretches of single commits, as `united_rows`."""
-    return united_rows(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
+    """The stretches of single commits, as `united`."""
+    return united(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
 
 
-def united(some: Stretches, gap_ms: int) -> Stretches:
-    """The fewest stretches that say the same, by slot and time.
+def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
+    """The fewest stretches that say the same, by slot and time, and of each a row that is in it.
 
     Of several commits at one moment the largest offset counts, so that no order of the records matters.
     """
-    return united_rows(some, gap_ms)[0]
-
-
-def united_rows(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
-    """The same, and of each a row that is in it."""
     if not len(some.slot):
         return some, some.slot
     order = np.argsort(in_one(some.slot, some.from_ms), kind="stable")

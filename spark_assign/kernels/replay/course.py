@@ -12,38 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
 
 from spark_assign.kernels.history.departures import GUESS
 from spark_assign.kernels.history.departures import RESTARTED as RESTARTED_AS
 from spark_assign.kernels.history.timeline import Member
 from spark_assign.kernels.java_hash import string_hash
+from spark_assign.kernels.replay.line import Line
 from spark_assign.kernels.replay.past import AGAIN, CHANGED, FOLLOWS, FOUNDED, RESTARTED, Past, Then
+from spark_assign.kernels.replay.seats import Seat, Seats
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A member at one step.
-
-    Attributes:
-        member_id: under which it is known; a static one keeps that which it had first.
-        person: the same over restarts, static or not.
-        hash: `String.hashCode` of `member_id`.
-    """
-
-    member_id: str
-    person: str
-    instance: str | None
-    rack: str | None
-    hash: int
-    topics: frozenset[int]
-
-
-Seats = Mapping[str, Seat]
-"""By member id, in the order in which a leader is told of them."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """What happens to a group at one moment.
 
@@ -62,6 +43,16 @@ class Step:
     partitions: Mapping[int, int]
     waited: Mapping[str, int] = field(default_factory=dict)
     away: Mapping[str, int | None] = field(default_factory=dict)
+
+    @cached_property
+    def people(self) -> dict[str, str]:
+        """Of each member who it is."""
+        return {each: seat.person for each, seat in self.seats.items()}
+
+    @cached_property
+    def line(self) -> Line:
+        """The members in the order in which range and round robin serve them."""
+        return Line(self.seats, self.partitions)
 
 
 def course_of(past: Past, *, static: bool, session_ms: int) -> list[Step]:

@@ -52,7 +52,8 @@ class Then:
         kind: what it is.
         missing: so many generations before it are not on record.
         gone: of members that are gone since the one before how they went.
-        measured: what was seen of its pause; null where commits do not show it.
+        measured: what was seen of its pause; null where commits do not show it, and where nobody was there any more:
+            that is in no way.
     """
 
     number: int
@@ -177,7 +178,7 @@ def _then(
         owners,
         kind,
         missing,
-        measured=measured if kind != RESTARTED else None,
+        measured=measured if members and kind != RESTARTED else None,
     )
 
 

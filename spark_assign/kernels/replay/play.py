@@ -17,10 +17,11 @@ from typing import Any
 
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.pauses import Counts
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, java_order
+from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
 from spark_assign.kernels.replay.cost import Clock
-from spark_assign.kernels.replay.course import Seats, Step
+from spark_assign.kernels.replay.course import Step
 from spark_assign.kernels.replay.past import AGAIN, FOLLOWS, FOUNDED, RESTARTED, Past
+from spark_assign.kernels.replay.seats import Seats
 from spark_assign.kernels.replay.served import Served
 from spark_assign.kernels.replay.ways import COOPERATES, EAGER, SERVED, Way
 from spark_assign.kernels.server import SERVER_RANGE
@@ -91,7 +92,7 @@ def play(
         if step.kind in (FOLLOWS, RESTARTED) or (step.kind == AGAIN and way.protocol == SERVED):
             continue
         before = {code: each for code, each in group.owners.items() if each in step.seats}
-        people = {each: seat.person for each, seat in step.seats.items()}
+        people = step.people
         share = yield from group.rebalance(step, before)
         now = {code: people[each] for code, each in share.owners.items()}
         if trail is not None:
@@ -190,35 +191,8 @@ class _Classic(_Group):
         return {code: each.member_id for each, mine in zip(ask.members, answer.assigned, strict=True) for code in mine}
 
 
-class _Line:
-    """Who stands where in an assignor's line, and what each place in it gets.
-
-    Range and round robin look at nobody's past. Where all members subscribe to the same, lines of one length are asked
-    for once.
-    """
-
-    def __init__(self, step: Step) -> None:
-        seats = list(step.seats.values())
-        self.topics = seats[0].topics
-        self.alike = all(each.topics == self.topics for each in seats)
-        order = java_order([each.instance or each.member_id for each in seats])
-        self.ids = [seats[at].member_id for at in order]
-        self.shape = len(seats), self.topics, frozenset(step.partitions.items())
-
-    def places(self, given: Mapping[int, str]) -> list[list[int]]:
-        """What each place gets."""
-        mine: dict[str, list[int]] = {each: [] for each in self.ids}
-        for code, each in given.items():
-            mine[each].append(code)
-        return list(mine.values())
-
-    def given(self, places: list[list[int]]) -> dict[int, str]:
-        """Who gets what, by places."""
-        return {code: each for each, codes in zip(self.ids, places, strict=True) for code in codes}
-
-
 class _DealtByLeader(_Classic):
-    """By range or round robin (`_Line`)."""
+    """By range or round robin (`line.Line`)."""
 
     def __init__(self, past: Past, way: Way) -> None:
         super().__init__(past, way)
@@ -226,7 +200,7 @@ class _DealtByLeader(_Classic):
 
     def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
         """See `_Classic`."""
-        line = _Line(step)
+        line = step.line
         if not line.alike:
             return (yield from super().share_out(step, has))
         if line.shape not in self._places:
@@ -236,7 +210,7 @@ class _DealtByLeader(_Classic):
 
 
 class _DealtByBroker(_Served):
-    """By the broker's range (`_Line`)."""
+    """By the broker's range (`line.Line`)."""
 
     def __init__(self, past: Past, way: Way) -> None:
         super().__init__(past, way)
@@ -244,7 +218,7 @@ class _DealtByBroker(_Served):
 
     def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
         """See `_Served`."""
-        line = _Line(step)
+        line = step.line
         if not line.alike or line.shape not in self._places:
             given = yield from super().targets(step)
             self._places |= {line.shape: line.places(given)} if line.alike else {}

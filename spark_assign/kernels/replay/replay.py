@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.answers import tagged_rows
+from spark_assign.kernels.group.answers import tagged, tagged_rows
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
@@ -79,8 +79,22 @@ def replay(told: Iterable[Past | Refused], asked: Question) -> Iterator[pa.Table
         for each, found in zip(groups, find_again([each.past for each in groups]), strict=True):
             each.found = found
         yield tagged_rows(OF_GROUP, [row for each in groups for row in each.rows()], REPLAYED)
-        yield tagged_rows(OF_REBALANCE, [row for each in groups for row in each.replays()], REPLAYED)
+        yield _replays(groups)
         yield tagged_rows(REJECTED, [*refused, *(row for each in groups for row in each.faults())], REPLAYED)
+
+
+def _replays(groups: Iterable[_Group]) -> pa.Table:
+    columns: dict[str, list[Any]] = {name: [] for name in _OF_REBALANCE}
+    for each in groups:
+        each.replays(columns)
+    arrays = {name: pa.array(values, REPLAYED.field(name).type) for name, values in columns.items()}
+    return tagged(OF_REBALANCE, arrays, len(columns["at"]), REPLAYED)
+
+
+_OF_REBALANCE = (
+    *("cluster", "group_id", "generation", "assignor", "static", "at"),
+    *("happens", "moved", "revoked", "stopped_ms"),
+)
 
 
 # --- playing ------------------------------------------------------------------------------------------------------
@@ -182,22 +196,23 @@ class _Group:
                 said.append(f"it has run with {', '.join(sorted(several))}")
         return "; ".join(said)
 
-    def replays(self) -> Iterator[dict[str, Any]]:
-        """Each rebalance in each way."""
+    def replays(self, columns: dict[str, list[Any]]) -> None:
+        """Each rebalance in each way, added to columns."""
+        thens = self.past.thens
         for way, rows in self._ways():
-            for then, row in zip(self.past.thens[1:], rows[1:], strict=True):
-                if then.kind == RESTARTED and not row.rounds and not row.stopped:
-                    continue
-                yield self._named() | {
-                    "generation": then.number,
-                    "assignor": way.assignor,
-                    "static": way.static,
-                    "at": then.at_ms * 1000,
-                    "happens": row.rounds > 0,
-                    "moved": row.moved,
-                    "revoked": row.revoked,
-                    "stopped_ms": round(row.stopped),
-                }
+            some = [
+                (then, row)
+                for then, row in zip(thens[1:], rows[1:], strict=True)
+                if then.kind != RESTARTED or row.rounds or row.stopped
+            ]
+            for name, value in (*self._named().items(), ("assignor", way.assignor), ("static", way.static)):
+                columns[name] += [value] * len(some)
+            columns["generation"] += [then.number for then, _ in some]
+            columns["at"] += [then.at_ms * 1000 for then, _ in some]
+            columns["happens"] += [row.rounds > 0 for _, row in some]
+            columns["moved"] += [row.moved for _, row in some]
+            columns["revoked"] += [row.revoked for _, row in some]
+            columns["stopped_ms"] += [round(row.stopped) for _, row in some]
 
     def faults(self) -> Iterator[dict[str, Any]]:
         """Ways in which its assignor throws."""

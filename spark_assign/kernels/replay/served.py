@@ -8,7 +8,7 @@ from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Topics
 from spark_assign.kernels.protocol.server_topics import Metadata, Topic, id_walk
 from spark_assign.kernels.protocol.targets import NOTHING, Target, TargetAnswer, TargetAsk, TargetMember, fresh
-from spark_assign.kernels.replay.course import Seats
+from spark_assign.kernels.replay.seats import Seats
 from spark_assign.kernels.server import UNIFORM
 from spark_assign.kernels.server.walks import map_capacity, walk
 

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, of Kafka 2.x to 4.4, read and written as `GroupCoordinatorRecordSerde` does.
 
 The tables `classic`, `consumer`, `share` and `streams` declare them; `reading` and `writing` go by the tables. Fields
-are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored. Tagged fields of newer
-releases are kept where they belong to the value itself, and left out of what stands inside of it.
+are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored. Tagged fields of
+newer releases are kept where they belong to the value itself, and left out of what stands inside of it.
 
 A value of a version that is not known is read in the newest layout, below 0 in the first one, and fails where the bytes
 do not fit: so do Kafka's message classes. Their serde refuses it before that since 4.0; who wants that, too, holds
@@ -18,6 +18,7 @@ from typing import Any
 
 from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
 from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
+from spark_assign.wire.group_records.generations import GROUP_METADATA, read_generation
 from spark_assign.wire.group_records.layout import Record, Struct
 from spark_assign.wire.group_records.reading import Layout
 from spark_assign.wire.group_records.share import RECORDS as _OF_SHARE
@@ -67,9 +68,15 @@ def read_key(data: bytes) -> Key:
 def read_value(type: int, data: bytes) -> Value:
     """A value by the type of its key; a tombstone has none. Raises UnknownType, or WireError."""
     record = _record(type)
+    if type == GROUP_METADATA and (generation := read_generation(data)) is not None:
+        return Value(data[1], generation)
+    return _by_tables(record, data)
+
+
+def _by_tables(record: Record, data: bytes) -> Value:
     reader = Reader(data)
     version = reader.int16()
-    fields, unknown = _layout(type, min(max(version, 0), record.newest + 1)).read_all(reader)
+    fields, unknown = _layout(record.type, min(max(version, 0), record.newest + 1)).read_all(reader)
     return Value(version, fields, tuple(unknown))
 
 

@@ -1,0 +1,177 @@
+"""Facts of some groups, laid out so that each group's are at hand without a look at the others'."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
+from spark_assign.kernels.history.steps import Raw
+from spark_assign.kernels.history.stretches import Stretches, united
+from spark_assign.kernels.history.timeline import Stretch
+from spark_assign.kernels.segments import stretches
+
+_ROWS = 100_000
+"""So many rows are taken at once, if groups are smaller."""
+_AT_ONCE = 1_000
+"""So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
+_KEYS = ("cluster", "group_id", "kind", "partition", "offset")
+_STRETCH = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+Slot = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The facts of one group.
+
+    Attributes:
+        topic_ids: ids of topics to their names, by what the group committed.
+        first_ms, last_ms, records: as in `timeline.Timeline`.
+    """
+
+    cluster: str
+    group_id: str
+    commits: dict[Slot, tuple[Stretch, ...]]
+    deleted: dict[Slot, int]
+    topic_ids: dict[str, str]
+    first_ms: int
+    last_ms: int
+    records: int
+    _raw: pa.Table
+
+    def raw(self) -> Iterator[Raw]:
+        """Records about the group itself, in their order."""
+        for at in range(0, self._raw.num_rows, _AT_ONCE):
+            some = self._raw.slice(at, _AT_ONCE)
+            yield from zip(*(column.to_pylist() for column in some.columns), strict=True)
+
+    def raw_of_types(self, types: Sequence[int]) -> Iterator[tuple[bytes, bytes | None]]:
+        """Key and value of the records of some types."""
+        known = pa.array([number.to_bytes(2, "big") for number in types])
+        some = self._raw.filter(pc.is_in(pc.binary_slice(self._raw["key"], 0, 2), value_set=known))
+        yield from zip(some["key"].to_pylist(), some["value"].to_pylist(), strict=True)
+
+
+def groups_of(facts: pa.Table, gap_ms: int) -> Iterator[Known]:
+    """The facts of each group, by cluster and group; what could not be read before is left out."""
+    told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
+    facts = facts.filter(told).combine_chunks()
+    order = pc.sort_indices(facts, [(name, "ascending") for name in _KEYS])
+    cluster, group = (_codes(facts[name].take(order)) for name in _KEYS[:2])
+    borders = stretches(cluster * (int(group.max(initial=0)) + 1) + group)
+    begin = 0
+    for end in range(1, len(borders) + 1):
+        first = borders[begin][0]
+        if end == len(borders) or borders[end][1] - first > _ROWS:
+            piece = facts.take(order.slice(first, borders[end - 1][1] - first)).combine_chunks()
+            begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
+            yield from _Piece(piece, begins, gap_ms).groups()
+            begin = end
+
+
+class _Piece:
+    """Facts of whole groups, one group after the other."""
+
+    def __init__(self, facts: pa.Table, begins: Ints, gap_ms: int) -> None:
+        self._facts, self._begins = facts, begins
+        lengths = np.diff(np.append(begins, facts.num_rows))
+        self._group = np.repeat(np.arange(len(begins)), lengths)
+        self._rows = {
+            kind: np.flatnonzero(pc.equal(facts["kind"], kind).to_numpy()) for kind in (RECORD, COMMITS, DELETED)
+        }
+        self._commits = self._stretches(gap_ms)
+
+    def groups(self) -> Iterator[Known]:
+        """Each group's."""
+        clusters, names = (self._facts[name].take(pa.array(self._begins)).to_pylist() for name in _KEYS[:2])
+        records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
+        deleted, topic_ids, first_ms, last_ms = (
+            self._deleted(),
+            self._topic_ids(),
+            self._times(np.minimum),
+            self._times(np.maximum),
+        )
+        bounds = np.searchsorted(self._group[self._rows[RECORD]], np.arange(len(names) + 1)).tolist()
+        place = self._rows[RECORD]
+        for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
+            begin, count = bounds[number], bounds[number + 1] - bounds[number]
+            commits = self._commits.get(number, {})
+            gone = deleted.get(number, {})
+            told = sum(each.commits for some in commits.values() for each in some) + sum(gone.values())
+            yield Known(
+                cluster=cluster,
+                group_id=name,
+                commits={slot: tuple(commits[slot]) for slot in sorted(commits)},
+                deleted={slot: gone[slot] for slot in sorted(gone)},
+                topic_ids=topic_ids.get(number, {}),
+                first_ms=first_ms[number],
+                last_ms=last_ms[number],
+                records=count + told,
+                _raw=records.slice(int(place[begin]) if count else 0, count),
+            )
+
+    def _of(self, kind: str, *names: str) -> tuple[list[int], list[list[Any]]]:
+        """Of rows of a kind their groups and some columns."""
+        rows = self._rows[kind]
+        some = self._facts.select(names).take(pa.array(rows))
+        return self._group[rows].tolist(), [column.to_pylist() for column in some.columns]
+
+    def _stretches(self, gap_ms: int) -> dict[int, dict[Slot, list[Stretch]]]:
+        """By group; those of several batches, and under several ids of a topic, are united."""
+        found: dict[int, dict[Slot, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
+        rows = self._rows[COMMITS]
+        if not len(rows):
+            return found
+        some = self._facts.select(["topic", "topic_partition", *_STRETCH]).take(pa.array(rows))
+        topics = some["topic"].combine_chunks().dictionary_encode()
+        partition = some["topic_partition"].to_numpy().astype(np.int64)
+        least = int(partition.min())  # Below 0 of a record that is corrupt; Kafka's class reads that, too.
+        many = len(topics.dictionary), int(partition.max()) - least + 1
+        slot = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
+        whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in _STRETCH)), gap_ms)
+        names = topics.dictionary.to_pylist()
+        columns = (whole.slot, *(getattr(whole, name) for name in _STRETCH))
+        for number, *stretch in zip(*(column.tolist() for column in columns), strict=True):
+            rest, part = divmod(number, many[1])
+            group, topic = divmod(rest, many[0])
+            found[group][names[topic], part + least].append(Stretch(*stretch))
+        return found
+
+    def _deleted(self) -> dict[int, dict[Slot, int]]:
+        found: dict[int, dict[Slot, int]] = defaultdict(lambda: defaultdict(int))
+        groups, columns = self._of(DELETED, "topic", "topic_partition", "commits")
+        for group, topic, partition, tombstones in zip(groups, *columns, strict=True):
+            found[group][topic, partition] += tombstones
+        return found
+
+    def _topic_ids(self) -> dict[int, dict[str, str]]:
+        """By group."""
+        found: dict[int, dict[str, str]] = defaultdict(dict)
+        groups, columns = self._of(COMMITS, "topic_id", "topic")
+        for group, topic_id, topic in zip(groups, *columns, strict=True):
+            if topic_id is not None:
+                found[group][topic_id] = topic
+        return found
+
+    def _times(self, which: np.ufunc) -> list[int]:
+        """Of each group the first or the last moment of its facts."""
+        none = _MOST if which is np.minimum else _LEAST
+        columns = [self._facts[name].fill_null(none).to_numpy() for name in ("at_ms", "from_ms", "until_ms")]
+        moments: list[int] = which.reduceat(which.reduce(columns), self._begins).tolist()
+        return moments
+
+
+def _codes(names: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Names as numbers; those that stand together are the same."""
+    return np.asarray(names.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)

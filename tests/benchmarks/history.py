@@ -1,0 +1,83 @@
+"""Records of `__consumer_offsets` from Parquet to all tables of the history, and how that grows with their number."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from spark_assign import History
+from spark_assign.history.schemas import HISTORY_TABLES
+from tests.benchmarks import offsets_topic
+from tests.benchmarks.bench import Bench, Result, timed
+from tests.benchmarks.memory import family
+from tests.benchmarks.session import CORES
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def history(bench: Bench) -> None:
+    """20M records, a topic as it was written and one that was compacted; what is told is stored, each table counted."""
+    _grown(bench, (bench.size(5_000_000, 50_000), bench.size(20_000_000, 100_000)))
+
+
+def at_size(bench: Bench) -> None:
+    """The same with 100M records, once."""
+    _grown(bench.once(), (bench.size(100_000_000, 200_000),))
+
+
+def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
+    for compacted in (False, True):
+        name = "compacted" if compacted else "as written"
+        rates: dict[int, float] = {}
+        for records in sizes:
+            path = offsets_topic.written(bench.spark, records, bench.folder, compacted=compacted)
+            used: list[float] = []
+            seconds = bench.in_turns(told=partial(_told, bench, path, records, used))["told"]
+            processor = sorted(used)[len(used) // 2]
+            rates[records] = records / processor * CORES
+            detail = f"{processor:.1f} s of processor time: {rates[records] / 1e6:.2f} M/s on {CORES} idle cores"
+            fleet = f"{records:,} records, {name}"
+            bench.report(
+                Result("records to all tables", fleet, records / seconds / 1e6, "M/s", bench.goal(">= 1"), detail)
+            )
+            shutil.rmtree(path)
+        if len(rates) > 1:
+            growth = rates[min(rates)] / rates[max(rates)]
+            figure = f"{min(rates):,} to {max(rates):,}, {name}"
+            bench.report(Result("processor time a record, growth", figure, growth, "x", bench.goal("<= 1.1")))
+
+
+def _told(bench: Bench, path: Path, records: int, used: list[float]) -> float:
+    """What a user waits for: read, told, stored once, every table counted. The seconds; processor time in `used`."""
+    before = _processor_seconds()
+    seconds = timed(partial(_store_and_count, bench, path, records))
+    used.append(_processor_seconds() - before)
+    return seconds
+
+
+def _store_and_count(bench: Bench, path: Path, records: int) -> None:
+    found = History.read(bench.spark.read.parquet(str(path)))
+    place = bench.folder / "told"
+    found.decided().write.parquet(str(place))
+    stored = found.with_decided(bench.spark.read.parquet(str(place)))
+    counts = {name: getattr(stored, name).count() for name in HISTORY_TABLES if name != "groups"}
+    read = stored.groups.agg(F.sum("records")).collect()[0][0]
+    shutil.rmtree(place)
+    if read + counts["unread"] != records or not counts["commits"]:
+        raise RuntimeError(f"{read:,} of {records:,} records are told")
+
+
+def _processor_seconds() -> float:
+    """Of this process, the JVM and all Python workers, ended ones included; from /proc, so on Linux only."""
+    ticks = 0
+    for process in family(os.getpid()):
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # it has ended since
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / _TICKS

@@ -1,0 +1,142 @@
+"""Raw records of any table in one shape; log segments read by Spark, transactions across them; no Kafka source."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from kafka.record._crc32c import crc as crc32c
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign.errors import ConfigError, FleetError, SourceError
+from spark_assign.history.following import follow
+from spark_assign.history.records import records_of, without_secrets
+from spark_assign.history.schemas import RECORDS
+from spark_assign.sources.log_segments import log_segments
+from spark_assign.sources.records_in_kafka import records_in_kafka
+from spark_assign.wire.log_segment import Record
+from tests.unit.test_log_segment import batch_of
+
+pytestmark = pytest.mark.spark
+
+SAMPLE = str(Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet")
+AT = datetime(2026, 11, 23, 8, 0, 0, 5000, UTC)
+KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+
+
+def test_what_the_kafka_source_gives_fits_as_it_is(spark: SparkSession) -> None:
+    rows = [(b"k", None, topic, 3, 7, AT, 0) for topic in ("__consumer_offsets", "orders")]
+    found = records_of(spark.createDataFrame(rows, KAFKA), "eu")
+    assert [(field.name, field.dataType) for field in found.schema] == [(f.name, f.dataType) for f in RECORDS]
+    assert found.select(*(F.col(name) for name in found.columns if name != "timestamp")).collect() == [
+        ("eu", 3, 7, b"k", None)
+    ]
+
+
+def test_timestamps_may_be_milliseconds_and_clusters_a_column(spark: SparkSession) -> None:
+    millis = int(AT.timestamp() * 1000)
+    table = spark.createDataFrame(
+        [("eu", 3, 7, millis, b"k", b"v", "x")],
+        "cluster string, partition smallint, offset int, timestamp bigint, key binary, value binary, more string",
+    )
+    found = records_of(table).withColumn("timestamp", F.unix_micros("timestamp"))
+    assert found.collect() == [("eu", 3, 7, millis * 1000, b"k", b"v")]
+
+
+def test_what_is_wrong_is_told_with_its_remedy(spark: SparkSession) -> None:
+    table = spark.createDataFrame([(b"k", None, "__consumer_offsets", 3, 7, AT, 0)], KAFKA)
+    for wrong, cluster, told in (
+        (table, None, "records.cluster: the column is missing, and no cluster is named. Name the cluster"),
+        (table.withColumn("cluster", F.lit("a")), "b", "records.cluster: the table has it already. Do not name 'b'"),
+        (table.drop("value"), "a", "records.value: the column is missing. Add it as binary"),
+        (table.drop("timestamp"), "a", "records.timestamp: the column is missing. Add it as timestamp, or in milli"),
+        (table.withColumn("key", F.lit("text")), "a", "records.key: the type is string, expected binary. Cast"),
+    ):
+        with pytest.raises(FleetError) as error:
+            records_of(wrong, cluster)
+        assert told in str(error.value)
+    with pytest.raises(PySparkException, match=r"records.offset: a row has none"):
+        records_of(table.withColumn("offset", F.lit(None).cast("bigint")), "a").collect()
+
+
+def test_the_sample_without_hosts(spark: SparkSession) -> None:
+    records = records_of(spark.read.parquet(SAMPLE))
+    left = without_secrets(records, without_hosts=True)
+    hosts = F.contains(F.col("value"), F.lit(b"127.0.0.1"))
+    counted = [frame.agg(F.count("*"), F.count_if(hosts)).collect()[0] for frame in (records, left)]
+    assert counted[0][0] == counted[1][0] == 9079
+    assert counted[0][1] > 0 == counted[1][1]
+    assert without_secrets(records) is records
+
+
+def control(offset: int, kind: int, producer_id: int) -> bytes:
+    """A marker: 0 aborts, 1 commits."""
+    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": -1}
+    made = bytearray(batch_of([Record(offset, 1, struct.pack(">hh", 0, kind), b"\0" * 6)], **settings))
+    struct.pack_into(">h", made, 21, 0x30)
+    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+def of_producer(offset: int, producer_id: int) -> bytes:
+    """A record in a transaction."""
+    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    return batch_of([Record(offset, 1000 + offset, b"k", b"v")], **settings)
+
+
+def emptied(offset: int, producer_id: int) -> bytes:
+    """What compaction leaves of such a batch."""
+    made = bytearray(of_producer(offset, producer_id)[:61])
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">i", made, 57, 0)
+    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path) -> None:
+    """Of two brokers' copies, one of them cut off; other topics are not looked at; what is open at the end is left."""
+    first = of_producer(0, 1) + of_producer(1, 2) + batch_of([Record(2, 9, b"k", None)]) + of_producer(3, 3)
+    second = control(4, 1, 1) + control(5, 0, 2) + of_producer(6, 2) + of_producer(7, 1) + control(8, 0, 1)
+    third = control(9, 1, 2) + of_producer(10, 2) + emptied(11, 3)
+    for broker in ("a", "b"):
+        folder = tmp_path / broker / "__consumer_offsets-12"
+        folder.mkdir(parents=True)
+        for base, data in ((0, first), (4, second), (9, third)):
+            (folder / f"{base:020}.log").write_bytes(data[:-5] if (broker, base) == ("b", 9) else data)
+    other = tmp_path / "a" / "orders-0"
+    other.mkdir()
+    (other / f"{0:020}.log").write_bytes(of_producer(0, 1))
+    found = log_segments(spark, str(tmp_path), "eu")
+    rows = found.records.select("cluster", "partition", "offset", F.unix_micros("timestamp"), "key", "value").collect()
+    assert sorted(rows) == [
+        ("eu", 12, 0, 1_000_000, b"k", b"v"),
+        ("eu", 12, 2, 9_000, b"k", None),
+        ("eu", 12, 6, 1_006_000, b"k", b"v"),
+    ]
+    assert [(row.partition, row.after, row.code) for row in found.damaged.collect()] == [(12, 10, "cut-off")]
+    for nothing in (tmp_path / "a" / "orders-0", tmp_path / "not-there"):
+        with pytest.raises(SourceError, match=r"has no log segments of __consumer_offsets\. They are called"):
+            log_segments(spark, str(nothing), "eu")
+
+
+def test_a_spark_without_the_kafka_source_is_told_where_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    told = f"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    with pytest.raises(SourceError, match=told):
+        records_in_kafka(spark, "localhost:9", "eu")
+    with pytest.raises(SourceError, match=told):
+        follow(spark, "localhost:9", "eu", str(tmp_path / "history"))
+
+
+def test_a_place_is_of_one_stream(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"that of \./history is in it"):
+        follow(spark, "localhost:9", "eu", "./history", checkpoint="./elsewhere")
+    with pytest.raises(ConfigError, match="the table history needs one"):
+        follow(spark, "localhost:9", "eu", "history")
+    place = str(tmp_path / "history")
+    spark.read.parquet(SAMPLE).limit(1).write.parquet(place)
+    with pytest.raises(ConfigError, match="has records of the cluster 'orders-eu', not of 'eu'"):
+        follow(spark, "localhost:9", "eu", place)
