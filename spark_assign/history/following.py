@@ -7,9 +7,9 @@ and the place knows which of its files count. Read it back by Spark: `records_of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -19,6 +19,7 @@ from spark_assign.history.records import records_of, without_secrets
 from spark_assign.places import for_spark, is_path, join
 from spark_assign.sources import records_in_kafka
 
+_UNTOLD = 'because the return value of "scala.Option.get()" is null'
 CHECKPOINT = "_checkpoint"
 """The folder inside a folder of records; Spark does not read what begins with an underscore."""
 
@@ -53,7 +54,7 @@ def follow(
         without_hosts: leaves out the hosts of members.
         without_metadata: leaves out what clients wrote to the offsets that they committed.
 
-    Returns the query, which runs; `awaitTermination` waits for its end.
+    Returns the query, which runs; `to_its_end` waits for its end.
 
     Raises:
         SourceError: this Spark has no Kafka source.
@@ -76,6 +77,29 @@ def follow(
         return _into_folder(writer, for_spark(place))
     writer = writer.option("checkpointLocation", for_spark(checkpoint or ""))
     return (writer if table_format is None else writer.format(table_format)).toTable(place)
+
+
+def to_its_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a stream and wait until it ends.
+
+    The Kafka source of Spark 4.1.0 and of some releases after it (SPARK-57438) makes up for a batch that was
+    interrupted, and then fails when it tells how far it is. All is stored by then: it is started again.
+
+    Args:
+        start: calls `follow`.
+
+    Raises:
+        StreamingQueryException: it ended otherwise.
+    """
+    query = start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if _UNTOLD not in str(error):
+            raise
+        query = start()
+        query.awaitTermination()
+    return query
 
 
 def _into_folder(writer: DataStreamWriter, place: str) -> StreamingQuery:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
-from spark_assign.history.following import follow
+from spark_assign.history.following import follow, to_its_end
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of
 from spark_assign.history.replay import replay
@@ -116,9 +116,8 @@ def segments(spark: SparkSession, _: Mapping[str, str], place: str, to: str) -> 
 
 def stream(spark: SparkSession, properties: Mapping[str, str], servers: str, place: str, **more: Any) -> Any:
     """Follow until it ends, or until somebody ends this process."""
-    query = follow(spark, servers, "live", place, properties=properties, **more)
     say({"started": place})
-    query.awaitTermination()
+    to_its_end(lambda: follow(spark, servers, "live", place, properties=properties, **more))
     return {"rows": stored(spark, place).count()}
 
 
