@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_assign.progress import progress
 from spark_assign.report.chosen import first_rows
 from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, count, duration, number, rejected_lines, without_uuids
+from spark_assign.report.words import NONE, REJECTED_SHOWN, count, duration, number, rejected_lines, without_uuids
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]
@@ -73,7 +73,7 @@ def summarize_history(tables: Tables, top: int) -> str:
     if unread:
         told = ", ".join(f"{many:,} {code}" for code, many in unread.items())
         lines += ["", f"Records that could not be read: {told}; they are in the table unread, as they are"]
-    refused = [each.asDict() for each in tables["rejected"].orderBy(*GROUP_KEY).limit(top + 1).collect()]
+    refused = [each.asDict() for each in tables["rejected"].orderBy(*GROUP_KEY).limit(REJECTED_SHOWN).collect()]
     if refused:
         lines += rejected_lines(refused, tables["rejected"].count())
     return "\n".join(lines)
@@ -153,6 +153,8 @@ def _newest(rows: DataFrame, *by: str) -> list[dict[str, Any]]:
 def story(group: Row, rebalances: Sequence[Row], deploys: Sequence[Row], pauses: Sequence[Row]) -> list[str]:
     """What happened to a group, line by line: deploys, and under each its rebalances; pauses that no rebalance made.
 
+    A deploy that is one rebalance, and nobody came back, has no line of its own.
+
     Args:
         group: a row of `groups`.
         rebalances: the newest of it, in order.
@@ -162,9 +164,8 @@ def story(group: Row, rebalances: Sequence[Row], deploys: Sequence[Row], pauses:
     lines = [f"{name_of(group)}: {_told(group)}"]
     rows: list[tuple[datetime, int, list[str]]] = []
     first = rebalances[0]["at"] if rebalances else group["since"]
-    for row in deploys:
-        if row["until"] >= first:
-            rows.append((row["since"], 0, _deploy(row)))
+    deploys = [row for row in deploys if row["until"] >= first and (row["rebalances"] > 1 or row["restarted"])]
+    rows += [(row["since"], 0, _deploy(row)) for row in deploys]
     in_deploys = {each for row in deploys for each in range(row["first_generation"], row["last_generation"] + 1)}
     for row in rebalances:
         rows.append((row["at"], 1, _rebalance(row, "  " if row["generation"] in in_deploys else "")))

@@ -12,7 +12,7 @@ from spark_assign.kernels.replay.ways import ASSIGNORS
 from spark_assign.progress import progress
 from spark_assign.report.columns import aligned
 from spark_assign.report.history import name_of, partition_time
-from spark_assign.report.words import count, number, rejected_lines
+from spark_assign.report.words import REJECTED_SHOWN, count, number, rejected_lines
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ def summarize_replay(replayed: DataFrame, rejected: DataFrame, top: int) -> str:
     ways = [row.asDict() for row in replayed.groupBy(*_WAY).agg(F.count(F.lit(1)).alias("groups"), *figures).collect()]
     sums = replayed.where("recorded").agg(F.count(F.lit(1)).alias("groups"), *figures).collect()[0].asDict()
     worst = [row.asDict(recursive=True) for row in _by_group(replayed).limit(top).collect()]
-    refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(top).collect()]
+    refused = [row.asDict() for row in rejected.orderBy(*GROUP_KEY).limit(REJECTED_SHOWN).collect()]
     lines = [_total(sums)]
     if ways:
         lines += ["", "All groups in one way:", *_ways(ways, sums)]
