@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, Departure
+from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.kernels.history.timeline import Generation, Timeline
 from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
@@ -19,7 +20,8 @@ from spark_assign.kernels.replay.course import course_of
 from spark_assign.kernels.replay.past import FOLLOWS, Measured, Past, Refused, Then, read_past
 from spark_assign.kernels.replay.play import play
 from spark_assign.kernels.replay.recorded import find_again
-from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, Question, replay
+from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, Question
+from spark_assign.kernels.replay.replay import replay as replay_pasts
 from spark_assign.kernels.replay.ways import Way
 from tests.unit import recorded_pasts
 
@@ -133,7 +135,7 @@ def _tables(
     timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, Measured] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     past = read_past("c", "g", timeline, gone, measured or {})
-    tables = replay([past], Question(timing=TIMING))
+    tables = replay_pasts([past], Question(timing=TIMING))
     rows = [row for table in tables for row in table.to_pylist()]
     return {kind: [row for row in rows if row["kind"] == kind] for kind in (OF_GROUP, OF_REBALANCE, REJECTED)}
 
@@ -234,10 +236,36 @@ def test_groups_beside_each_other_change_nothing() -> None:
     question = Question(timing=TIMING)
 
     def told(some: Iterable[Past | Refused]) -> list[dict[str, Any]]:
-        return sorted((row for table in replay(some, question) for row in table.to_pylist()), key=str)
+        return sorted((row for table in replay_pasts(some, question) for row in table.to_pylist()), key=str)
 
     together = told([*reversed(pasts), Refused("c", "x", "out-of-scope", "no")])
     assert [row for row in together if row["group_id"] != "x"] == sorted(
         (row for each in pasts for row in told([each])), key=str
     )
     assert [row["code"] for row in together if row["kind"] == REJECTED] == ["out-of-scope"]
+
+
+def test_who_is_back_under_its_own_id_is_not_missed_later() -> None:
+    """Nobody can tell that a and a are one; its session is not over when it is there again."""
+    rows = _replayed(_story({}, ["ab", "b", "ab", "abc"]), [Departure("a", 2, LEFT, LIKELY)])
+    assert _of(rows, "range", static=True)["rebalances"] == 1
+
+
+def test_a_static_member_that_is_back_in_place_is_two_rebalances_without() -> None:
+    """Another generation of the same number is none on record; dynamic members would have left and joined."""
+    timeline = _story({}, ["ab", "bc"])
+    first, second = timeline.generations
+    named = [replace(each, group_instance_id=instance) for each, instance in zip(first.members, "xy", strict=True)]
+    back = [replace(each, group_instance_id=instance) for each, instance in zip(second.members, "yx", strict=True)]
+    given = (("c", ("orders", 0, 1)), ("b", ("orders", 2, 3)))
+    kept = {each: {("partition", topic): tuple(some)} for each, (topic, *some) in given}
+    back = [replace(each, assignment=kept[each.member_id]) for each in back]
+    told = replace(
+        timeline,
+        generations=(replace(first, members=tuple(named)), replace(second, number=1, members=tuple(back))),
+    )
+    rows = _replayed(told, [Departure("a", 1, RESTARTED, SURE, "c")])
+    was = _of(rows, "range", static=True)
+    assert (was["recorded"], was["rebalances"], was["moved"]) == (True, 0, 0)
+    assert _of(rows, "range", static=False)["rebalances"] == 2
+    assert _of(rows, "sticky", static=True)["rebalances"] == 0

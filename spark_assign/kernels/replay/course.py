@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from spark_assign.kernels.history.departures import GUESS
 from spark_assign.kernels.history.departures import RESTARTED as RESTARTED_AS
@@ -180,10 +180,13 @@ def _static(past: Past, people: People) -> Iterator[Step]:
                 lasts = past.thens[back].at_ms - then.at_ms - sum(empty[at:back])
                 away[name] = lasts if back > at else None
             elif each in then.crashed or _is_static(before, each):
-                there.pop(name)
+                there.pop(name, None)
                 waited[name] = session
             else:
                 heappush(leaving, (then.at_ms + session, at, name, session))
+        here = set(people.name[at].values())
+        leaving = [each for each in leaving if each[2] not in here]  # Under an id that it had before it is itself.
+        heapify(leaving)
         was = {name: seat.topics for name, seat in there.items()}
         for each, member in then.members.items():
             name = people.name[at][each]
