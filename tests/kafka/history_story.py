@@ -223,17 +223,16 @@ class Stage:
     def settle(self) -> None:
         """Until everything is owned by one who is there, and nobody has said anything for a while."""
         items = 2 * len(CONNECTORS)
-        self.connect.wait_until_running(items)
+        before, running = self.connect.wait_until_running(items), now_ms()
         self._wait(self._settled, "groups that settle")
-        placement = self.connect.wait_until_running(items)
+        placement, since = self.connect.wait_until_running(items), now_ms()
         had: dict[str, set[Item]] = {}
         for (connector, task), worker in placement.items():
-            had.setdefault(worker, set()).add(
-                ("connector", connector, 0) if task is None else ("task", connector, task)
-            )
-        since = now_ms()
+            item = ("connector", connector, 0) if task is None else ("task", connector, task)
+            had.setdefault(worker, set()).add(item)
+        whole = {worker: frozenset(items) for worker, items in had.items()}
+        self.story.placements.append((running if placement == before else since, since, whole))
         self.story.settled.append((since - QUIET_MS // 2, since))
-        self.story.placements.append((since, since, {worker: frozenset(items) for worker, items in had.items()}))
 
     def go_on(self) -> None:
         """Nothing happened since the groups had settled, up to now."""
