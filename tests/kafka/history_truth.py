@@ -55,7 +55,7 @@ def steps(story: Story, stay: Stay, until_ms: int | None = None) -> list[Step]:
             owned = frozenset(item for task in row["active"] for item in _items(stay.group, task))
             found.append(Step(row["at_ms"], owned, row["state"] != "RUNNING", row))
             continue
-        items = frozenset(("partition", topic, partition) for topic, partition in row["partitions"])
+        items = frozenset(("partition", topic, partition) for topic, partition in row.get("partitions", ()))
         if row["event"] == "assigned":
             owned |= items
         elif row["event"] in ("revoked", "lost"):
