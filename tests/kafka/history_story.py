@@ -31,7 +31,7 @@ SENT = 20
 COMMIT_EVERY_MS, SESSION_TIMEOUT_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 20_000, 300_000
 BROKERS_SESSION_MS = 45_000
 """What consumer groups and Streams have by default."""
-QUIET_MS = 2_500
+QUIET_MS = 4_000
 PATIENCE_S = 300
 FIRST, JOINED, RESTARTED, LEFT, CRASHED, IS_THERE = "first", "joined", "restarted", "left", "crashed", "is-there"
 
@@ -105,6 +105,8 @@ class Story:
     tasks: list[Row] = field(default_factory=list)
     log: list[tuple[int, str]] = field(default_factory=list)
     settled: list[tuple[int, int]] = field(default_factory=list)
+    known: dict[Any, Any] = field(default_factory=dict)
+    """What was made of it once."""
 
     @property
     def groups(self) -> list[str]:
@@ -232,7 +234,7 @@ class Stage:
             had.setdefault(worker, set()).add(item)
         whole = {worker: frozenset(items) for worker, items in had.items()}
         self.story.placements.append((running if placement == before else since, since, whole))
-        self.story.settled.append((since - QUIET_MS // 2, since))
+        self.story.settled.append((since - QUIET_MS, since))
 
     def go_on(self) -> None:
         """Nothing happened since the groups had settled, up to now."""
@@ -241,7 +243,7 @@ class Stage:
         self.story.placements[-1] = (since, now_ms(), had)
 
     def _settled(self) -> str | None:
-        from tests.kafka import history_truth
+        from tests.kafka import history_truth  # which knows the story
 
         self.look()
         last = max(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tests.kafka.coordinator_log import about
 from tests.kafka.history_story import (
@@ -38,9 +37,17 @@ class Step:
     row: Row
 
 
-def steps(story: Story, stay: Stay, until_ms: int | None = None) -> list[Step]:
+def steps(story: Story, stay: Stay) -> list[Step]:
     """What a member of consumers or of Streams had, call by call, in one of its stays."""
-    last = _end(story, stay) if until_ms is None else until_ms
+    key = stay.group, stay.client, stay.since_ms, len(story.stays), len(story.told), len(story.tasks)
+    if key not in story.known:
+        story.known[key] = list(_steps(story, stay))
+    found: list[Step] = story.known[key]
+    return found
+
+
+def _steps(story: Story, stay: Stay) -> Iterator[Step]:
+    last = _end(story, stay)
     rows = [
         row
         for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.told)
@@ -48,12 +55,11 @@ def steps(story: Story, stay: Stay, until_ms: int | None = None) -> list[Step]:
         and row["client_id"] == stay.client
         and stay.since_ms <= row["at_ms"] < last
     ]
-    found: list[Step] = []
     owned: frozenset[Item] = frozenset()
     for row in rows:
         if row["event"] == "tasks":
             owned = frozenset(item for task in row["active"] for item in _items(stay.group, task))
-            found.append(Step(row["at_ms"], owned, row["state"] != "RUNNING", row))
+            yield Step(row["at_ms"], owned, row["state"] != "RUNNING", row)
             continue
         items = frozenset(("partition", topic, partition) for topic, partition in row.get("partitions", ()))
         if row["event"] == "assigned":
@@ -63,8 +69,7 @@ def steps(story: Story, stay: Stay, until_ms: int | None = None) -> list[Step]:
         elif row["event"] == "closed":
             owned = frozenset()
         waits = not owned and row["event"] in ("revoked", "lost")
-        found.append(Step(row["at_ms"], owned, waits, row))
-    return found
+        yield Step(row["at_ms"], owned, waits, row)
 
 
 def _items(group: str, task: str) -> Iterator[Item]:
@@ -148,9 +153,3 @@ def given(story: Story, group: str) -> Iterator[Told]:
             if step.row["event"] == "assigned":
                 row = step.row
                 yield Told(group, stay.client, row["member_id"], row["generation_id"], step.owned, row["at_ms"])
-
-
-def member_ids(story: Story, stay: Stay) -> list[str]:
-    """The ids that a member had in a stay, each once, in order."""
-    ids = [step.row["member_id"] for step in steps(story, stay) if step.row.get("member_id")]
-    return [after for before, after in pairwise([None, *ids]) if before != after]

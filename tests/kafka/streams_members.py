@@ -1,4 +1,4 @@
-"""Real Streams applications, in streams groups (KIP-1071) or classic: `java/StreamsMembers.java` started, and stopped."""
+"""Real Streams applications, by KIP-1071 or in classic groups: `java/StreamsMembers.java` started, and stopped."""
 
 from __future__ import annotations
 
