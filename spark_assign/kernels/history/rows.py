@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,42 +16,41 @@ _MANY = 50_000
 
 
 class Rows:
-    """Rows by kind."""
+    """Rows by kind, as columns: millions of rows as objects would keep Python looking after them."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[tuple[str, str, Row]]] = defaultdict(list)
+        self._columns: dict[str, dict[str, list[Any]]] = {}
 
     def add(self, cluster: str, group_id: str, kind: str, rows: Iterable[Row]) -> None:
         """Rows of one group."""
-        self._rows[kind] += ((cluster, group_id, row) for row in rows)
+        for row in rows:
+            named = {"cluster": cluster, "group_id": group_id, "kind": kind, **row}
+            if kind not in self._columns:
+                self._columns[kind] = {name: [] for name in named}
+            columns = self._columns[kind]
+            for name, value in named.items():
+                columns[name].append(value)
 
     def enough(self) -> Iterator[pa.Table]:
         """TOLD of the kinds that have enough rows."""
-        for kind in [kind for kind, rows in self._rows.items() if len(rows) > _MANY]:
-            yield _table(kind, self._rows.pop(kind))
+        for kind in [kind for kind, columns in self._columns.items() if len(columns["kind"]) > _MANY]:
+            yield _table(self._columns.pop(kind))
 
     def rest(self) -> Iterator[pa.Table]:
         """TOLD of all others."""
-        for kind, rows in self._rows.items():
-            if rows:
-                yield _table(kind, rows)
-        self._rows.clear()
+        for columns in self._columns.values():
+            yield _table(columns)
+        self._columns.clear()
 
 
-def _table(kind: str, rows: list[tuple[str, str, Row]]) -> pa.Table:
-    given = rows[0][2].keys()
-    known = {
-        "cluster": pa.array([row[0] for row in rows], pa.string()),
-        "group_id": pa.array([row[1] for row in rows], pa.string()),
-        "kind": pa.array([kind] * len(rows), pa.string()),
-    }
-    return pa.table([known.get(field.name, _column(field, given, rows)) for field in TOLD], schema=TOLD)
+def _table(columns: dict[str, list[Any]]) -> pa.Table:
+    return pa.table([_column(field, columns) for field in TOLD], schema=TOLD)
 
 
-def _column(field: pa.Field, given: Iterable[str], rows: list[tuple[str, str, Row]]) -> pa.Array:
-    if field.name not in given:
-        return pa.nulls(len(rows), field.type)
-    values = [row[2][field.name] for row in rows]
+def _column(field: pa.Field, columns: dict[str, list[Any]]) -> pa.Array:
+    values = columns.get(field.name)
+    if values is None:
+        return pa.nulls(len(columns["kind"]), field.type)
     if pa.types.is_timestamp(field.type):
         values = [None if value is None else value * 1000 for value in values]
     return pa.array(values, field.type)
