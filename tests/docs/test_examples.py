@@ -26,7 +26,7 @@ def with_examples() -> dict[str, Any]:
         public = getattr(spark_assign, name)
         found[name] = public
         if inspect.isclass(public):
-            methods = inspect.getmembers(public, inspect.isfunction)
+            methods = inspect.getmembers(public, lambda each: inspect.isfunction(each) or inspect.ismethod(each))
             found |= {f"{name}.{each}": method for each, method in methods if each in vars(public)}
     return {name: each for name, each in found.items() if ">>> " in (each.__doc__ or "")}
 
