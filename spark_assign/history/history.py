@@ -35,14 +35,14 @@ class History(Answer):
     Examples:
         >>> past = History.read(records, gap_ms=3_000)
         >>> rebalances = past.rebalances.where("group_id = 'fraud-detection'").orderBy("generation")
-        >>> rebalances.select("generation", "state", "members", "joined", "left", "crashed", "moved").show()
-        +----------+------+-------+------+----+-------+-----+
-        |generation| state|members|joined|left|crashed|moved|
-        +----------+------+-------+------+----+-------+-----+
-        |         1|Stable|      3|     3|   0|      0|    0|
-        |         2|Stable|      2|     0|   1|      1|    2|
-        |         3|Stable|      3|     1|   0|      0|    2|
-        +----------+------+-------+------+----+-------+-----+
+        >>> rebalances.select("generation", "state", "members", "crashed", "moved").show()
+        +----------+------+-------+-------+-----+
+        |generation| state|members|crashed|moved|
+        +----------+------+-------+-------+-----+
+        |         1|Stable|      3|      0|    0|
+        |         2|Stable|      2|      1|    2|
+        |         3|Stable|      3|      0|    2|
+        +----------+------+-------+-------+-----+
     """
 
     topics: DataFrame | None = None

@@ -31,6 +31,16 @@ class Replay(Answer):
 
     Attributes:
         told: what the pass over the records says, or, read back, what one has said.
+
+    Examples:
+        >>> otherwise = replay(records, assignors=["cooperative-sticky"], static=True).replayed
+        >>> spared = otherwise.where("group_id = 'orders-service' and not recorded")
+        >>> spared.select("assignor", "static", "rebalances", "moved").show()
+        +------------------+------+----------+-----+
+        |          assignor|static|rebalances|moved|
+        +------------------+------+----------+-----+
+        |cooperative-sticky|  true|         0|    0|
+        +------------------+------+----------+-----+
     """
 
     @cached_property

@@ -64,7 +64,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "weighted-streams": weighted.streams,
     "size": size.sweep,
     "history": history.history,
-    "history-100M": history.at_size,
+    "history-large": history.at_size,
     "report": report.page,
 }
 

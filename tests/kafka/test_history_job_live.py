@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def written(broker: Cluster) -> Cluster:
         admin.create_topics([NewTopic(TOPIC, 4, 1)])
         admin.wait_for_topics([TOPIC])
     with group_members.running(broker, MEMBERS):
-        time.sleep(8)
+        group_members.wait_until_settled(broker, {GROUP: len(MEMBERS)})
     return broker
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from spark_assign.in_arrow import in_arrow
+from spark_assign.in_arrow import chunks, in_arrow, in_arrow_chunks
 
 
 def _archive(path: Path) -> zipimporter:
@@ -38,3 +38,12 @@ def test_only_pysparks_archive_is_forgotten(tmp_path: Path, monkeypatch: pytest.
     list(in_arrow(lambda rows: [rows])([]))
     assert own.archive not in sys.path_importer_cache
     assert sys.path_importer_cache[other.archive] is other
+
+
+def test_rows_come_in_chunks() -> None:
+    """At least so many rows each, but for the last; none is lost, and no batch is parted."""
+    batches = [pa.record_batch({"n": pa.array(range(size), pa.int64())}) for size in (3, 0, 4, 9, 1)]
+    assert [len(chunk) for chunk in chunks(batches, 5)] == [7, 9, 1]
+    assert list(chunks([], 5)) == []
+    done = in_arrow_chunks(lambda tables: (table for table in tables), chunk_rows=5)
+    assert sum(batch.num_rows for batch in done(batches)) == 17
