@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 Line = tuple[int, str]
@@ -45,8 +45,8 @@ def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
     return [(int(found[1]), int(found[2])) for found in made if found]
 
 
-def nobody_missed_any(groups: Iterable[str], log: Iterable[Line], told: Iterable[dict[str, Any]]) -> bool:
-    """Whether every member of these classic groups was told its part in every generation of the log.
+def nobody_was_held_up(groups: Collection[str], log: Iterable[Line], told: Iterable[dict[str, Any]]) -> bool:
+    """Whether every member of these classic groups was told its part in every generation of the log, and none failed.
 
     One that asks for its part late, when somebody has given up partitions by then and joins again, gets none and has to
     join, too; it owns what it has by an old generation, and so by nothing. Kafka's members do so on a busy machine, and
@@ -54,6 +54,8 @@ def nobody_missed_any(groups: Iterable[str], log: Iterable[Line], told: Iterable
     """
     log = list(log)
     seen = {(row["group"], row["generation_id"], row["client_id"]) for row in told if row["event"] == "assigned"}
+    if any("has failed, removing it" in said for group in groups for _, said in about(group, log)):
+        return False
     return all(
         sum((name, number) == (group, generation) for name, number, _ in seen) == members
         for group in groups

@@ -4,7 +4,6 @@ subscribe to, by the rules of the library that the snapshot has told, is what th
 from __future__ import annotations
 
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -25,10 +24,17 @@ TOPICS = {"lr.orders": 7, "lr.payments": 5, "lr.a": 3, "lr.clicks": 4, "lr.audit
 """More than four, so that the broker's answer is in the order of a hash."""
 ALL = tuple(TOPICS)
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
+
+
+def _consumer(group: str, name: str, topics: tuple[str, ...], assignor: str) -> Consumer:
+    """By the time that a cooperative member has given up partitions, all others have their part."""
+    return Consumer(group, name, topics, assignor, revoking_ms=500 if assignor == "cooperative-sticky" else None)
+
+
 GROUPS = [
-    *(Consumer(f"lr-{assignor}", f"{assignor}-{n}", ALL, assignor) for assignor in ASSIGNORS for n in range(3)),
+    *(_consumer(f"lr-{assignor}", f"{assignor}-{n}", ALL, assignor) for assignor in ASSIGNORS for n in range(3)),
     *(
-        Consumer("lr-differing", f"differing-{n}", topics, "cooperative-sticky")
+        _consumer("lr-differing", f"differing-{n}", topics, "cooperative-sticky")
         for n, topics in enumerate([ALL, ALL[:2], ALL[1:4]])
     ),
 ]
@@ -52,20 +58,10 @@ def members(broker: Cluster) -> Iterator[subprocess.Popen[str]]:
 
 def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     """The groups as they are once they have settled with so many members, as golden rows."""
-    before: object = None
-    for _ in range(45):
-        tables = {name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers).tables.items()}
-        mine = [row for row in tables["members"] if row["group_id"] in of]
-        stable = {row["group_id"] for row in tables["groups"] if row["state"] == "Stable"} >= of.keys()
-        counted = Counter(row["group_id"] for row in mine) == Counter(of)
-        now = [row for row in tables["owned_runs"] if row["group_id"] in of]
-        owned = sum(row["count"] for row in now if row["group_id"] == "lr-differing") == sum(TOPICS.values())
-        if stable and counted and owned and now == before:
-            break
-        before = now if stable and counted else None
-        time.sleep(1)
-    else:
-        raise AssertionError(f"groups did not settle: {Counter(row['group_id'] for row in mine)} of {of}")
+    group_members.wait_until_settled(broker, of)
+    tables = {name: table.to_pylist() for name, table in snapshot(broker.bootstrap_servers).tables.items()}
+    mine = [row for row in tables["members"] if row["group_id"] in of]
+    now = [row for row in tables["owned_runs"] if row["group_id"] in of]
     rows = {}
     for group in tables["groups"]:
         if group["group_id"] in of:
@@ -113,5 +109,5 @@ def test_predicted_is_actual(broker: Cluster, members: subprocess.Popen[str]) ->
     back = _rows(broker, sizes)
     _check(left, back)
     new = [(group, f"{group}-new", ALL, row["strategy"].partition("@")[0]) for group, row in back.items()]
-    group_members.start(members, [Consumer(*each) for each in new])
+    group_members.start(members, [_consumer(*each) for each in new])
     _check(back, _rows(broker, {group: size + 1 for group, size in sizes.items()}))

@@ -19,7 +19,7 @@ from spark_assign.sources.kafka import snapshot
 from tests.frames import dataframe
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import nobody_missed_any
+from tests.kafka.coordinator_log import nobody_was_held_up
 from tests.kafka.group_members import Consumer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -120,7 +120,7 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
                     group_members.wait_until_settled(broker, GROUPS | JOINED)
                     joined, told_at_join, told_joiners = _read(broker), _events(first, told), _events(joining)
                     log = broker.group_log()[logged:]
-                if nobody_missed_any(JOINED, log, told_at_join + told_joiners):
+                if nobody_was_held_up(JOINED, log, told_at_join + told_joiners):
                     return Story(settled, restarted, waiting, joined, told_at_restart, told_at_join, told_joiners)
     raise AssertionError(f"members were held up each of {JOINS} times")
 

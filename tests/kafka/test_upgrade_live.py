@@ -26,7 +26,7 @@ from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, group_members, maven
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import nobody_missed_any
+from tests.kafka.coordinator_log import nobody_was_held_up
 from tests.kafka.group_members import Consumer
 from tests.unit.test_migration_restarts import sheet_of, who_has
 
@@ -95,7 +95,7 @@ def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
         tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
         states[step] = {name: table.to_pylist() for name, table in tables.items()}
         told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-        if not nobody_missed_any(ASSIGNORS, broker.group_log()[logged:], told):
+        if not nobody_was_held_up(ASSIGNORS, broker.group_log()[logged:], told):
             raise HeldUpError
 
     with ExitStack() as stack:

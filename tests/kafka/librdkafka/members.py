@@ -1,7 +1,7 @@
 """Consumers of librdkafka, by way of confluent-kafka, run in a process of its own.
 
 Reads lines of JSON, as java/OldConsumers.java does: {"start": a member} and {"leave": a member}, with Java's classes as
-assignors. At the end of the input all leave.
+assignors; "revoking_ms" is how long it takes to give up partitions. At the end of the input all leave.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 
 from confluent_kafka import Consumer
 
@@ -20,10 +21,10 @@ ASSIGNORS = {
 }
 
 
-def poll(settings: dict[str, object], topics: list[str], leaves: threading.Event) -> None:
+def poll(settings: dict[str, object], topics: list[str], revoking_s: float, leaves: threading.Event) -> None:
     """One consumer, until it is to leave."""
     consumer = Consumer(settings)
-    consumer.subscribe(topics)
+    consumer.subscribe(topics, **({"on_revoke": lambda *_: time.sleep(revoking_s)} if revoking_s else {}))
     while not leaves.is_set():
         consumer.poll(0.1)
     consumer.close()
@@ -40,7 +41,8 @@ for line in filter(str.strip, sys.stdin):
     if member.get("instance_id"):
         told["group.instance.id"] = member["instance_id"]
     leaves = threading.Event()
-    thread = threading.Thread(target=poll, args=(told, member["topics"], leaves))
+    revoking_s = member.get("revoking_ms", 0) / 1000
+    thread = threading.Thread(target=poll, args=(told, member["topics"], revoking_s, leaves))
     thread.start()
     running[member["group"], member["client_id"]] = thread, leaves
 for _, leaves in running.values():
