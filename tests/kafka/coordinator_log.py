@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 Line = tuple[int, str]
 """When (ms since 1970), and what was said."""
 
+_RAISED = re.compile(r"Bumped (?:streams )?group epoch to (\d+)")
+_TARGET = re.compile(r"Computed a new target assignment for epoch (\d+)")
 _STABILIZED = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
 
 
@@ -16,6 +18,25 @@ def about(group: str, log: Iterable[Line]) -> list[Line]:
     """The lines about a group, whatever its protocol."""
     named = re.compile(rf"(?:\bgroup |\[GroupId ){re.escape(group)}[] .]")
     return [(at, said) for at, said in log if named.search(said)]
+
+
+def epochs(group: str, log: Iterable[Line]) -> dict[int, int]:
+    """Every epoch of a group of the broker's protocols, and when it is first heard of; nobody says that one was raised
+    where a member of a streams group is gone, only that there is a target for it."""
+    found: dict[int, int] = {}
+    for at, epoch in (*_numbers(_RAISED, group, log), *targets(group, log)):
+        found[epoch] = min(at, found.get(epoch, at))
+    return found
+
+
+def targets(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
+    """When there was a target for which epoch."""
+    return list(_numbers(_TARGET, group, log))
+
+
+def _numbers(of: re.Pattern[str], group: str, log: Iterable[Line]) -> Iterator[tuple[int, int]]:
+    made = ((at, of.search(said)) for at, said in about(group, log))
+    return ((at, int(found[1])) for at, found in made if found)
 
 
 def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:

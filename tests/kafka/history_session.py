@@ -17,9 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from spark_assign.fleet import Fleet
 from spark_assign.history.following import follow, to_its_end
+from spark_assign.history.history import History
 from spark_assign.history.records import records_of
+from spark_assign.history.replay import replay
+from spark_assign.history.schemas import HISTORY_TABLES
 from spark_assign.sources import client_properties
 from spark_assign.sources.log_segments import log_segments
 from spark_assign.sources.records_in_kafka import records_in_kafka
@@ -122,6 +127,26 @@ def copy(spark: SparkSession, _: Mapping[str, str], place: str, to: str) -> Any:
     return {}
 
 
+def tell(spark: SparkSession, _: Mapping[str, str], place: str, to: str, groups: str, moments: list[str]) -> Any:
+    """What records of groups whose names have that in them tell: every table into a folder of Parquet; the replay of
+    what was in use; and the fleet of some moments."""
+    named = F.contains(F.col("key"), F.lit(bytearray(groups.encode())))
+    records = spark.read.parquet(place).where(named)
+    history = History.read(records)
+    history.decided().write.parquet(f"{to}/decided")
+    history = history.with_decided(spark.read.parquet(f"{to}/decided"))
+    for name in HISTORY_TABLES:
+        getattr(history, name).write.parquet(f"{to}/{name}")
+    again = replay(records, assignors=[])
+    again.replayed.write.parquet(f"{to}/replayed")
+    again.rejected.write.parquet(f"{to}/unreplayed")
+    for number, moment in enumerate(moments):
+        fleet = Fleet.at(history, moment)
+        for name in ("groups", "members", "subscriptions", "owned_runs", "topics"):
+            getattr(fleet, name).write.parquet(f"{to}/fleet-{number}/{name}")
+    return {}
+
+
 def stored(spark: SparkSession, place: str) -> DataFrame:
     """As users read it back."""
     return records_of(spark.read.parquet(place) if "/" in place else spark.table(place))
@@ -142,7 +167,7 @@ def say(what: Any) -> None:
     print(json.dumps(what, default=str), flush=True)
 
 
-DOES = {"read": read, "segments": segments, "stream": stream, "copy": copy}
+DOES = {"read": read, "segments": segments, "stream": stream, "copy": copy, "tell": tell}
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Real Streams applications in streams groups (KIP-1071): `java/StreamsMembers.java` started, and stopped."""
+"""Real Streams applications, by KIP-1071 or in classic groups: `java/StreamsMembers.java` started, and stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Instance:
     """One instance of an application, whose id is the group's; a member for each of its threads.
 
     Records of the topics in `stateless` are dropped, keys of those in `stateful` counted: a subtopology each, 0 and 1.
-    All instances of an application need the same ones. `tags` are client tags, such as a rack.
+    All instances of an application need the same ones. `tags` are client tags, such as a rack; `protocol` is streams or
+    classic.
     """
 
     application_id: str
@@ -31,6 +32,7 @@ class Instance:
     threads: int = 1
     instance_id: str | None = None
     tags: dict[str, str] | None = None
+    protocol: str | None = None
 
     def spec(self) -> str:
         """The line that StreamsMembers.java reads."""

@@ -20,12 +20,12 @@ import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.kstream.Materialized;
 
 /**
- * Instances of one or more Streams applications in one JVM, in streams groups (KIP-1071):
+ * Instances of one or more Streams applications in one JVM, in streams groups (KIP-1071) or in classic ones:
  * {@code java -cp <jars with Streams> StreamsMembers.java <bootstrap servers>}.
  *
  * Reads an instance a line from standard input as JSON:
  * {"application_id", "client_id", "stateless": [topics], "stateful": [topics], "state_dir", "threads"?: 1,
- * "instance_id"?, "tags"?: {name: value}}, then an empty line. Of the topics of `stateless` every record is dropped, of
+ * "instance_id"?, "tags"?: {name: value}, "protocol"?: "streams|classic"}, then an empty line. Of the topics of `stateless` every record is dropped, of
  * those of `stateful` every key is counted, each list in a subtopology of its own (an empty list has none). After the
  * empty line there may come commands, a line each: {"start": an instance as above}, {"leave": {"application_id",
  * "client_id"}}. Every thread of an instance is a member; an instance with a state_dir of its own is a process.
@@ -142,7 +142,7 @@ public class StreamsMembers {
     private static Properties settings(String bootstrapServers, JsonNode spec) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrapServers);
-        settings.put("group.protocol", "streams");
+        settings.put("group.protocol", spec.path("protocol").asText("streams"));
         settings.put("application.id", spec.get("application_id").asText());
         settings.put("client.id", spec.get("client_id").asText());
         settings.put("state.dir", spec.get("state_dir").asText());

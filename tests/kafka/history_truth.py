@@ -1,0 +1,155 @@
+"""What really was, as listeners, Streams and Connect were told: who owned what, and when nobody was on the move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.kafka.coordinator_log import about
+from tests.kafka.history_story import (
+    CLASSIC_STREAMS,
+    CONNECT,
+    CRASHED,
+    PARTITIONS,
+    STREAMS,
+    TASKS,
+    TOPICS,
+    Item,
+    Row,
+    Stay,
+    Story,
+)
+
+MARGIN_MS = 1_500
+"""So far from everything that was told or logged a moment has to be."""
+
+Owners = dict[str, frozenset[Item]]
+"""Client to what it has."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """From then on a client has this; `waits`: it gave up all and is to be told what it has."""
+
+    at_ms: int
+    owned: frozenset[Item]
+    waits: bool
+    row: Row
+
+
+def steps(story: Story, stay: Stay) -> list[Step]:
+    """What a member of consumers or of Streams had, call by call, in one of its stays."""
+    key = stay.group, stay.client, stay.since_ms, len(story.stays), len(story.told), len(story.tasks)
+    if key not in story.known:
+        story.known[key] = list(_steps(story, stay))
+    found: list[Step] = story.known[key]
+    return found
+
+
+def _steps(story: Story, stay: Stay) -> Iterator[Step]:
+    last = _end(story, stay)
+    rows = [
+        row
+        for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.told)
+        if (row.get("group") or row.get("application_id")) == stay.group
+        and row["client_id"] == stay.client
+        and stay.since_ms <= row["at_ms"] < last
+    ]
+    owned: frozenset[Item] = frozenset()
+    for row in rows:
+        if row["event"] == "tasks":
+            owned = frozenset(item for task in row["active"] for item in _items(stay.group, task))
+            yield Step(row["at_ms"], owned, row["state"] != "RUNNING", row)
+            continue
+        items = frozenset(("partition", topic, partition) for topic, partition in row.get("partitions", ()))
+        if row["event"] == "assigned":
+            owned |= items
+        elif row["event"] in ("revoked", "lost"):
+            owned -= items
+        elif row["event"] == "closed":
+            owned = frozenset()
+        waits = not owned and row["event"] in ("revoked", "lost")
+        yield Step(row["at_ms"], owned, waits, row)
+
+
+def _items(group: str, task: str) -> Iterator[Item]:
+    subtopology, partition = task.split("_")
+    if group == STREAMS:
+        yield "active", subtopology, int(partition)
+        return
+    yield from (("partition", topic, int(partition)) for topic, count in TOPICS.items() if int(partition) < count)
+
+
+def _end(story: Story, stay: Stay) -> int:
+    """When the client is started again."""
+    later = [each.since_ms for each in story.stays if (each.group, each.client) == (stay.group, stay.client)]
+    return min((since for since in later if since > stay.since_ms), default=2**62)
+
+
+def unsettled(story: Story, group: str) -> str | None:
+    """Why a group is not settled: somebody says nothing yet, or something has no owner, or two."""
+    there = [stay for stay in story.stays if stay.group == group and stay.until_ms is None]
+    owners: Owners = {}
+    for stay in there:
+        told = steps(story, stay)
+        if not told or told[-1].waits:
+            return f"{stay.client} waits"
+        owners[stay.client] = told[-1].owned
+    owned = [item for items in owners.values() for item in items]
+    wanted = TASKS if group == STREAMS else PARTITIONS
+    if there and (len(owned) != len(wanted) or set(owned) != wanted):
+        return f"owned is {owners}"
+    return None
+
+
+def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
+    """Who had what at a moment; None: somebody was told something near it, or is to be told."""
+    if any(abs(at - at_ms) <= MARGIN_MS for at, _ in about(group, story.log)):
+        return None
+    if group == CONNECT:
+        had = [had for since, until, had in story.placements if since <= at_ms <= until]
+        return had[0] if had else None
+    found: Owners = {}
+    stays = [stay for stay in story.stays if stay.group == group]
+    told = [(stay, steps(story, stay)) for stay in stays]
+    for stay, mine in told:
+        marks = [step.at_ms for step in mine] + [stay.since_ms] + ([stay.until_ms] if stay.until_ms is not None else [])
+        if any(abs(mark - at_ms) <= MARGIN_MS for mark in marks):
+            return None
+        if stay.since_ms > at_ms:
+            continue
+        until = stay.until_ms
+        if stay.went == CRASHED and until is not None:
+            # Its partitions are its own until the coordinator misses it, and somebody is told.
+            others = [step.at_ms for other, theirs in told if other is not stay for step in theirs]
+            until = min((at for at in others if at > stay.until_ms), default=2**62)
+        if until is not None and until <= at_ms:
+            continue
+        past = [step for step in mine if step.at_ms <= at_ms]
+        if not past or past[-1].waits:
+            return None
+        found[stay.client] = past[-1].owned
+    return found
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a member of a classic group was given in one generation."""
+
+    group: str
+    client: str
+    member_id: str
+    generation: int
+    owned: frozenset[Item]
+    at_ms: int
+
+
+def given(story: Story, group: str) -> Iterator[Told]:
+    """Every generation of every member of a group of consumers, as its listener was told."""
+    for stay in story.stays:
+        if stay.group != group:
+            continue
+        for step in steps(story, stay):
+            if step.row["event"] == "assigned":
+                row = step.row
+                yield Told(group, stay.client, row["member_id"], row["generation_id"], step.owned, row["at_ms"])

@@ -1,0 +1,370 @@
+"""The history of real groups of every kind is what their members were told: generation by generation, member by member,
+owner by owner, with the pauses that were really made; and what was in use, asked again, says the same."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.kafka import history_session, history_story, history_truth
+from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import epochs, generations, targets
+from tests.kafka.history_session import told
+from tests.kafka.history_story import (
+    BROKERS_SESSION_MS,
+    CLASSIC_STREAMS,
+    COMMIT_EVERY_MS,
+    CONNECT,
+    CRASHED,
+    DYNAMIC,
+    FIRST,
+    IS_THERE,
+    PREFIX,
+    SENT,
+    SESSION_TIMEOUT_MS,
+    STATIC,
+    STATICS,
+    STOPPED,
+    STOPPING,
+    STREAMS,
+    TOPICS,
+    WITHOUT_COMMITS,
+    Item,
+    Stay,
+    Story,
+)
+from tests.kafka.random_groups import SEED_VARIABLE
+from tests.kafka.random_groups import seed as fresh_seed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+MOMENTS, FLEETS = 10, 2
+LATE_MS = 5_000
+"""So much later than it happens something may be told, on a machine that has much to do."""
+CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "classic"]
+CONSUMER = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
+CONSUMERS = [*CLASSIC, *CONSUMER, STATIC, STOPPED]
+KINDS = {
+    **dict.fromkeys([*CLASSIC, STATIC, STOPPED, CONNECT, CLASSIC_STREAMS], "classic"),
+    **dict.fromkeys(CONSUMER, "consumer"),
+    STREAMS: "streams",
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Live:
+    """What happened, and what history tells of it."""
+
+    story: Story
+    tables: dict[str, list[Row]]
+    fleets: dict[int, dict[str, list[Row]]]
+    committed: dict[str, dict[tuple[str, int], int]]
+    seed: int
+
+    def of(self, table: str, group: str) -> list[Row]:
+        """The rows of a group."""
+        return [row for row in self.tables[table] if row["group_id"] == group]
+
+    def owners_at(self, group: str, at_ms: int) -> history_truth.Owners:
+        """Who has what at a moment, by client."""
+        clients = {row["member_id"]: client(group, row) for row in self.of("memberships", group)}
+        found: defaultdict[str, set[Item]] = defaultdict(set)
+        for row in self.of("memberships", group):
+            if lasts(row, at_ms):
+                found[clients[row["member_id"]]] |= set()
+        for row in self.of("ownership", group):
+            if lasts(row, at_ms):
+                found[clients[row["member_id"]]] |= set(items(row))
+        return {name: frozenset(owned) for name, owned in found.items()}
+
+
+def client(group: str, row: Row) -> str:
+    """The member as the story names it."""
+    name = str(row["client_id"])
+    if group == CONNECT:
+        return name.removeprefix("connect-")
+    return name.split("-StreamThread-")[0]
+
+
+def lasts(row: Row, at_ms: int) -> bool:
+    """Whether something is so at a moment."""
+    return bool(row["since"] <= at_ms and (row["until"] is None or at_ms < row["until"]))
+
+
+def items(row: Row) -> Iterator[Item]:
+    """What a run has."""
+    for number in range(row["count"]):
+        yield row["role"], row["topic"], row["first"] + number * row["step"]
+
+
+def read(folder: Path) -> list[Row]:
+    """A table, its times in milliseconds."""
+    rows = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    return [{name: ms(value) if isinstance(value, datetime) else value for name, value in row.items()} for row in rows]
+
+
+def ms(moment: datetime) -> int:
+    """Since 1970."""
+    return round(moment.timestamp() * 1000)
+
+
+@pytest.fixture(scope="module")
+def live(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Live:
+    """The story, and its history by Spark from the cluster."""
+    folder = tmp_path_factory.mktemp("history-live")
+    chance = random.Random(seed := fresh_seed())
+    playing = history_story.play(broker, folder)
+    story = next(playing)
+    moments = fleet_moments(story, chance)
+    steps = [
+        {"do": "read", "servers": broker.bootstrap_servers, "to": str(folder / "records")},
+        {
+            "do": "tell",
+            "place": str(folder / "records"),
+            "to": str(folder / "told"),
+            "groups": PREFIX,
+            "moments": [datetime.fromtimestamp(at / 1000, UTC).isoformat() for at in moments],
+        },
+    ]
+    asked = {"warehouse": str(folder / "warehouse"), "steps": steps}
+    with history_session.running("classic", asked, folder) as process:
+        told(process)
+        playing.close()
+        told(process)
+    committed: dict[str, dict[tuple[str, int], int]] = {}
+    with closing(broker.admin()) as admin:
+        for group in CONSUMERS:
+            offsets = admin.list_group_offsets([group])
+            offsets = offsets.get(group, offsets)
+            committed[group] = {(each.topic, each.partition): at.offset for each, at in offsets.items()}
+    tables = {place.name: read(place) for place in (folder / "told").iterdir() if not place.name.startswith("fleet-")}
+    fleets = {
+        at: {place.name: read(place) for place in (folder / "told" / f"fleet-{number}").iterdir()}
+        for number, at in enumerate(moments)
+    }
+    return Live(story, tables, fleets, committed, seed)
+
+
+def fleet_moments(story: Story, chance: random.Random) -> list[int]:
+    """Moments at which no group of consumers is on the move."""
+    windows = chance.sample(story.settled, len(story.settled)) * 50
+    drawn = (chance.randint(since, until) for since, until in windows)
+    quiet = (at for at in drawn if all(history_truth.owners_at(story, group, at) is not None for group in CONSUMERS))
+    return list(islice(quiet, FLEETS))
+
+
+def test_nothing_is_left_out(live: Live) -> None:
+    """Every group is there, as what it is; no record is unread, no group rejected."""
+    assert {row["group_id"]: row["group_type"] for row in live.tables["groups"]} == KINDS
+    assert live.tables["unread"] == []
+    assert live.tables["rejected"] == []
+    for row in live.tables["groups"]:
+        there = [stay for stay in live.story.stays if stay.group == row["group_id"] and stay.until_ms is None]
+        assert row["members"] == len(there), row
+
+
+@pytest.mark.parametrize("group", [*CLASSIC, STATIC, STOPPED, CONNECT, CLASSIC_STREAMS])
+def test_every_generation_of_a_classic_group(live: Live, group: str) -> None:
+    """Numbers and members are what the coordinator logged; those that were overtaken before they were written are
+    counted as missing."""
+    logged = dict(generations(group, live.story.log))
+    rows = [row for row in live.of("rebalances", group) if row["state"] != "Dead"]
+    found = {row["generation"]: row["members"] for row in rows if row["members"]}
+    assert len(found) == sum(row["members"] > 0 for row in rows), "each once"
+    assert {number: logged.get(number) for number in found} == found
+    numbers = {row["generation"] for row in rows}
+    absent = [number for number in range(min(numbers), max(numbers)) if number not in numbers]
+    assert sum(row["missing"] for row in rows) == len(absent), absent
+    assert max(logged) == max(numbers)
+
+
+@pytest.mark.parametrize("group", [*CLASSIC, STATIC, STOPPED])
+def test_what_every_member_was_given_in_every_generation(live: Live, group: str) -> None:
+    """As its listener was told; and nobody is told of who was not."""
+    at = {row["generation"]: row["at"] for row in live.of("rebalances", group)}
+    ids = {row["member_id"]: row for row in live.of("memberships", group)}
+    seen = set()
+    for each in history_truth.given(live.story, group):
+        row = ids[each.member_id]
+        assert row["client_id"] == each.client
+        if each.generation not in at:
+            continue  # Counted as missing.
+        assert row["first_generation"] <= each.generation <= row["last_generation"], each
+        # A static member that came back in a generation has its part from then on.
+        then = max(at[each.generation], row["since"])
+        mine = [run for run in live.of("ownership", group) if run["member_id"] == each.member_id and lasts(run, then)]
+        assert {item for run in mine for item in items(run)} == each.owned, each
+        assert at[each.generation] <= each.at_ms, each
+        seen.add(each.member_id)
+    assert seen == set(ids)
+
+
+@pytest.mark.parametrize("group", [*CONSUMER, STREAMS])
+def test_every_epoch_of_a_group_of_the_broker(live: Live, group: str) -> None:
+    """Each that the coordinator logged, when it did."""
+    found = {row["generation"]: row["at"] for row in live.of("rebalances", group)}
+    logged = epochs(group, live.story.log)
+    assert found.keys() == logged.keys()
+    assert all(abs(found[epoch] - at) < LATE_MS for epoch, at in logged.items()), (found, logged)
+
+
+@pytest.mark.parametrize("group", CONSUMER)
+def test_who_was_told_an_epoch_was_in_it(live: Live, group: str) -> None:
+    """Or came while there was no target for its own yet: then it is told the one before, and has nothing."""
+    known_targets = targets(group, live.story.log)
+    ids = {row["member_id"]: row for row in live.of("memberships", group)}
+    seen = set()
+    for row in live.story.told:
+        if row["group"] == group and row["event"] == "generation" and row["generation_id"] > 0:
+            seen.add(row["member_id"])
+            known, epoch = ids[row["member_id"]], row["generation_id"]
+            assert known["client_id"] == row["client_id"]
+            assert epoch <= known["last_generation"], (row, known)
+            if epoch < known["first_generation"]:
+                [*_, last] = [target for at, target in known_targets if at <= known["since"]]
+                assert (epoch, row["partitions"]) == (last, []), (row, known)
+    assert seen == set(ids)
+
+
+@pytest.mark.parametrize("group", sorted(KINDS))
+def test_how_every_member_came_and_went(live: Live, group: str) -> None:
+    """Stay by stay; where nothing is committed history may say that it does not know."""
+    rows: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in live.of("memberships", group):
+        rows[client(group, row)].append(row)
+    stays: defaultdict[str, list[Stay]] = defaultdict(list)
+    for stay in live.story.stays:
+        if stay.group == group:
+            stays[stay.client].append(stay)
+    assert {name: len(found) for name, found in rows.items()} == {name: len(found) for name, found in stays.items()}
+    for name, found in rows.items():
+        for row, stay in zip(sorted(found, key=lambda row: int(row["since"])), stays[name], strict=True):
+            came = {FIRST: {"first-on-record", "joined"}}.get(stay.came, {stay.came})
+            went = {stay.went}
+            if group in WITHOUT_COMMITS and stay.went != IS_THERE:
+                went |= {"unknown", "restarted"} if stay.went == CRASHED else {"unknown"}
+            assert row["came"] in came, (row, stay)
+            assert row["went"] in went, (row, stay)
+            if stay.until_ms is None:
+                assert row["until"] is None
+            else:
+                waits = {CRASHED: session_ms(group)}.get(stay.went, 0)
+                assert stay.until_ms - LATE_MS <= row["until"], (row, stay)
+                assert row["until"] <= stay.until_ms + waits + 4 * LATE_MS, (row, stay)
+
+
+def session_ms(group: str) -> int:
+    """How long a member of it is not missed."""
+    return SESSION_TIMEOUT_MS if group in (*CLASSIC, STATIC) else BROKERS_SESSION_MS
+
+
+@pytest.mark.parametrize("group", sorted(KINDS))
+def test_every_owner_at_ten_random_moments(live: Live, group: str) -> None:
+    """At which nobody in the group was on the move."""
+    chance = random.Random(f"{live.seed}-{group}")
+    since, until = live.story.settled[0][0], live.story.settled[-1][1]
+    moments: list[int] = []
+    for _ in range(5_000):
+        at = chance.randint(since, until)
+        expected = history_truth.owners_at(live.story, group, at)
+        if expected is not None:
+            assert live.owners_at(group, at) == expected, f"{at}, {SEED_VARIABLE}={live.seed}"
+            moments.append(at)
+        if len(moments) == MOMENTS:
+            return
+    raise AssertionError(f"only {len(moments)} quiet moments")
+
+
+def test_the_fleet_of_a_moment(live: Live) -> None:
+    """Members, subscriptions and owners of all groups of consumers."""
+    assert len(live.fleets) == FLEETS
+    for at, fleet in live.fleets.items():
+        assert {CONNECT, STREAMS}.isdisjoint(row["group_id"] for row in fleet["groups"])
+        kinds = {row["group_id"]: row["group_type"] for row in fleet["groups"]}
+        for group in CONSUMERS:
+            where = f"{group} at {at}, {SEED_VARIABLE}={live.seed}"
+            expected = history_truth.owners_at(live.story, group, at)
+            assert expected is not None
+            clients = {row["member_id"]: row["client_id"] for row in fleet["members"] if row["group_id"] == group}
+            found: dict[str, set[Item]] = {name: set() for name in clients.values()}
+            for run in fleet["owned_runs"]:
+                if run["group_id"] == group:
+                    found[clients[run["member_id"]]] |= set(items(run | {"role": "partition"}))
+            assert {name: frozenset(owned) for name, owned in found.items()} == expected, where
+            subscribed = {
+                (row["member_id"], row["topic"]) for row in fleet["subscriptions"] if row["group_id"] == group
+            }
+            assert subscribed == {(member, topic) for member in clients for topic in TOPICS}, where
+            if expected:
+                assert kinds[group] == KINDS[group], where
+        assert {row["topic"]: row["partitions"] for row in fleet["topics"]} == TOPICS
+
+
+@pytest.mark.parametrize("group", CONSUMERS)
+def test_what_was_committed(live: Live, group: str) -> None:
+    """Every partition, as far as the coordinator says that it is."""
+    rows = {(row["topic"], row["partition"]): row for row in live.of("commits", group)}
+    assert {key: row["last_offset"] for key, row in rows.items()} == live.committed[group]
+    assert set(live.committed[group].values()) == {SENT}
+    began = min(stay.since_ms for stay in live.story.stays if stay.group == group)
+    for row in rows.values():
+        assert row["commits"] > 1
+        assert began <= row["since"] < row["until"]
+        assert row["deleted"] == 0
+
+
+def test_the_pause_of_a_group_that_was_stopped(live: Live) -> None:
+    """From the last member that closed to the first that was told what it has: all partitions, about so long."""
+    closed = max(row["at_ms"] for row in live.story.told if row["group"] == STOPPED and row["event"] == "closed")
+    told = [row["at_ms"] for row in live.story.told if row["group"] == STOPPED and row["event"] == "assigned"]
+    back = min(at for at in told if at > closed)
+    whole = sum(TOPICS.values())
+    pauses = [row for row in live.of("pauses", STOPPED) if row["generation"] is not None]
+    since, until = min(row["since"] for row in pauses), max(row["until"] for row in pauses)
+    assert max(row["partitions"] for row in pauses) == whole
+    assert closed - COMMIT_EVERY_MS - LATE_MS <= since <= closed
+    assert back <= until <= back + COMMIT_EVERY_MS + LATE_MS
+    assert abs(sum(row["stopped_ms"] for row in pauses) - whole * (back - closed)) <= whole * LATE_MS
+
+
+@pytest.mark.parametrize("group", [*CLASSIC, *CONSUMER, STATIC])
+def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
+    """Its partitions stop for the session that nobody misses it in."""
+    [crashed] = [each for each in live.story.stays if each.group == group and each.went == CRASHED]
+    mine = history_truth.steps(live.story, crashed)[-1].owned
+    [row] = [row for row in live.of("memberships", group) if row["went"] == "crashed"]
+    pauses = [each for each in live.of("pauses", group) if each["since"] <= row["until"] <= each["until"]]
+    assert pauses, group
+    assert max(each["partitions"] for each in pauses) >= len(mine)
+    assert crashed.until_ms is not None
+    since, until = min(each["since"] for each in pauses), max(each["until"] for each in pauses)
+    assert crashed.until_ms - COMMIT_EVERY_MS - LATE_MS <= since <= crashed.until_ms
+    assert until - since >= session_ms(group) - COMMIT_EVERY_MS
+
+
+@pytest.mark.parametrize("group", CONSUMERS)
+def test_what_was_in_use_says_the_same_again(live: Live, group: str) -> None:
+    """Asked for each rebalance anew."""
+    [row] = [row for row in live.of("replayed", group) if row["recorded"]]
+    assert "asked again" not in row["note"], row
+    assert row["replayed"] == row["rebalances"]
+    assert row["assignor"] == {members[0].group: in_use(members[0]) for members in (*DYNAMIC, STATICS, STOPPING)}[group]
+    assert group not in {each["group_id"] for each in live.tables["unreplayed"]}
+
+
+def in_use(member: history_story.Consumer) -> str:
+    """As the replay calls it."""
+    assert member.assignor is not None
+    server = member.protocol == "consumer" and member.assignor == "range"
+    return "server-range" if server else member.assignor
