@@ -44,9 +44,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def defined_at(public: str) -> str:
-    """Where a name that a package exports is defined: a module of the same name would hide it from mkdocstrings."""
+    """Where a name that a package exports is defined: a module of the same name would hide it from mkdocstrings.
+
+    A name of a module is defined there.
+    """
     package, _, name = public.rpartition(".")
-    exported = ast.parse((ROOT.joinpath(*package.split(".")) / "__init__.py").read_text(encoding="utf-8"))
+    folder = ROOT.joinpath(*package.split("."))
+    if folder.with_suffix(".py").is_file():
+        return public
+    exported = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     for node in ast.walk(exported):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return f"{node.module}.{name}"
