@@ -229,6 +229,13 @@ def test_the_pause_of_a_group_that_was_stopped(live: Live) -> None:
     assert abs(sum(row["stopped_ms"] for row in pauses) - whole * (back - closed)) <= whole * LATE_MS
 
 
+def test_a_group_that_was_stopped_is_told_as_one_restart(live: Live) -> None:
+    """All at once, everybody back."""
+    [row] = live.of("deploys", STOPPED)
+    assert (row["what"], row["restarted"], row["crashed"]) == ("restart", len(STOPPING), 0)
+    assert row["members_before"] == row["members_after"] == len(STOPPING)
+
+
 @pytest.mark.parametrize("group", [*CLASSIC, *CONSUMER, STATIC])
 def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
     """Its partitions stop for the session that nobody misses it in."""
