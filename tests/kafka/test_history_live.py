@@ -42,6 +42,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 MOMENTS = 10
 LATE_MS = 5_000
 """So much later than it happens something may be told, on a machine that has much to do."""
+ORDER_UNKNOWN = "it hangs on an order that is not on record"
 KINDS = {
     **dict.fromkeys([*CLASSIC, STATIC, STOPPED, CONNECT, CLASSIC_STREAMS], "classic"),
     **dict.fromkeys(CONSUMER, "consumer"),
@@ -253,12 +254,31 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
 
 @pytest.mark.parametrize("group", CONSUMERS)
 def test_what_was_in_use_says_the_same_again(live: Live, group: str) -> None:
-    """Asked for each rebalance anew."""
+    """Asked for each rebalance anew; but for what hangs on which of two ids of a bucket the broker met first."""
     [row] = [row for row in live.of("replayed", group) if row["recorded"]]
-    assert "asked again" not in row["note"], row
-    assert row["replayed"] == row["rebalances"]
+    if ORDER_UNKNOWN in row["note"]:
+        buckets = [bucket(each["member_id"]) for each in live.of("memberships", group)]
+        assert group in CONSUMER
+        assert len(set(buckets)) < len(buckets), row
+    else:
+        assert "asked again" not in row["note"], row
+        assert row["replayed"] == row["rebalances"]
     assert row["assignor"] == {members[0].group: in_use(members[0]) for members in (*DYNAMIC, STATICS, STOPPING)}[group]
-    assert group not in {each["group_id"] for each in live.tables["unreplayed"]}
+
+
+def test_who_is_not_replayed(live: Live) -> None:
+    """Those that have no assignor of consumers."""
+    assert {row["group_id"] for row in live.tables["replayed"]} == set(CONSUMERS)
+    refused = {row["group_id"]: row["code"] for row in live.tables["unreplayed"]}
+    assert refused == dict.fromkeys([CONNECT, STREAMS, CLASSIC_STREAMS], "out-of-scope")
+
+
+def bucket(member_id: str) -> int:
+    """Of a hash map of Java's with so few keys."""
+    code = 0
+    for character in member_id:
+        code = (31 * code + ord(character)) & 0xFFFFFFFF
+    return (code ^ code >> 16) & 15
 
 
 def in_use(member: Consumer) -> str:
