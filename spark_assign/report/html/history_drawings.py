@@ -17,7 +17,7 @@ from spark_assign.report.charts import colour
 from spark_assign.report.html.drawings import WIDTH
 
 _NAMES, _HIGH = 190, 20
-_PALEST, _DARK = 0.1, 0.55
+_PALEST, _DARKEST = 0.1, 0.55  # text on it can still be read
 _LABELS = 12
 """So many generations have their number beside their mark."""
 
@@ -41,9 +41,8 @@ def heat_map(
     step = (WIDTH - _NAMES) / max(len(columns), 1)
     values = []
     for cell in cells:
-        pale = _PALEST + (1 - _PALEST) * math.sqrt(cell.value / most)
-        ink = colour("page" if pale > _DARK else "text")
-        values.append({"row": cell.row, "column": cell.column, "pale": pale, "ink": ink, "words": cell.words})
+        pale = _PALEST + (_DARKEST - _PALEST) * math.sqrt(cell.value / most)
+        values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
     every = max(1, math.ceil(90 / step))
     x = alt.X(
         "column:O",
@@ -73,7 +72,7 @@ def heat_map(
     )
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y)
     drawn = base.mark_rect(fill=colour("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
-    said = base.mark_text(fontSize=9).encode(text="words:N", color=alt.Color("ink:N", scale=None))
+    said = base.mark_text(fontSize=9, color=colour("text")).encode(text="words:N")
     chart = alt.layer(drawn, said).properties(width=step * len(columns), height=_HIGH * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     told = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)

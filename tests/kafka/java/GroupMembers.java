@@ -31,9 +31,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * Reads a member a line from standard input as JSON:
  * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer|share", "assignor"?: class name
  * (several: with commas between them) or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?,
- * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "commit_every_ms"?, "revoking_ms"?: how
- * long it takes to give up partitions, "follow"?: true}, then an empty line. Each member polls in its own thread with all
- * its partitions paused (offsets stay as they are; not in a share group, nor with "commit_every_ms": that one reads, and
+ * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "commit_every_ms"?, "revoking_ms"?: how long
+ * it takes to give up partitions, "follow"?: true}, then an empty line. Each member polls in its own thread with all its
+ * partitions paused (offsets stay as they are; not in a share group, nor with "commit_every_ms": that one reads, and
  * commits by itself so often) until standard input ends. After the empty line there may come commands, a line each:
  * {"start": a member as above}; {"leave": {"group", "client_id"}}, as close() does, so a static member of a KIP-848
  * group for a while, of a classic one not at all; {"leave_for_good": …}, static or not; {"pause": …}, does not poll any
