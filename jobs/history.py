@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +34,7 @@ from spark_assign.command.options import (
 )
 from spark_assign.command.storing import store_fleet, store_run, stored_history
 from spark_assign.errors import ConfigError
-from spark_assign.history.following import follow
+from spark_assign.history.following import follow, to_its_end
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, without_secrets
 from spark_assign.history.replay import replay
@@ -55,7 +56,7 @@ EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejecte
 3 failure."""
 PLACES = ("bootstrap_server", "segments", "records", "sample", "run")
 TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
-THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day"}
+THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_a_day", "session": "session_ms"}
 
 
 @job(__doc__, EXIT_CODES, name="history", wrong=(SparkAssignError, ValueError))
@@ -82,6 +83,7 @@ THRESHOLDS = {"gap": "gap_ms", "together": "together_ms", "flapping": "flapping_
     ),
     click.option("--together", metavar="TIME", type=DURATION, help="rebalances no further apart are one deploy: 5m"),
     click.option("--flapping", metavar="N", type=int, help="so many a day without a deploy are flapping: 10"),
+    click.option("--session", metavar="TIME", type=DURATION, help="the session timeout of KIP-848 members: 45s"),
     click.option("--without-hosts", is_flag=True, help="leave out the hosts of clients"),
     click.option("--without-metadata", is_flag=True, help="leave out what clients write beside their offsets"),
 )
@@ -211,7 +213,8 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
 def _follow(spark: SparkSession, options: Options) -> int:
     """Until it is stopped, or once."""
     properties = _properties(options)
-    query = follow(
+    start = partial(
+        follow,
         spark,
         options.bootstrap_server,
         _cluster(options, properties),
@@ -223,8 +226,7 @@ def _follow(spark: SparkSession, options: Options) -> int:
         without_hosts=options.without_hosts,
         without_metadata=options.without_metadata,
     )
-    query.awaitTermination()
-    progress = query.recentProgress
+    progress = to_its_end(start).recentProgress
     print(f"history: {sum(each['numInputRows'] for each in progress):,} records came to {options.into}", flush=True)
     options.outcome.places["output"] = options.into
     return 0

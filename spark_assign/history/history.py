@@ -5,7 +5,7 @@ All of it is one pass over the records (`history.reading`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Self
 
@@ -58,6 +58,7 @@ class History(Answer):
         gap_ms: int = Asked.gap_ms,
         together_ms: int = Asked.together_ms,
         flapping_a_day: int = Asked.flapping_a_day,
+        session_ms: int = Asked.session_ms,
     ) -> Self:
         """The history that records of `__consumer_offsets` tell.
 
@@ -73,6 +74,7 @@ class History(Answer):
             gap_ms: a partition for which nothing is committed for longer is silent.
             together_ms: rebalances of a group that are no further apart are one deploy.
             flapping_a_day: so many rebalances in 24 hours that belong to no deploy make a group a flapping one.
+            session_ms: the session timeout of members whose record has none: those of the broker's protocols.
 
         Returns:
             the history; its tables are lazy.
@@ -81,13 +83,13 @@ class History(Answer):
             FleetError: a column of a table is missing, or of another type.
             ConfigError: a threshold that cannot be.
         """
-        asked = {"gap_ms": gap_ms, "together_ms": together_ms, "flapping_a_day": flapping_a_day}
-        for name, value in asked.items():
+        asked = Asked(gap_ms, together_ms, flapping_a_day, session_ms)
+        for name, value in asdict(asked).items():
             if value < 1:
                 raise ConfigError(f"{name} {value}: expected 1 or more")
         names = None if topics is None else conformed("topics", topics, TOPIC_IDS)
         ends = None if end_offsets is None else conformed("end_offsets", end_offsets, END_OFFSETS)
-        return cls(reading.told(records, Asked(**asked)), names, ends)
+        return cls(reading.told(records, asked), names, ends)
 
     @cached_property
     def groups(self) -> DataFrame:

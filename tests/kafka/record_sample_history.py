@@ -7,6 +7,7 @@ and offsets are Kafka's.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import random
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -212,7 +214,8 @@ def _records(started: Cluster) -> pa.Table:
 
 def _write_topics(started: Cluster, target: Path) -> None:
     with contextlib.closing(started.admin()) as admin:
-        ids = {each["name"]: str(each["topic_id"]) for each in admin.describe_topics(list(TOPICS))}
+        uuids = {each["name"]: UUID(str(each["topic_id"])) for each in admin.describe_topics(list(TOPICS))}
+    ids = {name: base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=") for name, uuid in uuids.items()}
     _write(
         target / "topics.csv",
         ("cluster", "topic", "partitions", "topic_id"),
