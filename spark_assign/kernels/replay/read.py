@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from spark_assign.kernels.clients import STREAMS
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.gather import of_parts
@@ -49,6 +50,11 @@ def _refusal(timeline: Timeline) -> tuple[str, str] | None:
         return "out-of-scope", f"Its members are no consumers: its protocol is {timeline.protocol_type}"
     if kind not in ("classic", "consumer"):
         return "out-of-scope", f"A group of type {kind} has no assignor of consumers to be replayed"
+    if any(each.assignor == STREAMS for each in timeline.generations):
+        return (
+            "out-of-scope",
+            "Its members are of a Kafka Streams application, whose assignor no other can stand in for",
+        )
     if sum(timeline.rebalanced) < 2:
         return "no-rebalances", "Fewer than two generations are on record: there is nothing between them to replay"
     return None

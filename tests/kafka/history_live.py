@@ -1,0 +1,125 @@
+"""What the history of a live story tells, as rows whose times are milliseconds, beside what really was."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.kafka import history_session, history_stage, history_truth
+from tests.kafka.broker import Cluster
+from tests.kafka.history_session import told
+from tests.kafka.history_story import CONNECT, DYNAMIC, PREFIX, STATIC, STOPPED, Item, Row, Story
+from tests.kafka.random_groups import seed as fresh_seed
+
+CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "classic"]
+CONSUMER = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
+CONSUMERS = [*CLASSIC, *CONSUMER, STATIC, STOPPED]
+FLEETS = 2
+
+
+@dataclass(frozen=True)
+class Live:
+    """What happened, and what history tells of it."""
+
+    story: Story
+    tables: dict[str, list[Row]]
+    fleets: dict[int, dict[str, list[Row]]]
+    committed: dict[str, dict[tuple[str, int], int]]
+    seed: int
+
+    def of(self, table: str, group: str) -> list[Row]:
+        """The rows of a group."""
+        return [row for row in self.tables[table] if row["group_id"] == group]
+
+    def owners_at(self, group: str, at_ms: int) -> history_truth.Owners:
+        """Who has what at a moment, by client."""
+        clients = {row["member_id"]: client(group, row) for row in self.of("memberships", group)}
+        found: defaultdict[str, set[Item]] = defaultdict(set)
+        for row in self.of("memberships", group):
+            if lasts(row, at_ms):
+                found[clients[row["member_id"]]] |= set()
+        for row in self.of("ownership", group):
+            if lasts(row, at_ms):
+                found[clients[row["member_id"]]] |= set(items(row))
+        return {name: frozenset(owned) for name, owned in found.items()}
+
+
+def client(group: str, row: Row) -> str:
+    """The member as the story names it."""
+    name = str(row["client_id"])
+    if group == CONNECT:
+        return name.removeprefix("connect-")
+    return name.split("-StreamThread-")[0]
+
+
+def lasts(row: Row, at_ms: int) -> bool:
+    """Whether something is so at a moment."""
+    return bool(row["since"] <= at_ms and (row["until"] is None or at_ms < row["until"]))
+
+
+def items(row: Row) -> Iterator[Item]:
+    """What a run has."""
+    for number in range(row["count"]):
+        yield row["role"], row["topic"], row["first"] + number * row["step"]
+
+
+def read(folder: Path) -> list[Row]:
+    """A table, its times in milliseconds."""
+    rows = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    return [{name: ms(value) if isinstance(value, datetime) else value for name, value in row.items()} for row in rows]
+
+
+def ms(moment: datetime) -> int:
+    """Since 1970."""
+    return round(moment.timestamp() * 1000)
+
+
+def played(broker: Cluster, folder: Path) -> Live:
+    """The story, and its history by Spark from the cluster."""
+    chance = random.Random(seed := fresh_seed())
+    playing = history_stage.play(broker, folder)
+    story = next(playing)
+    moments = fleet_moments(story, chance)
+    steps = [
+        {"do": "read", "servers": broker.bootstrap_servers, "to": str(folder / "records")},
+        {
+            "do": "tell",
+            "place": str(folder / "records"),
+            "to": str(folder / "told"),
+            "groups": PREFIX,
+            "moments": [datetime.fromtimestamp(at / 1000, UTC).isoformat() for at in moments],
+        },
+    ]
+    asked = {"warehouse": str(folder / "warehouse"), "steps": steps}
+    with history_session.running("classic", asked, folder) as process:
+        told(process)
+        playing.close()
+        told(process)
+    committed: dict[str, dict[tuple[str, int], int]] = {}
+    with closing(broker.admin()) as admin:
+        for group in CONSUMERS:
+            offsets = admin.list_group_offsets([group])
+            offsets = offsets.get(group, offsets)
+            committed[group] = {(each.topic, each.partition): at.offset for each, at in offsets.items()}
+    tables = {place.name: read(place) for place in (folder / "told").iterdir() if not place.name.startswith("fleet-")}
+    fleets = {
+        at: {place.name: read(place) for place in (folder / "told" / f"fleet-{number}").iterdir()}
+        for number, at in enumerate(moments)
+    }
+    return Live(story, tables, fleets, committed, seed)
+
+
+def fleet_moments(story: Story, chance: random.Random) -> list[int]:
+    """Moments at which no group of consumers is on the move."""
+    windows = chance.sample(story.settled, len(story.settled)) * 50
+    drawn = (chance.randint(since, until) for since, until in windows)
+    quiet = (at for at in drawn if all(history_truth.owners_at(story, group, at) is not None for group in CONSUMERS))
+    return list(islice(quiet, FLEETS))

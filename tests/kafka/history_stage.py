@@ -1,0 +1,288 @@
+"""What happens to all groups of a story at once, for as long as it takes: nothing here waits for a time. Every step is
+over when everybody owns what is theirs, and all are silent. What listeners, Streams and Connect are told is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaProducer
+
+from tests.kafka import connect_workers, group_members, history_truth, streams_members
+from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import about
+from tests.kafka.group_members import Consumer
+from tests.kafka.history_story import (
+    CLASSIC_STREAMS,
+    CONNECT,
+    CONNECTORS,
+    CRASHED,
+    DYNAMIC,
+    FIRST,
+    JOINED,
+    LEFT,
+    PATIENCE_S,
+    QUIET_MS,
+    RESTARTED,
+    SENT,
+    STATICS,
+    STOPPING,
+    STREAMS,
+    TOPICS,
+    Item,
+    Row,
+    Stay,
+    Story,
+)
+from tests.kafka.kip848_story import create_topics
+from tests.kafka.streams_members import Instance
+
+
+def now_ms() -> int:
+    """As listeners count."""
+    return int(time.time() * 1000)
+
+
+class Stage:
+    """Where the story is played: processes, and what is known of them so far."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.folder, self.story = cluster, folder, Story()
+        self.living: Any = None
+        self.doomed: Any = None
+        self.streams: Any = None
+        self.doomed_streams: Any = None
+        self.connect: Any = None
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """All processes are there while the block runs."""
+        with contextlib.ExitStack() as stack:
+            self.connect = stack.enter_context(connect_workers.running(self.cluster, self.folder, 2, CONNECT))
+            for name, program in (("living", group_members), ("doomed", group_members), ("streams", streams_members)):
+                setattr(self, name, stack.enter_context(program.running(self.cluster, [], self.folder / name)))
+            file = self.folder / "doomed_streams"
+            self.doomed_streams = stack.enter_context(streams_members.running(self.cluster, [], file))
+            yield
+
+    # --- what is done ---------------------------------------------------------------------------------
+
+    def start(self, consumers: Iterable[Consumer], process: subprocess.Popen[str] | None = None) -> None:
+        """Members come, or come back."""
+        consumers = list(consumers)
+        self._come((each.group, each.client_id) for each in consumers)
+        group_members.start(process or self.living, consumers)
+
+    def start_streams(self, instances: Iterable[Instance], process: subprocess.Popen[str] | None = None) -> None:
+        """Instances of Streams come, or come back."""
+        instances = list(instances)
+        self._come((each.application_id, each.client_id) for each in instances)
+        streams_members.start(process or self.streams, instances)
+
+    def leave(self, consumers: Iterable[Consumer]) -> None:
+        """Members close."""
+        consumers = list(consumers)
+        self._go({(each.group, each.client_id) for each in consumers}, LEFT)
+        group_members.leave(self.living, consumers)
+        self._wait(lambda: all(self._closed(each) for each in consumers), "members that leave")
+
+    def leave_streams(self, instance: Instance) -> None:
+        """An instance closes: of a streams group it leaves (of a classic one it would not)."""
+        self._go({(instance.application_id, instance.client_id)}, LEFT)
+        streams_members.leave(self.streams, [instance])
+
+    def kill(self, consumers: Iterable[Consumer], instances: Iterable[Instance]) -> None:
+        """Everybody in the doomed processes, and these are they."""
+        for process in (self.doomed, self.doomed_streams):
+            process.kill()
+            process.wait()
+        keys = {(each.group, each.client_id) for each in consumers}
+        self._go(keys | {(each.application_id, each.client_id) for each in instances}, CRASHED)
+
+    def start_workers(self, count: int) -> None:
+        """Workers of Connect come; those that run already are noted, too."""
+        if count:
+            self.connect.start(count)
+        known = {(each.group, each.client) for each in self.story.stays}
+        self._come(
+            (CONNECT, worker.host_and_port)
+            for worker in self.connect.workers
+            if (CONNECT, worker.host_and_port) not in known
+        )
+
+    def stop_worker(self, *, kill: bool) -> None:
+        """The oldest worker of Connect leaves, or is killed."""
+        worker = self.connect.workers[0]
+        self._go({(CONNECT, worker.host_and_port)}, CRASHED if kill else LEFT)
+        if kill:
+            self.connect.workers.remove(worker)
+            worker.process.kill()
+            worker.process.wait()
+        else:
+            self.connect.stop(worker)
+
+    def _come(self, keys: Iterable[tuple[str, str]]) -> None:
+        first = not self.story.settled
+        for group, client in keys:
+            before = [each for each in self.story.stays if (each.group, each.client) == (group, client)]
+            if before and before[-1].went == LEFT:
+                before[-1].went = RESTARTED
+            came = RESTARTED if before else FIRST if first else JOINED
+            self.story.stays.append(Stay(group, client, came, now_ms()))
+
+    def _go(self, keys: set[tuple[str, str]], went: str) -> None:
+        for stay in self.story.stays:
+            if (stay.group, stay.client) in keys and stay.until_ms is None:
+                stay.went, stay.until_ms = went, now_ms()
+
+    def _closed(self, consumer: Consumer) -> bool:
+        """Whether the last that is told of a member is that it closed."""
+        told = [
+            row["event"]
+            for row in self.read(("living",))
+            if (row["group"], row["client_id"]) == (consumer.group, consumer.client_id)
+        ]
+        return told[-1:] == ["closed"]
+
+    # --- what is waited for ---------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Until everything is owned by one who is there, and nobody has said anything for a while."""
+        items = 2 * len(CONNECTORS)
+        before, running = self.connect.wait_until_running(items), now_ms()
+        self._wait(self._settled, "groups that settle")
+        placement, since = self.connect.wait_until_running(items), now_ms()
+        had: dict[str, set[Item]] = {}
+        for (connector, task), worker in placement.items():
+            item = ("connector", connector, 0) if task is None else ("task", connector, task)
+            had.setdefault(worker, set()).add(item)
+        whole = {worker: frozenset(items) for worker, items in had.items()}
+        self.story.placements.append((running if placement == before else since, since, whole))
+        self.story.settled.append((since - QUIET_MS, since))
+
+    def go_on(self) -> None:
+        """Nothing happened since the groups had settled, up to now."""
+        self.story.settled[-1] = (self.story.settled[-1][0], now_ms())
+        since, _, had = self.story.placements[-1]
+        self.story.placements[-1] = (since, now_ms(), had)
+
+    def _settled(self) -> str | None:
+        self.look()
+        last = max(
+            [row["at_ms"] for row in (*self.story.told, *self.story.tasks)] + [at for at, _ in self.story.log],
+            default=0,
+        )
+        if now_ms() - last < QUIET_MS:
+            return "silence"
+        for group in self.story.groups:
+            if group != CONNECT and (why := history_truth.unsettled(self.story, group)):
+                return f"{group}: {why}"
+        return None
+
+    def _wait(self, fact: Any, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = fact()
+            if found is None or found is True:
+                return
+            assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}: {found}"
+            time.sleep(0.3)
+
+    # --- what is told ---------------------------------------------------------------------------------
+
+    def read(self, names: Iterable[str]) -> list[Row]:
+        """Every line so far, by time; a line that is being written is left for later."""
+        texts = [(self.folder / name).read_text() for name in names]
+        lines = [line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return sorted(map(json.loads, lines), key=lambda row: int(row["at_ms"]))
+
+    def look(self) -> None:
+        """All that is told by now."""
+        self.story.told = self.read(("living", "doomed"))
+        self.story.tasks = self.read(("streams", "doomed_streams"))
+        everything = self.cluster.group_log()
+        said = {line for group in self.story.groups for line in about(group, everything)}
+        self.story.log = sorted(said)
+
+
+def _instances(folder: Path, number: int) -> list[Instance]:
+    """One of each application."""
+    a, b = ((topic,) for topic in TOPICS)
+    name = f"i{number}"
+    return [
+        Instance(STREAMS, name, str(folder / f"state-{name}"), a, b),
+        Instance(CLASSIC_STREAMS, name, str(folder / f"state-classic-{name}"), (*a, *b), protocol="classic"),
+    ]
+
+
+def play(cluster: Cluster, folder: Path) -> Iterator[Story]:
+    """All that happens; the story is handed out while those who are there at its end still are."""
+    admin = cluster.admin()
+    # Else the order in which the broker's assignors take topics hangs on what is not on record.
+    create_topics(cluster, admin, TOPICS, f"{min(TOPICS)[:2]}.*")
+    admin.close()
+    _fill(cluster)
+    for members in DYNAMIC:
+        if members[0].protocol == "consumer":
+            cluster.configure_group(members[0].group, {"consumer.heartbeat.interval.ms": "1000"})
+    cluster.configure_group(STREAMS, {"streams.heartbeat.interval.ms": "1000"})
+    stage = Stage(cluster, folder)
+    streams = [_instances(folder, number) for number in range(3)]
+    with stage.open():
+        stage.start_workers(0)
+        for name in CONNECTORS:
+            none = {"file": str(folder / "none"), "topic": "hl.a", "name": name}
+            stage.connect.create(
+                name, none | {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+            )
+        stage.start(each for members in DYNAMIC for each in members[:2])
+        stage.start([*STATICS[:2], *STOPPING])
+        stage.start([*(members[2] for members in DYNAMIC), STATICS[2]], stage.doomed)
+        stage.start_streams(streams[0])
+        stage.start_streams(streams[1], stage.doomed_streams)
+        stage.settle()
+        stage.go_on()
+
+        stage.start(members[3] for members in DYNAMIC)
+        stage.start_streams(streams[2])
+        stage.start_workers(1)
+        stage.settle()
+        stage.go_on()
+
+        stage.leave([*(members[1] for members in DYNAMIC), STATICS[1]])
+        stage.start([STATICS[1]])
+        stage.stop_worker(kill=False)
+        stage.settle()
+        stage.go_on()
+
+        stage.kill([*(members[2] for members in DYNAMIC), STATICS[2]], streams[1])
+        stage.leave(STOPPING)
+        stage.stop_worker(kill=True)
+        stage.settle()
+        stage.go_on()
+
+        stage.start([*(members[1] for members in DYNAMIC), *STOPPING])
+        stage.start([*(members[2] for members in DYNAMIC[::2]), STATICS[2]])
+        stage.start_streams(streams[1])
+        stage.settle()
+        stage.go_on()
+
+        stage.leave(members[3] for members in DYNAMIC)
+        stage.leave_streams(streams[2][0])
+        stage.settle()
+        stage.go_on()
+        stage.look()
+        yield stage.story
+
+
+def _fill(cluster: Cluster) -> None:
+    with contextlib.closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+        for topic, count in TOPICS.items():
+            for number in range(count * SENT):
+                producer.send(topic, b"x", key=b"x", partition=number % count)
+        producer.flush()
