@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.silences import Pause, Stops, committed, pauses, stops
+from spark_assign.kernels.history.silences import Pause, Stops, pauses, stops
 from spark_assign.kernels.history.timeline import Timeline
 from tests.unit.history_pasts import generation, member, past
 
@@ -100,7 +100,6 @@ def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
         commits={0: beats(0, 1_200_000, 60_000) + beats(1_330_000, 2_000_000, 60_000)},
     )
     assert pauses(told, Asked()) == [Pause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, place=2)]
-    assert committed(told)[0].gaps == 32
 
 
 def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
@@ -121,15 +120,6 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
     told = stops(past(generation(1, 0, [(A, [0])])), Asked())
     assert told == Stops((), None, None)
     assert told.around(0) == (None, None)
-
-
-def test_rows_of_commits() -> None:
-    """Rate by offsets, gaps by the threshold."""
-    (row,) = committed(past(commits={3: [0, 10_000, 20_001, 30_000, 60_000]}))
-    assert (row.topic, row.partition, row.commits, row.since_ms, row.until_ms) == ("t", 3, 5, 0, 60_000)
-    assert (row.first_offset, row.last_offset, row.rate) == (0, 60_000, 1000.0)
-    assert (row.gaps, row.longest_gap_ms, row.deleted) == (2, 30_000, 0)
-    assert committed(past(commits={0: [7]}))[0].rate is None
 
 
 # --- against all commits, one by one --------------------------------------------------------------------

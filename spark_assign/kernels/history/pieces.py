@@ -49,6 +49,7 @@ class Known:
     last_ms: int
     records: int
     _raw: pa.Table
+    _types: frozenset[bytes]
 
     def raw(self) -> Iterator[Raw]:
         """Records about the group itself, in their order."""
@@ -58,13 +59,16 @@ class Known:
 
     def raw_of_types(self, types: Sequence[int]) -> Iterator[tuple[bytes, bytes | None]]:
         """Key and value of the records of some types."""
-        known = pa.array([number.to_bytes(2, "big") for number in types])
+        asked = [number.to_bytes(2, "big") for number in types]
+        if self._types.isdisjoint(asked):
+            return
+        known = pa.array(asked)
         some = self._raw.filter(pc.is_in(pc.binary_slice(self._raw["key"], 0, 2), value_set=known))
         yield from zip(some["key"].to_pylist(), some["value"].to_pylist(), strict=True)
 
 
-def groups_of(facts: pa.Table, gap_ms: int) -> Iterator[Known]:
-    """The facts of each group, by cluster and group; what could not be read before is left out."""
+def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
+    """The facts of some groups after the others, by cluster and group; what could not be read before is left out."""
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
     facts = facts.filter(told).combine_chunks()
     order = pc.sort_indices(facts, [(name, "ascending") for name in _KEYS])
@@ -76,12 +80,32 @@ def groups_of(facts: pa.Table, gap_ms: int) -> Iterator[Known]:
         if end == len(borders) or borders[end][1] - first > _ROWS:
             piece = facts.take(order.slice(first, borders[end - 1][1] - first)).combine_chunks()
             begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
-            yield from _Piece(piece, begins, gap_ms).groups()
+            yield Piece(piece, begins, gap_ms)
             begin = end
 
 
-class _Piece:
-    """Facts of whole groups, one group after the other."""
+@dataclass(frozen=True)
+class Slots:
+    """All that the groups of a piece commit, as columns.
+
+    Attributes:
+        group, topic, partition: of each slot, by group and slot.
+        whole: its stretches; their `slot` is the place in these columns.
+    """
+
+    group: Ints
+    topic: pa.DictionaryArray
+    partition: Ints
+    whole: Stretches
+
+
+class Piece:
+    """Facts of whole groups, one group after the other.
+
+    Attributes:
+        clusters, names: of each group.
+        slots: what they commit; None: nothing.
+    """
 
     def __init__(self, facts: pa.Table, begins: Ints, gap_ms: int) -> None:
         self._facts, self._begins = facts, begins
@@ -90,23 +114,26 @@ class _Piece:
         self._rows = {
             kind: np.flatnonzero(pc.equal(facts["kind"], kind).to_numpy()) for kind in (RECORD, COMMITS, DELETED)
         }
-        self._commits = self._stretches(gap_ms)
+        self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _KEYS[:2])
+        self.slots = self._slots(gap_ms)
 
     def groups(self) -> Iterator[Known]:
         """Each group's."""
-        clusters, names = (self._facts[name].take(pa.array(self._begins)).to_pylist() for name in _KEYS[:2])
+        clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
+        stretched = self._stretches()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
         deleted, topic_ids, first_ms, last_ms = (
-            self._deleted(),
+            self.deleted(),
             self._topic_ids(),
             self._times(np.minimum),
             self._times(np.maximum),
         )
         bounds = np.searchsorted(self._group[self._rows[RECORD]], np.arange(len(names) + 1)).tolist()
         place = self._rows[RECORD]
+        types = pc.binary_slice(records["key"].take(pa.array(place)), 0, 2).to_pylist()
         for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
             begin, count = bounds[number], bounds[number + 1] - bounds[number]
-            commits = self._commits.get(number, {})
+            commits = stretched.get(number, {})
             gone = deleted.get(number, {})
             told = sum(each.commits for some in commits.values() for each in some) + sum(gone.values())
             yield Known(
@@ -119,6 +146,7 @@ class _Piece:
                 last_ms=last_ms[number],
                 records=count + told,
                 _raw=records.slice(int(place[begin]) if count else 0, count),
+                _types=frozenset(types[begin : begin + count]),
             )
 
     def _of(self, kind: str, *names: str) -> tuple[list[int], list[list[Any]]]:
@@ -127,28 +155,39 @@ class _Piece:
         some = self._facts.select(names).take(pa.array(rows))
         return self._group[rows].tolist(), [column.to_pylist() for column in some.columns]
 
-    def _stretches(self, gap_ms: int) -> dict[int, dict[Slot, list[Stretch]]]:
-        """By group; those of several batches, and under several ids of a topic, are united."""
-        found: dict[int, dict[Slot, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
+    def _slots(self, gap_ms: int) -> Slots | None:
+        """Stretches of several batches, and under several ids of a topic, are united."""
         rows = self._rows[COMMITS]
         if not len(rows):
-            return found
+            return None
         some = self._facts.select(["topic", "topic_partition", *_STRETCH]).take(pa.array(rows))
         topics = some["topic"].combine_chunks().dictionary_encode()
         partition = some["topic_partition"].to_numpy().astype(np.int64)
         least = int(partition.min())  # Below 0 of a record that is corrupt; Kafka's class reads that, too.
         many = len(topics.dictionary), int(partition.max()) - least + 1
-        slot = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
+        number = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
+        known, slot = np.unique(number, return_inverse=True)
         whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in _STRETCH)), gap_ms)
-        names = topics.dictionary.to_pylist()
-        columns = (whole.slot, *(getattr(whole, name) for name in _STRETCH))
-        for number, *stretch in zip(*(column.tolist() for column in columns), strict=True):
-            rest, part = divmod(number, many[1])
-            group, topic = divmod(rest, many[0])
-            found[group][names[topic], part + least].append(Stretch(*stretch))
+        rest, part = np.divmod(known, many[1])
+        group, topic = np.divmod(rest, many[0])
+        named = pa.DictionaryArray.from_arrays(pa.array(topic), topics.dictionary)
+        return Slots(group, named, part + least, whole)
+
+    def _stretches(self) -> dict[int, dict[Slot, list[Stretch]]]:
+        """By group."""
+        found: dict[int, dict[Slot, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
+        if self.slots is None:
+            return found
+        named = zip(self.slots.topic.to_pylist(), self.slots.partition.tolist(), strict=True)
+        places = [found[group][slot] for group, slot in zip(self.slots.group.tolist(), named, strict=True)]
+        whole = self.slots.whole
+        columns = (getattr(whole, name).tolist() for name in _STRETCH)
+        for slot, stretch in zip(whole.slot.tolist(), map(Stretch, *columns), strict=True):
+            places[slot].append(stretch)
         return found
 
-    def _deleted(self) -> dict[int, dict[Slot, int]]:
+    def deleted(self) -> dict[int, dict[Slot, int]]:
+        """By group: tombstones of what is committed."""
         found: dict[int, dict[Slot, int]] = defaultdict(lambda: defaultdict(int))
         groups, columns = self._of(DELETED, "topic", "topic_partition", "commits")
         for group, topic, partition, tombstones in zip(groups, *columns, strict=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.history.told import TOLD
+from spark_assign.kernels.history.told import TOLD, table_of
 
 Row = Mapping[str, Any]
 """Columns of TOLD; times in milliseconds. All rows of a kind have the same columns."""
@@ -16,41 +17,37 @@ _MANY = 50_000
 
 
 class Rows:
-    """Rows by kind, as columns: millions of rows as objects would keep Python looking after them."""
+    """Rows by kind."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, dict[str, list[Any]]] = {}
+        self._rows: dict[str, list[Row]] = {}
+        self._of: dict[str, list[tuple[str, str, int]]] = {}
 
     def add(self, cluster: str, group_id: str, kind: str, rows: Iterable[Row]) -> None:
         """Rows of one group."""
-        for row in rows:
-            named = {"cluster": cluster, "group_id": group_id, "kind": kind, **row}
-            if kind not in self._columns:
-                self._columns[kind] = {name: [] for name in named}
-            columns = self._columns[kind]
-            for name, value in named.items():
-                columns[name].append(value)
+        known = self._rows.setdefault(kind, [])
+        before = len(known)
+        known.extend(rows)
+        if len(known) > before:
+            self._of.setdefault(kind, []).append((cluster, group_id, len(known) - before))
 
     def enough(self) -> Iterator[pa.Table]:
         """TOLD of the kinds that have enough rows."""
-        for kind in [kind for kind, columns in self._columns.items() if len(columns["kind"]) > _MANY]:
-            yield _table(self._columns.pop(kind))
+        yield from (self._taken(kind) for kind, rows in list(self._rows.items()) if len(rows) > _MANY)
 
     def rest(self) -> Iterator[pa.Table]:
         """TOLD of all others."""
-        for columns in self._columns.values():
-            yield _table(columns)
-        self._columns.clear()
+        yield from (self._taken(kind) for kind, rows in list(self._rows.items()) if rows)
+
+    def _taken(self, kind: str) -> pa.Table:
+        rows = self._rows.pop(kind)
+        clusters, groups, counts = zip(*self._of.pop(kind), strict=True)
+        group = pa.array(np.repeat(np.arange(len(counts)), counts))
+        names = {"cluster": pa.array(clusters).take(group), "group_id": pa.array(groups).take(group)}
+        columns = {name: pa.array([row[name] for row in rows], _GIVEN[name]) for name in rows[0] if name in _GIVEN}
+        return table_of(
+            {**names, "kind": pa.array([kind]).take(pa.array(np.zeros(len(rows), int))), **columns}, len(rows)
+        )
 
 
-def _table(columns: dict[str, list[Any]]) -> pa.Table:
-    return pa.table([_column(field, columns) for field in TOLD], schema=TOLD)
-
-
-def _column(field: pa.Field, columns: dict[str, list[Any]]) -> pa.Array:
-    values = columns.get(field.name)
-    if values is None:
-        return pa.nulls(len(columns["kind"]), field.type)
-    if pa.types.is_timestamp(field.type):
-        values = [None if value is None else value * 1000 for value in values]
-    return pa.array(values, field.type)
+_GIVEN = {field.name: pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in TOLD}

@@ -49,23 +49,6 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Committed:
-    """A row of COMMITS, but for the lag; times in milliseconds. Its columns are described there."""
-
-    topic: str
-    partition: int
-    commits: int
-    since_ms: int
-    until_ms: int
-    first_offset: int
-    last_offset: int
-    rate: float | None
-    gaps: int
-    longest_gap_ms: int
-    deleted: int
-
-
-@dataclass(frozen=True)
 class Pause:
     """Partitions were not committed.
 
@@ -113,30 +96,6 @@ class Stops:
         return {each.place: each for each in self.pauses}
 
 
-def committed(timeline: Timeline) -> list[Committed]:
-    """The rows of COMMITS, by topic and partition. Who was only deleted, and never committed on record, has none."""
-    rows = []
-    for (topic, partition), stretches in sorted(timeline.commits.items()):
-        first, last = stretches[0], stretches[-1]
-        took, gaps = last.until_ms - first.from_ms, [until - since for since, until in _gaps(stretches)]
-        rows.append(
-            Committed(
-                topic=topic,
-                partition=partition,
-                commits=sum(each.commits for each in stretches),
-                since_ms=first.from_ms,
-                until_ms=last.until_ms,
-                first_offset=first.first_offset,
-                last_offset=last.last_offset,
-                rate=(last.last_offset - first.first_offset) * 1000 / took if took else None,
-                gaps=len(gaps),
-                longest_gap_ms=max(gaps, default=0),
-                deleted=timeline.deleted.get((topic, partition), 0),
-            )
-        )
-    return rows
-
-
 def pauses(timeline: Timeline, asked: Asked) -> list[Pause]:
     """All pauses of a group, by their begin."""
     return list(stops(timeline, asked).pauses)
@@ -151,6 +110,8 @@ def stops(timeline: Timeline, asked: Asked) -> Stops:
     free: list[tuple[Span, Partition]] = []
     longest = 0
     for partition, stretches in sorted(timeline.commits.items()):
+        if len(stretches) == 1:
+            continue
         for gap in _beyond_habit(stretches, rebalances):
             for part in _without(gap, absences):
                 stopped = 0

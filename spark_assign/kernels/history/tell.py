@@ -9,16 +9,18 @@ import pyarrow as pa
 from spark_assign.kernels.history import told
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.changes import changes
+from spark_assign.kernels.history.committed import committed
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.deploys import deploys
 from spark_assign.kernels.history.memberships import memberships, subscribed
 from spark_assign.kernels.history.of_group import of_group
 from spark_assign.kernels.history.owned import owned
+from spark_assign.kernels.history.pieces import pieces
 from spark_assign.kernels.history.rebalances import rebalances
 from spark_assign.kernels.history.rows import Row, Rows
-from spark_assign.kernels.history.silences import committed, stops
+from spark_assign.kernels.history.silences import stops
 from spark_assign.kernels.history.timeline import Timeline
-from spark_assign.kernels.history.timelines import timelines
+from spark_assign.kernels.history.timelines import timelines_of
 
 
 def tell(facts: pa.Table, asked: Asked) -> Iterator[pa.Table]:
@@ -32,10 +34,12 @@ def tell(facts: pa.Table, asked: Asked) -> Iterator[pa.Table]:
         TOLD.
     """
     rows = Rows()
-    for cluster, group_id, timeline in timelines(facts, asked):
-        for kind, some in _of_group(timeline, asked):
-            rows.add(cluster, group_id, kind, some)
-        yield from rows.enough()
+    for piece in pieces(facts, asked.gap_ms):
+        yield committed(piece)
+        for cluster, group_id, timeline in timelines_of(piece):
+            for kind, some in _of_group(timeline, asked):
+                rows.add(cluster, group_id, kind, some)
+            yield from rows.enough()
     yield from rows.rest()
 
 
@@ -54,7 +58,6 @@ def _of_group(timeline: Timeline, asked: Asked) -> Iterator[tuple[str, Iterable[
     yield told.MEMBERSHIP, memberships(said)
     yield told.SUBSCRIBED, subscribed(timeline)
     yield told.OWNED, owned(timeline)
-    yield told.COMMITS, _rows(committed(timeline))
     yield told.PAUSE, _rows(stopped.pauses)
     yield told.DEPLOY, _rows(deployed)
     yield told.UNREAD, _rows(timeline.unread)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 
@@ -75,8 +76,7 @@ class Owned:
     until_ms: int | None
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Commits of one partition of which no two are further apart than the threshold."""
 
     from_ms: int

@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.broker_groups import kind_of, names_of_topics
 from spark_assign.kernels.history.course import Course
-from spark_assign.kernels.history.pieces import Known, groups_of
+from spark_assign.kernels.history.pieces import Known, Piece, pieces
 from spark_assign.kernels.history.steps import CLASSIC, said, steps
 from spark_assign.kernels.history.timeline import Timeline, Unread
 from spark_assign.wire.group_records import NAMES, read_value
@@ -26,7 +26,13 @@ def timelines(facts: pa.Table, asked: Asked | None = None) -> Iterator[tuple[str
 
     What could not be read before (`unread`) has no timeline.
     """
-    for known in groups_of(facts, (asked or Asked()).gap_ms):
+    for piece in pieces(facts, (asked or Asked()).gap_ms):
+        yield from timelines_of(piece)
+
+
+def timelines_of(piece: Piece) -> Iterator[tuple[str, str, Timeline]]:
+    """The same of the groups of a piece."""
+    for known in piece.groups():
         yield known.cluster, known.group_id, _timeline(known)
 
 

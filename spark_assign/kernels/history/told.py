@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 KINDS = (
@@ -19,6 +21,7 @@ KINDS = (
 GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD, REJECTED = KINDS
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
+_MILLIS = pa.timestamp("ms", tz="UTC")
 TOLD = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind"), _TEXT),
@@ -40,3 +43,16 @@ TOLD = pa.schema(
         **dict.fromkeys(("key", "value"), pa.binary()),
     }
 )
+
+
+def table_of(columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    """Rows that have some columns, as TOLD; what is no column of it is left out. Times are given in milliseconds."""
+    return pa.table([_column(field, columns.get(field.name), rows) for field in TOLD], schema=TOLD)
+
+
+def _column(field: pa.Field, given: pa.Array | None, rows: int) -> pa.Array:
+    if given is None:
+        return pa.nulls(rows, field.type)
+    if pa.types.is_timestamp(field.type):
+        return given.cast(_MILLIS).cast(field.type)
+    return given.cast(field.type)

@@ -33,8 +33,5 @@ def told_of(rows: pa.Table, asked: Asked) -> Iterator[pa.Table]:
 
 def as_told(unread: pa.Table) -> pa.Table:
     """Facts of records that nothing could be made of."""
-    given = {name: unread[name] for name in _UNREAD}
-    micros = pc.multiply(unread["at_ms"].combine_chunks(), 1000)
-    given["timestamp"] = micros.view(pa.timestamp("us")).cast(told.TOLD.field("timestamp").type)
-    columns = [given[field.name] if field.name in given else pa.nulls(len(unread), field.type) for field in told.TOLD]
-    return pa.table(columns, schema=told.TOLD)
+    given = {name: unread[name].combine_chunks() for name in (*_UNREAD, "at_ms")}
+    return told.table_of({**given, "timestamp": given.pop("at_ms")}, len(unread))

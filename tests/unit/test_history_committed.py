@@ -1,0 +1,83 @@
+"""Rows of COMMITS, by columns, against all commits one by one."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.kernels.history.committed import committed
+from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS
+from spark_assign.kernels.history.pieces import pieces
+from spark_assign.kernels.history.told import TOLD
+
+Place = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+def commits(place: Place, times: Sequence[int]) -> list[dict[str, Any]]:
+    """A fact for each; the offset is the moment."""
+    same = {"from_ms", "until_ms", "first_offset", "last_offset"}
+    return [of(place, COMMITS) | dict.fromkeys(same, at) | {"commits": 1} for at in times]
+
+
+def of(place: Place, kind: str) -> dict[str, Any]:
+    """What all facts of a place have."""
+    group, topic, partition = place
+    return {"cluster": "c", "group_id": group, "kind": kind, "topic": topic, "topic_partition": partition}
+
+
+def deleted(place: Place, times: int) -> dict[str, Any]:
+    """Its tombstones."""
+    return of(place, DELETED) | {"commits": times, "from_ms": 0, "until_ms": 0}
+
+
+def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]]:
+    """The rows, without the columns that they do not have."""
+    tables = [committed(piece) for piece in pieces(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
+    rows = pa.concat_tables([*tables, TOLD.empty_table()]).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def test_a_row() -> None:
+    """Rate by offsets, gaps by the threshold."""
+    (row,) = told(commits(("g", "t", 3), [0, 10_000, 20_001, 30_000, 60_000]), 10_000)
+    assert (row["group_id"], row["kind"], row["topic"], row["partition"], row["commits"]) == ("g", COMMITS, "t", 3, 5)
+    assert (row["since"].timestamp(), row["until"].timestamp()) == (0, 60)
+    assert (row["first_offset"], row["last_offset"], row["rate"]) == (0, 60_000, 1000.0)
+    assert (row["gaps"], row["longest_gap_ms"], row["deleted"]) == (2, 30_000, 0)
+
+
+def test_one_moment_has_no_rate() -> None:
+    """Nor has what was only deleted a row."""
+    (row,) = told([*commits(("g", "t", 0), [7]), deleted(("g", "t", 1), 2)], 10_000)
+    assert "rate" not in row
+    assert told([deleted(("g", "t", 1), 2)], 10_000) == []
+
+
+@pytest.mark.parametrize("turn", range(20))
+def test_rows_are_those_of_all_commits(turn: int) -> None:
+    """Of several groups, with tombstones, in any order."""
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    gap = rng.randint(1, 9)
+    places = [(group, topic, part) for group in ("a", "b", "c") for topic in ("t", "u") for part in (-1, 0, 7)]
+    times = {place: rng.choices(range(100), k=rng.randint(1, 30)) for place in rng.sample(places, rng.randint(1, 9))}
+    tombstones: dict[Place, int] = defaultdict(int, dict.fromkeys(rng.sample(places, 4), 3))
+    facts = [fact for place, some in times.items() for fact in commits(place, some)]
+    facts += [deleted(place, number) for place, number in tombstones.items()]
+    rng.shuffle(facts)
+    found = {(row["group_id"], row["topic"], row["partition"]): row for row in told(facts, gap)}
+    assert found.keys() == times.keys(), f"SPARK_ASSIGN_SEED={seed}"
+    for place, row in found.items():
+        moments = sorted(times[place])
+        gaps = [after - before for before, after in pairwise(moments) if after - before > gap]
+        figures = (len(moments), moments[0], moments[-1], len(gaps), max(gaps, default=0), tombstones[place])
+        names = ("commits", "first_offset", "last_offset", "gaps", "longest_gap_ms", "deleted")
+        assert tuple(row[name] for name in names) == figures, seed
+        assert row.get("rate") == (1000 if moments[-1] > moments[0] else None), seed
