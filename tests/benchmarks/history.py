@@ -20,7 +20,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def history(bench: Bench) -> None:
-    """20M records, a topic as it was written and one that was compacted; what is told is stored, each table counted."""
+    """20M records: as written, with a rebalance in a thousand or a hundred, and compacted; told, stored and counted."""
     _grown(bench, (bench.size(5_000_000, 50_000), bench.size(20_000_000, 100_000)))
 
 
@@ -30,11 +30,10 @@ def at_size(bench: Bench) -> None:
 
 
 def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
-    for compacted in (False, True):
-        name = "compacted" if compacted else "as written"
+    for name in offsets_topic.EACH:
         rates: dict[int, float] = {}
         for records in sizes:
-            path = offsets_topic.written(bench.spark, records, bench.folder, compacted=compacted)
+            path = offsets_topic.written(bench.spark, records, bench.folder, name)
             used: list[float] = []
             seconds = bench.in_turns(told=partial(_told, bench, path, records, used))["told"]
             processor = sorted(used)[len(used) // 2]

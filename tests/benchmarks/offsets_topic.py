@@ -1,7 +1,8 @@
-"""A topic of group records of any size as Parquet, without a broker: commits, and of each hundredth record a rebalance.
+"""A topic of group records of any size as Parquet, without a broker: commits, and every so often a rebalance.
 
-Of every ten thousand records a group has a hundred generations with ten members, and commits its fifty partitions in
-turns. In the compacted form every record has a key of its own: each group has one generation and commits 99 partitions.
+Of every ten thousand records a group has ten generations with ten members, a hundred where it is restless, and commits
+its fifty partitions in turns. In the compacted form every record has a key of its own: each group has one generation
+and commits 999 partitions.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from spark_assign.history.schemas import RECORDS
 from spark_assign.wire.group_records import write_key, write_value
 
 MEMBERS, PARTITIONS, OF_A_GROUP = 10, 50, 10_000
-EACH = 100
-"""Each hundredth record is about the group; of a compacted topic that is all of a group."""
+EACH = {"as written": 1_000, "restless": 100, "compacted": 1_000}
+"""Of so many records one is about the group; of a compacted topic that is all of a group."""
 ROUND_MS = 5_000
 """The usual auto.commit.interval.ms."""
 OFFSETS_PARTITIONS = 50
@@ -27,37 +28,38 @@ START_MS = 1_790_000_000_000
 _BATCH = 100_000
 
 
-def written(spark: SparkSession, records: int, folder: Path, *, compacted: bool) -> Path:
+def written(spark: SparkSession, records: int, folder: Path, form: str) -> Path:
     """The records as Parquet under `folder`; written once."""
-    path = folder / f"records-{records}-{'compacted' if compacted else 'whole'}"
+    path = folder / f"records-{records}-{form.replace(' ', '-')}"
     if not path.exists():
         numbers = spark.range(0, records, 1, max(records // 2_500_000, 2))
-        numbers.mapInArrow(partial(_records, compacted=compacted), RECORDS).write.parquet(str(path))
+        numbers.mapInArrow(partial(_records, form=form), RECORDS).write.parquet(str(path))
     return path
 
 
-def _records(batches: Iterable[pa.RecordBatch], *, compacted: bool) -> Iterator[pa.RecordBatch]:
+def _records(batches: Iterable[pa.RecordBatch], *, form: str) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         numbers = batch.column(0).to_numpy()
         for begin in range(0, len(numbers), _BATCH):
-            yield _made(numbers[begin : begin + _BATCH], compacted)
+            yield _made(numbers[begin : begin + _BATCH], form)
 
 
-def _made(number: np.ndarray, compacted: bool) -> pa.RecordBatch:
-    group, place = np.divmod(number, EACH if compacted else OF_A_GROUP)
-    generation = place // EACH
-    about = place % EACH == 0
-    turn, partition = np.divmod(place - generation - 1, EACH if compacted else PARTITIONS)
+def _made(number: np.ndarray, form: str) -> pa.RecordBatch:
+    each, compacted = EACH[form], form == "compacted"
+    group, place = np.divmod(number, each if compacted else OF_A_GROUP)
+    generation = place // each
+    about = place % each == 0
+    turn, partition = np.divmod(place - generation - 1, each if compacted else PARTITIONS)
     at_ms = START_MS + turn * ROUND_MS + partition
     keys, values = np.empty(len(number), object), np.empty(len(number), object)
-    for each in np.unique(group).tolist():
-        mine = group == each
+    for which in np.unique(group).tolist():
+        mine = group == which
         rows = np.flatnonzero(mine & ~about)
-        keys[rows] = _commit_keys(each, partition[rows])
+        keys[rows] = _commit_keys(which, partition[rows])
         values[rows] = _commit_values(at_ms[rows], turn[rows] * 1_000 + partition[rows])
         for row in np.flatnonzero(mine & about).tolist():
-            keys[row] = write_key(2, {"group": f"group-{each}"})
-            values[row] = _rebalance(each, int(generation[row]), int(at_ms[row]))
+            keys[row] = write_key(2, {"group": f"group-{which}"})
+            values[row] = _rebalance(which, int(generation[row]), int(at_ms[row]))
     columns = {
         "cluster": pa.array(np.full(len(number), "cluster-0")),
         "partition": pa.array((group % OFFSETS_PARTITIONS).astype(np.int32)),

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.history.pieces import Piece, Slots
+from spark_assign.kernels.history.pieces import Piece
+from spark_assign.kernels.history.slots import Slots
 from spark_assign.kernels.history.told import COMMITS, TOLD, table_of
-from spark_assign.kernels.segments import first_of_each
 
 
 def committed(piece: Piece) -> pa.Table:
@@ -20,10 +20,9 @@ def committed(piece: Piece) -> pa.Table:
     if slots is None:
         return TOLD.empty_table()
     whole = slots.whole
-    begins = first_of_each(whole.slot)
-    first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(begins)) - 1
-    silent = np.where(begins, 0, whole.from_ms - np.roll(whole.until_ms, 1))
+    first, last = slots.first[:-1], slots.first[1:] - 1
+    silent = whole.from_ms - np.roll(whole.until_ms, 1)
+    silent[first] = 0
     since, until = whole.from_ms[first], whole.until_ms[last]
     since_offset, until_offset = whole.first_offset[first], whole.last_offset[last]
     took, went = (until - since).astype(float), until_offset.astype(float) - since_offset.astype(float)

@@ -14,21 +14,17 @@ from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
+from spark_assign.kernels.history.slots import STRETCH, Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
 from spark_assign.kernels.history.stretches import Stretches, united
-from spark_assign.kernels.history.timeline import Stretch
-from spark_assign.kernels.segments import stretches
+from spark_assign.kernels.segments import first_of_each, stretches
 
 _ROWS = 100_000
 """So many rows are taken at once, if groups are smaller."""
 _AT_ONCE = 1_000
 """So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
 _KEYS = ("cluster", "group_id", "kind", "partition", "offset")
-_STRETCH = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-Slot = tuple[str, int]
-"""Topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Known:
 
     cluster: str
     group_id: str
-    commits: dict[Slot, tuple[Stretch, ...]]
+    commits: Commits
     deleted: dict[Slot, int]
     topic_ids: dict[str, str]
     first_ms: int
@@ -84,21 +80,6 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
             begin = end
 
 
-@dataclass(frozen=True)
-class Slots:
-    """All that the groups of a piece commit, as columns.
-
-    Attributes:
-        group, topic, partition: of each slot, by group and slot.
-        whole: its stretches; their `slot` is the place in these columns.
-    """
-
-    group: Ints
-    topic: pa.DictionaryArray
-    partition: Ints
-    whole: Stretches
-
-
 class Piece:
     """Facts of whole groups, one group after the other.
 
@@ -120,7 +101,7 @@ class Piece:
     def groups(self) -> Iterator[Known]:
         """Each group's."""
         clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
-        stretched = self._stretches()
+        slots, commits = self._committed()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
         deleted, topic_ids, first_ms, last_ms = (
             self.deleted(),
@@ -133,18 +114,16 @@ class Piece:
         types = pc.binary_slice(records["key"].take(pa.array(place)), 0, 2).to_pylist()
         for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
             begin, count = bounds[number], bounds[number + 1] - bounds[number]
-            commits = stretched.get(number, {})
             gone = deleted.get(number, {})
-            told = sum(each.commits for some in commits.values() for each in some) + sum(gone.values())
             yield Known(
                 cluster=cluster,
                 group_id=name,
-                commits={slot: tuple(commits[slot]) for slot in sorted(commits)},
+                commits=Commits(self.slots, slots[number], slots[number + 1]),
                 deleted={slot: gone[slot] for slot in sorted(gone)},
                 topic_ids=topic_ids.get(number, {}),
                 first_ms=first_ms[number],
                 last_ms=last_ms[number],
-                records=count + told,
+                records=count + commits[number] + sum(gone.values()),
                 _raw=records.slice(int(place[begin]) if count else 0, count),
                 _types=frozenset(types[begin : begin + count]),
             )
@@ -160,31 +139,28 @@ class Piece:
         rows = self._rows[COMMITS]
         if not len(rows):
             return None
-        some = self._facts.select(["topic", "topic_partition", *_STRETCH]).take(pa.array(rows))
+        some = self._facts.select(["topic", "topic_partition", *STRETCH]).take(pa.array(rows))
         topics = some["topic"].combine_chunks().dictionary_encode()
         partition = some["topic_partition"].to_numpy().astype(np.int64)
         least = int(partition.min())  # Below 0 of a record that is corrupt; Kafka's class reads that, too.
         many = len(topics.dictionary), int(partition.max()) - least + 1
         number = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
         known, slot = np.unique(number, return_inverse=True)
-        whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in _STRETCH)), gap_ms)
+        whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in STRETCH)), gap_ms)
         rest, part = np.divmod(known, many[1])
         group, topic = np.divmod(rest, many[0])
         named = pa.DictionaryArray.from_arrays(pa.array(topic), topics.dictionary)
-        return Slots(group, named, part + least, whole)
+        first = np.append(np.flatnonzero(first_of_each(whole.slot)), len(whole.slot))
+        return Slots(group, named, part + least, whole, first)
 
-    def _stretches(self) -> dict[int, dict[Slot, list[Stretch]]]:
-        """By group."""
-        found: dict[int, dict[Slot, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
+    def _committed(self) -> tuple[list[int], list[int]]:
+        """Of each group the place of its first slot, with the number of all at the end; and how many commits it has."""
+        groups = len(self._begins)
         if self.slots is None:
-            return found
-        named = zip(self.slots.topic.to_pylist(), self.slots.partition.tolist(), strict=True)
-        places = [found[group][slot] for group, slot in zip(self.slots.group.tolist(), named, strict=True)]
-        whole = self.slots.whole
-        columns = (getattr(whole, name).tolist() for name in _STRETCH)
-        for slot, stretch in zip(whole.slot.tolist(), map(Stretch, *columns), strict=True):
-            places[slot].append(stretch)
-        return found
+            return [0] * (groups + 1), [0] * groups
+        commits = np.zeros(groups, np.int64)
+        np.add.at(commits, self.slots.group, np.add.reduceat(self.slots.whole.commits, self.slots.first[:-1]))
+        return np.searchsorted(self.slots.group, np.arange(groups + 1)).tolist(), commits.tolist()
 
     def deleted(self) -> dict[int, dict[Slot, int]]:
         """By group: tombstones of what is committed."""

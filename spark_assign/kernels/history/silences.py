@@ -36,6 +36,7 @@ from statistics import median
 
 from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import HEARTBEAT_MS
+from spark_assign.kernels.history.slots import silent
 from spark_assign.kernels.history.timeline import Stretch, Timeline
 
 REBALANCE_MS = 300_000
@@ -109,9 +110,7 @@ def stops(timeline: Timeline, asked: Asked) -> Stops:
     around: dict[int, dict[Partition, list[Span]]] = defaultdict(lambda: defaultdict(list))
     free: list[tuple[Span, Partition]] = []
     longest = 0
-    for partition, stretches in sorted(timeline.commits.items()):
-        if len(stretches) == 1:
-            continue
+    for partition, stretches in silent(timeline.commits):
         for gap in _beyond_habit(stretches, rebalances):
             for part in _without(gap, absences):
                 stopped = 0
