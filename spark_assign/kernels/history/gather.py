@@ -59,7 +59,7 @@ def of_parts(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
         gap_ms: as for `reduced`.
 
     Yields:
-        FACTS, united, in an order that no order of the records changes.
+        FACTS, united, in no order.
     """
     part = rows["part"].to_numpy()
     facts_of = rows["facts"]
@@ -68,7 +68,7 @@ def of_parts(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:
             pa.Table.from_batches([pa.ipc.read_record_batch(facts_of[row].as_buffer(), facts.FACTS)])
             for row in np.flatnonzero(part == each).tolist()
         ]
-        yield _in_order(unite(pa.concat_tables(known), gap_ms))
+        yield unite(pa.concat_tables(known), gap_ms)
 
 
 def unite(some: pa.Table, gap_ms: int) -> pa.Table:
@@ -123,15 +123,6 @@ def _parts(some: pa.Table, parts: int) -> Ints:
     alone = some["group_id"].is_null().to_numpy()
     part[alone] = some["offset"].fill_null(0).to_numpy()[alone] % parts
     return part
-
-
-def _in_order(some: pa.Table) -> pa.Table:
-    """Records by where they were written; stretches are in order."""
-    whole = ("cluster", "group_id", "kind", "partition", "offset")
-    place = np.zeros(len(some), np.int64)
-    for name in whole:
-        _, place = np.unique(in_one(place, codes_of(some[name])[0]), return_inverse=True)
-    return some.take(pa.array(np.argsort(place, kind="stable")))
 
 
 def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:

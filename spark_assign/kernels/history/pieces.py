@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
+from spark_assign.kernels.history.gathered import codes_of
 from spark_assign.kernels.history.slots import STRETCH, Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
-from spark_assign.kernels.history.stretches import Stretches, united
+from spark_assign.kernels.history.stretches import Stretches, in_one, united
 from spark_assign.kernels.segments import first_of_each, stretches
 
 _ROWS = 100_000
 """So many rows are taken at once, if groups are smaller."""
 _AT_ONCE = 1_000
 """So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
-_KEYS = ("cluster", "group_id", "kind", "partition", "offset")
+_WHOSE = ("cluster", "group_id")
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -66,15 +66,15 @@ class Known:
 def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     """The facts of some groups after the others, by cluster and group; what could not be read before is left out."""
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
-    facts = facts.filter(told).combine_chunks()
-    order = pc.sort_indices(facts, [(name, "ascending") for name in _KEYS])
-    cluster, group = (_codes(facts[name].take(order)) for name in _KEYS[:2])
-    borders = stretches(cluster * (int(group.max(initial=0)) + 1) + group)
+    facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
+    whose = in_one(*(codes_of(facts[name])[0] for name in _WHOSE))
+    order = np.lexsort((*(facts[name].fill_null(0).to_numpy() for name in ("offset", "partition")), whose))
+    borders = stretches(whose[order])
     begin = 0
     for end in range(1, len(borders) + 1):
         first = borders[begin][0]
         if end == len(borders) or borders[end][1] - first > _ROWS:
-            piece = facts.take(order.slice(first, borders[end - 1][1] - first)).combine_chunks()
+            piece = facts.take(pa.array(order[first : borders[end - 1][1]])).combine_chunks()
             begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
             yield Piece(piece, begins, gap_ms)
             begin = end
@@ -95,7 +95,7 @@ class Piece:
         self._rows = {
             kind: np.flatnonzero(pc.equal(facts["kind"], kind).to_numpy()) for kind in (RECORD, COMMITS, DELETED)
         }
-        self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _KEYS[:2])
+        self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _WHOSE)
         self.slots = self._slots(gap_ms)
 
     def groups(self) -> Iterator[Known]:
@@ -185,8 +185,3 @@ class Piece:
         columns = [self._facts[name].fill_null(none).to_numpy() for name in ("at_ms", "from_ms", "until_ms")]
         moments: list[int] = which.reduceat(which.reduce(columns), self._begins).tolist()
         return moments
-
-
-def _codes(names: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Names as numbers; those that stand together are the same."""
-    return np.asarray(names.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)

@@ -26,9 +26,10 @@ def told_of(rows: pa.Table, asked: Asked) -> Iterator[pa.Table]:
         TOLD.
     """
     for known in of_parts(rows, asked.gap_ms):
-        unread = pc.equal(known["kind"], facts.UNREAD)
-        yield as_told(known.filter(unread))
-        yield from tell(known.filter(pc.invert(unread)), asked)
+        unread = known.filter(pc.equal(known["kind"], facts.UNREAD))
+        if len(unread):
+            yield as_told(unread)
+        yield from tell(known, asked)
 
 
 def as_told(unread: pa.Table) -> pa.Table:
