@@ -11,8 +11,8 @@ the first of these that holds:
     crash            all that went crashed, gone or back, and nobody else joined; but not if they did so one after the
                      other and at least half of the members were back: that is a rolling restart that does not shut down
     restart          nobody is there who was, and all were gone at once, in one generation
-    rolling-restart  nobody is there who was, and no fewer are, nor more than twice as many; or at least half of the
-                     members came back, and nobody else came or went
+    rolling-restart  nobody is there who was, no fewer are, and no more than twice as many are or came; or at least half
+                     of the members came back, and nobody else came or went
     mixed            anything else: one of many came back, some were replaced, members joined and others left
 
 A burst in which nobody came or went (topics or subscriptions changed, somebody asked for it) is no deploy.
@@ -195,7 +195,7 @@ def _what(burst: _Burst, asked: Asked) -> str | None:
     replaced = bool(burst.before) and bool(burst.after) and not burst.before & burst.after
     if replaced and burst.all_at_once:
         return RESTART
-    if half_is_back or (replaced and 1 <= len(burst.after) / len(burst.before) <= 2):
+    if half_is_back or (replaced and len(burst.before) <= len(burst.after) and came <= 2 * len(burst.before)):
         return ROLLING
     return MIXED
 
