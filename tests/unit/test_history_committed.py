@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.history.committed import committed
-from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS
+from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.kernels.history.pieces import pieces
 from spark_assign.kernels.history.told import TOLD
 
@@ -58,6 +58,16 @@ def test_one_moment_has_no_rate() -> None:
     (row,) = told([*commits(("g", "t", 0), [7]), deleted(("g", "t", 1), 2)], 10_000)
     assert "rate" not in row
     assert told([deleted(("g", "t", 1), 2)], 10_000) == []
+
+
+def test_records_of_a_group_stand_together() -> None:
+    """Those at the very beginning of the topic as well, whatever is committed."""
+    same = {"cluster": "c", "group_id": "g", "kind": RECORD, "at_ms": 0, "key": b"\0\2", "value": b""}
+    records = [same | {"partition": 0, "offset": offset} for offset in (0, 5, 7)]
+    facts = [*records, *commits(("g", "t", 0), [1, 2]), deleted(("g", "t", 1), 2)]
+    (piece,) = pieces(pa.Table.from_pylist(facts, FACTS), 10)
+    (known,) = piece.groups()
+    assert [raw[1] for raw in known.raw()] == [0, 5, 7]
 
 
 @pytest.mark.parametrize("turn", range(20))

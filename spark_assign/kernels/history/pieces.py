@@ -68,7 +68,8 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
     facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
     whose = in_one(*(codes_of(facts[name])[0] for name in _WHOSE))
-    order = np.lexsort((*(facts[name].fill_null(0).to_numpy() for name in ("offset", "partition")), whose))
+    kind = codes_of(facts["kind"])[0]  # Records of a group stand together.
+    order = np.lexsort((*(facts[name].fill_null(0).to_numpy() for name in ("offset", "partition")), kind, whose))
     borders = stretches(whose[order])
     begin = 0
     for end in range(1, len(borders) + 1):
