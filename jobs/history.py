@@ -26,7 +26,7 @@ from spark_assign.command.options import (
     fail_on,
     patterns,
     reads,
-    shipped,
+    sample,
     stored_run,
     together,
     top,
@@ -261,15 +261,7 @@ def _known(spark: SparkSession, options: Options, place: str | None) -> dict[str
 
 
 def _sample() -> str:
-    """Where the sample history is.
-
-    Raises:
-        ConfigError: it is not beside this job (a driver in a cluster has the job's file alone).
-    """
-    place = shipped(__file__) / "sample-history"
-    if not place.is_dir():
-        raise ConfigError(f"the sample history should be in {place} and is not; use the wheel, or a clone")
-    return str(place)
+    return sample(__file__, "history")
 
 
 if __name__ == "__main__":

@@ -263,14 +263,19 @@ def tables_with_loads(options: SimpleNamespace, job_file: str) -> dict[str, str]
 
 
 def sample_fleet(job_file: str) -> str:
-    """Where the sample fleet is.
+    """Where the sample fleet is. Raises ConfigError, as `sample`."""
+    return sample(job_file, "fleet")
+
+
+def sample(job_file: str, what: str) -> str:
+    """Where a sample is: of a `fleet`, of a `history`.
 
     Raises:
         ConfigError: it is not beside this job (a driver in a cluster has the job's file alone).
     """
-    place = shipped(job_file) / "sample-fleet"
+    place = shipped(job_file) / f"sample-{what}"
     if not place.is_dir():
-        raise ConfigError(f"the sample fleet should be in {place} and is not; use the wheel, or a clone")
+        raise ConfigError(f"the sample {what} should be in {place} and is not; use the wheel, or a clone")
     return str(place)
 
 

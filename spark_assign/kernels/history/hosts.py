@@ -84,9 +84,7 @@ def _subscription(data: bytes, protocol: str) -> bytes:
 def _end_of_subscription(version: int) -> Any:
     def read(reader: Reader) -> None:
         if version >= 1 and reader.left:
-            for _ in range(reader.array_length(6)):
-                reader.string()
-                reader.int32s()
+            _pass_partitions(reader)
             if version >= 2:
                 reader.int32()
             if version >= 3:
@@ -101,10 +99,14 @@ def _assignment(data: bytes, protocol: str) -> bytes:
     consumer_protocol.assignment(data)
     reader = Reader(data)
     reader.int16()
+    _pass_partitions(reader)
+    return _of_a_consumer(data, reader, protocol, lambda _: None)
+
+
+def _pass_partitions(reader: Reader) -> None:
     for _ in range(reader.array_length(6)):
         reader.string()
         reader.int32s()
-    return _of_a_consumer(data, reader, protocol, lambda _: None)
 
 
 def _of_a_consumer(data: bytes, reader: Reader, protocol: str, rest: Any) -> bytes:

@@ -64,11 +64,6 @@ class Commits(Mapping[Slot, tuple[Stretch, ...]]):
     def __len__(self) -> int:
         return self._end - self._begin
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and self._known == dict(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
     @cached_property
     def _known(self) -> dict[Slot, tuple[Stretch, ...]]:
         if self._slots is None or not len(self):
