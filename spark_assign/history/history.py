@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.answer import Answer
@@ -124,11 +124,13 @@ class History(Answer):
     @cached_property
     def commits(self) -> DataFrame:
         """A row per partition that a group committed: how often, how fast, and when it did not."""
-        rows = self._rows(kinds.COMMITS, HISTORY_TABLES["commits"])
+        rows = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", F.inline("committed"))
+        rows = rows.withColumns({name: F.coalesce(name, _usual(what)) for name, what in kinds.USUAL.items()})
         if self.end_offsets is None:
-            return rows
-        known = rows.join(self.end_offsets, ["cluster", "topic", "partition"], "left")
-        known = known.withColumn("lag", F.col("end_offset") - F.col("last_offset"))
+            known = rows.withColumn("lag", F.lit(None).cast("long"))
+        else:
+            known = rows.join(self.end_offsets, ["cluster", "topic", "partition"], "left")
+            known = known.withColumn("lag", F.col("end_offset") - F.col("last_offset"))
         return known.select(*HISTORY_TABLES["commits"].names)
 
     @cached_property
@@ -150,3 +152,7 @@ class History(Answer):
     def rejected(self) -> DataFrame:
         """Groups of which nothing can be said."""
         return self._rows(kinds.REJECTED, HISTORY_TABLES["rejected"])
+
+
+def _usual(what: int | str) -> Column:
+    return F.col(what) if isinstance(what, str) else F.lit(what)

@@ -89,6 +89,15 @@ def assignment(data: bytes) -> Assignment:
     return Assignment(_topic_partitions(reader), reader.nullable_bytes(), version)
 
 
+def assigned(data: bytes) -> list[tuple[str, tuple[int, ...]]]:
+    """The partitions of the same, topic by topic as they come. Raises WireError."""
+    reader = Reader(data)
+    _version(reader)
+    found = _by_topic(reader)
+    reader.nullable_bytes()
+    return found
+
+
 def sticky_user_data(data: bytes | None) -> StickyData:
     """StickyAssignor.memberData. Never fails: what cannot be read is nothing owned in generation -1."""
     if not data:
@@ -128,11 +137,11 @@ def user_data_generation(said: Subscription, assignor: str) -> int | None:
 
 
 def _topic_partitions(reader: Reader) -> TopicPartitions:
-    found: list[tuple[str, int]] = []
-    for _ in range(reader.array_length(6)):
-        topic = reader.string()
-        found += [(topic, partition) for partition in reader.int32s()]
-    return tuple(found)
+    return tuple((topic, partition) for topic, partitions in _by_topic(reader) for partition in partitions)
+
+
+def _by_topic(reader: Reader) -> list[tuple[str, tuple[int, ...]]]:
+    return [(reader.string(), reader.int32s()) for _ in range(reader.array_length(6))]
 
 
 def _version(reader: Reader) -> int:

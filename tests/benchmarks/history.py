@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,8 @@ from spark_assign import History
 from spark_assign.history.schemas import HISTORY_TABLES
 from tests.benchmarks import offsets_topic
 from tests.benchmarks.bench import Bench, Result, timed
-from tests.benchmarks.memory import family
+from tests.benchmarks.processor import used_by
 from tests.benchmarks.session import CORES
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def history(bench: Bench) -> None:
@@ -52,10 +49,7 @@ def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
 
 def _told(bench: Bench, path: Path, records: int, used: list[float]) -> float:
     """What a user waits for: read, told, stored once, every table counted. The seconds; processor time in `used`."""
-    before = _processor_seconds()
-    seconds = timed(partial(_store_and_count, bench, path, records))
-    used.append(_processor_seconds() - before)
-    return seconds
+    return timed(lambda: used.append(used_by(partial(_store_and_count, bench, path, records))))
 
 
 def _store_and_count(bench: Bench, path: Path, records: int) -> None:
@@ -68,15 +62,3 @@ def _store_and_count(bench: Bench, path: Path, records: int) -> None:
     shutil.rmtree(place)
     if read + counts["unread"] != records or not counts["commits"]:
         raise RuntimeError(f"{read:,} of {records:,} records are told")
-
-
-def _processor_seconds() -> float:
-    """Of this process, the JVM and all Python workers, ended ones included; from /proc, so on Linux only."""
-    ticks = 0
-    for process in family(os.getpid()):
-        try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-        except OSError:
-            continue  # it has ended since
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / _TICKS

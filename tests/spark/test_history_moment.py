@@ -56,7 +56,7 @@ def member(
 
 def commits(group_id: str, topic: str, partition: int, since: datetime) -> Row:
     """A row of COMMITS."""
-    told = {"kind": "commits", "topic": topic, "partition": partition, "since": since, "until": TWELVE}
+    told = {"kind": "commits", "topic": topic, "committed": [{"partition": partition, "since": since, "until": TWELVE}]}
     return {"cluster": "c", "group_id": group_id, **told}
 
 

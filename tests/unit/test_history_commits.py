@@ -14,7 +14,7 @@ import pytest
 
 from spark_assign.kernels.history.commits import committed
 from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
-from spark_assign.kernels.history.stretches import Stretches, of_commits, united
+from spark_assign.kernels.history.stretches import Stretches, of_commits, united, unlisted
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.kafka.random_groups import seed
@@ -139,7 +139,10 @@ def test_stretches_of_parts_make_those_of_all(span: int) -> None:
     rng = random.Random(f"{number}-{span}")
     for _ in range(150):
         gap = rng.choice([0, 1, 3, span // 5])
-        rows = [(rng.randrange(3), rng.randrange(span), rng.randrange(9)) for _ in range(rng.randrange(1, 60))]
+        rows = [
+            (rng.randrange(2), rng.choice([-1, 0, 7]), rng.randrange(span), rng.randrange(9))
+            for _ in range(rng.randrange(1, 60))
+        ]
         expected = by_loop(rows, gap)
         rng.shuffle(rows)
         cuts = sorted(rng.randrange(len(rows) + 1) for _ in range(rng.randrange(4)))
@@ -150,10 +153,12 @@ def test_stretches_of_parts_make_those_of_all(span: int) -> None:
         assert as_rows(parts[0]) == expected, f"SPARK_ASSIGN_SEED={number}"
 
 
-def made(rows: list[tuple[int, int, int]], gap: int) -> Stretches:
-    """Stretches of rows of slot, time and offset."""
-    slot, at, offset = np.array(rows, np.int64).reshape(-1, 3).T
-    return of_commits(slot, at, offset, gap)[0]
+def made(rows: list[tuple[int, int, int, int]], gap: int) -> Stretches:
+    """Stretches of rows of topic, partition, time and offset; out of the lists that are given on."""
+    topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
+    some = of_commits(topic, partition, at, offset, gap)[0]
+    first, lists = some.listed()
+    return unlisted(some.topic[first], lists)
 
 
 def joined(parts: list[Stretches]) -> Stretches:
@@ -167,17 +172,17 @@ def as_rows(some: Stretches) -> list[tuple[int, ...]]:
     return list(zip(*(getattr(some, name).tolist() for name in Stretches.__dataclass_fields__), strict=True))
 
 
-def by_loop(rows: list[tuple[int, int, int]], gap: int) -> list[tuple[int, ...]]:
+def by_loop(rows: list[tuple[int, int, int, int]], gap: int) -> list[tuple[int, ...]]:
     """One commit after the other."""
     found: list[list[int]] = []
-    for slot, at, offset in sorted(rows):
+    for topic, partition, at, offset in sorted(rows):
         last = found[-1] if found else None
-        if last is None or last[0] != slot or at - last[2] > gap:
-            found.append([slot, at, at, 1, offset, offset])
+        if last is None or last[:2] != [topic, partition] or at - last[3] > gap:
+            found.append([topic, partition, at, at, 1, offset, offset])
             continue
-        last[3] += 1
-        if at == last[1]:
-            last[4] = max(last[4], offset)
-        last[5] = max(last[5], offset) if at == last[2] else offset
-        last[2] = at
+        last[4] += 1
+        if at == last[2]:
+            last[5] = max(last[5], offset)
+        last[6] = max(last[6], offset) if at == last[3] else offset
+        last[3] = at
     return [tuple(each) for each in found]

@@ -14,7 +14,8 @@ import pytest
 from spark_assign.kernels.history.committed import committed
 from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.kernels.history.pieces import pieces
-from spark_assign.kernels.history.told import TOLD
+from spark_assign.kernels.history.stretches import STRETCH
+from spark_assign.kernels.history.told import TOLD, USUAL
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""
@@ -22,26 +23,33 @@ Place = tuple[str, str, int]
 
 def commits(place: Place, times: Sequence[int]) -> list[dict[str, Any]]:
     """A fact for each; the offset is the moment."""
-    same = {"from_ms", "until_ms", "first_offset", "last_offset"}
-    return [of(place, COMMITS) | dict.fromkeys(same, at) | {"commits": 1} for at in times]
+    return [of(place, COMMITS, 1, at) for at in times]
 
 
-def of(place: Place, kind: str) -> dict[str, Any]:
-    """What all facts of a place have."""
+def of(place: Place, kind: str, times: int, at: int) -> dict[str, Any]:
+    """A fact of a place."""
     group, topic, partition = place
-    return {"cluster": "c", "group_id": group, "kind": kind, "topic": topic, "topic_partition": partition}
+    stretch = dict.fromkeys(STRETCH.names, at) | {"partition": partition, "commits": times}
+    return {"cluster": "c", "group_id": group, "kind": kind, "topic": topic, "stretches": [stretch]}
 
 
 def deleted(place: Place, times: int) -> dict[str, Any]:
     """Its tombstones."""
-    return of(place, DELETED) | {"commits": times, "from_ms": 0, "until_ms": 0}
+    return of(place, DELETED, times, 0)
 
 
 def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]]:
     """The rows, without the columns that they do not have."""
     tables = [committed(piece) for piece in pieces(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
     rows = pa.concat_tables([*tables, TOLD.empty_table()]).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+    known = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return [{**row, **whole(partition)} for row in known for partition in row.pop("committed")]
+
+
+def whole(partition: dict[str, Any]) -> dict[str, Any]:
+    """With what null stands for."""
+    usual = {name: partition[what] if isinstance(what, str) else what for name, what in USUAL.items()}
+    return partition | {name: what for name, what in usual.items() if partition[name] is None}
 
 
 def test_a_row() -> None:
@@ -56,7 +64,7 @@ def test_a_row() -> None:
 def test_one_moment_has_no_rate() -> None:
     """Nor has what was only deleted a row."""
     (row,) = told([*commits(("g", "t", 0), [7]), deleted(("g", "t", 1), 2)], 10_000)
-    assert "rate" not in row
+    assert row["rate"] is None
     assert told([deleted(("g", "t", 1), 2)], 10_000) == []
 
 
@@ -90,4 +98,4 @@ def test_rows_are_those_of_all_commits(turn: int) -> None:
         figures = (len(moments), moments[0], moments[-1], len(gaps), max(gaps, default=0), tombstones[place])
         names = ("commits", "first_offset", "last_offset", "gaps", "longest_gap_ms", "deleted")
         assert tuple(row[name] for name in names) == figures, seed
-        assert row.get("rate") == (1000 if moments[-1] > moments[0] else None), seed
+        assert row["rate"] == (1000 if moments[-1] > moments[0] else None), seed

@@ -55,7 +55,7 @@ def test_every_record_is_in_one_fact() -> None:
     given = records(rng, 2_000)
     rows = reduced(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
-    counted = sum(row["commits"] for row in rows if row["kind"] in (facts.COMMITS, facts.DELETED))
+    counted = sum(each["commits"] for row in rows for each in row["stretches"] or [])
     kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
     assert counted + len(kept) == len(given), f"SPARK_ASSIGN_SEED={number}"
     assert {row["kind"] for row in rows} == set(facts.KINDS)
@@ -91,7 +91,7 @@ def test_much_is_given_on_before_all_is_read(monkeypatch: pytest.MonkeyPatch) ->
     rng = random.Random(7)
     given = records(rng)
     expected = whole([given])
-    monkeypatch.setattr("spark_assign.kernels.history.gather._MOST_FACTS", 50)
+    monkeypatch.setattr("spark_assign.kernels.history.gather._MOST_BYTES", 10_000)
     chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
     assert len([*in_parts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
     assert whole(chunks) == expected
@@ -104,7 +104,7 @@ def test_the_time_of_a_commit() -> None:
     def from_ms(at_ms: int, commit_ms: int) -> int:
         fields = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": commit_ms}
         raw = Raw("c", 0, 0, at_ms, key, random_bytes.write_value(1, fields, 3))
-        return int(reduced(table([raw]), GAP_MS)["from_ms"][0].as_py())
+        return int(reduced(table([raw]), GAP_MS)["stretches"][0][0]["from_ms"].as_py())
 
     assert from_ms(5, 7) == 5
     assert from_ms(-1, 7) == 7
@@ -121,9 +121,9 @@ def test_topics_by_id_and_offsets_at_one_moment() -> None:
 
     one, two = "B7bwCk5oQxSRAg3-gGRA9A", "3z-oQ0B2TnqvQm5Yb1bLZw"
     given = [raw(0, 10, 5, one), raw(1, 10, 6, one), raw(2, 20, 9, one), raw(3, 20, 8, one), raw(4, 30, 1, two)]
-    names = ("topic_id", "from_ms", "until_ms", "commits", "first_offset", "last_offset")
-    rows = [tuple(row[name] for name in names) for row in reduced(table(given), GAP_MS).to_pylist()]
-    assert sorted(rows) == [(two, 30, 30, 1, 1, 1), (one, 10, 20, 4, 6, 9)]
+    rows = reduced(table(given), GAP_MS).to_pylist()
+    found = {row["topic_id"]: [tuple(each.values()) for each in row["stretches"]] for row in rows}
+    assert found == {two: [(0, 30, 30, 1, 1, 1)], one: [(0, 10, 20, 4, 6, 9)]}
 
 
 def test_versions_that_are_not_known_yet() -> None:

@@ -136,7 +136,8 @@ class _Owning:
             if key[0] in _SPARE or had.get(key) == numbers:
                 continue
             owner = self._owner.setdefault(key, {})
-            moved += sum(owner.get(number, who) != who for number in numbers)
+            if owner:
+                moved += sum(owner.get(number, who) != who for number in numbers)
             owner.update(dict.fromkeys(numbers, who))
         return moved
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -241,16 +241,20 @@ def _came_back(
     times = [generation.at_ms for _, generation in arrivals]
     taken: set[int] = set()
     back: dict[int, tuple[Member, Generation, str]] = {}
-    for alike, certainty in _ALIKE:
+    for known_by, alike, certainty in _ALIKE:
+        newcomers: dict[Hashable, list[int]] = defaultdict(list)
+        for arrival, (member, _) in enumerate(arrivals):
+            newcomers[known_by(member)].append(arrival)
         for number, each in enumerate(gone):
-            if number in back:
+            if number in back or known_by(each.member) is None:
                 continue
             # The newcomer of a crashed one may be there before the session of the old one has timed out.
             crashed = verdicts[number][0] == CRASHED
             early = (each.member.session_timeout_ms or asked.session_ms) if crashed else 0
-            first = bisect_left(times, each.now.at_ms - early)
-            until = bisect_right(times, each.now.at_ms + asked.together_ms)
-            for arrival in range(first, until):
+            some = newcomers[known_by(each.member)]
+            first = bisect_left(some, bisect_left(times, each.now.at_ms - early))
+            until = bisect_left(some, bisect_right(times, each.now.at_ms + asked.together_ms))
+            for arrival in some[first:until]:
                 member, generation = arrivals[arrival]
                 itself = member.member_id == each.member.member_id and generation.at_ms < each.now.at_ms
                 if arrival not in taken and not itself and alike(each, member):
@@ -269,30 +273,33 @@ def _arrivals(generations: Iterable[Generation]) -> Iterator[tuple[Member, Gener
                 yield member, now
 
 
-def _same_instance(gone: _Gone, member: Member) -> bool:
-    return gone.member.group_instance_id is not None and gone.member.group_instance_id == member.group_instance_id
+def _instance(member: Member) -> Hashable:
+    return member.group_instance_id
 
 
-def _same_client(gone: _Gone, member: Member) -> bool:
-    """The same client id; two static members with different instance ids are different ones."""
-    both_static = gone.member.group_instance_id is not None and member.group_instance_id is not None
-    return not both_static and gone.member.client_id is not None and gone.member.client_id == member.client_id
+def _client(member: Member) -> Hashable:
+    return member.client_id
 
 
-def _same_host(gone: _Gone, member: Member) -> bool:
-    here = gone.member.client_host
-    return _same_client(gone, member) and here is not None and here == member.client_host
+def _client_on_host(member: Member) -> Hashable:
+    there = member.client_id is not None and member.client_host is not None
+    return (member.client_id, member.client_host) if there else None
 
 
-def _own_client(gone: _Gone, member: Member) -> bool:
+def _may_be(gone: _Gone, member: Member) -> bool:
+    """Two static members with different instance ids are different ones."""
+    return gone.member.group_instance_id is None or member.group_instance_id is None
+
+
+def _alone_may_be(gone: _Gone, member: Member) -> bool:
     clients = Counter(each.client_id for each in gone.before.members)
-    return clients[gone.member.client_id] == 1 and _same_client(gone, member)
+    return clients[gone.member.client_id] == 1 and _may_be(gone, member)
 
 
-_ALIKE: tuple[tuple[Callable[[_Gone, Member], bool], str], ...] = (
-    (_same_instance, SURE),
-    (_same_host, LIKELY),
-    (_own_client, LIKELY),
-    (_same_client, GUESS),
+_ALIKE: tuple[tuple[Callable[[Member], Hashable], Callable[[_Gone, Member], bool], str], ...] = (
+    (_instance, lambda gone, member: True, SURE),
+    (_client_on_host, _may_be, LIKELY),
+    (_client, _alone_may_be, LIKELY),
+    (_client, _may_be, GUESS),
 )
-"""What a newcomer may have of who went, the surest first."""
+"""What a newcomer has of who went, null where that says nothing, and what else must hold; the surest first."""

@@ -6,6 +6,7 @@ and a member of which nothing changed is the same object, so that what compares 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -132,9 +133,10 @@ def _topics_of_consumer(data: bytes) -> _Topics:
 
 
 def _items_of_consumer(assignment: bytes) -> Items:
-    found: dict[tuple[str, str], list[int]] = {}
-    for topic, partition in consumer_protocol.assignment(assignment).partitions:
-        found.setdefault((PARTITION, topic), []).append(partition)
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for topic, partitions in consumer_protocol.assigned(assignment):
+        if partitions:
+            found[PARTITION, topic] += partitions
     return {key: tuple(sorted(set(partitions))) for key, partitions in found.items()}
 
 

@@ -3,11 +3,12 @@
 A fact is tagged by its `kind`:
 
     record     a record of the coordinator about a group, as it is: key, value, and where and when it was written
-    commits    of one partition that the group commits: a stretch in which no two commits are further apart than the
-               threshold. Stretches of several batches make those of all of them, in any order: they are united where
-               they touch. topic, topic_partition, from_ms, until_ms (first and last commit), commits, first_offset,
-               last_offset (committed at from_ms and at until_ms), topic_id where a record names it
-    deleted    of one partition: `commits` tombstones, the last at until_ms
+    commits    of a topic that the group commits: the stretches of its partitions. In a stretch no two commits are
+               further apart than the threshold. Stretches of several batches make those of all of them, in any order:
+               they are united where they touch. topic, topic_id where a record names it, and as `stretches`:
+               partition, from_ms, until_ms (first and last commit), commits, first_offset, last_offset (committed at
+               from_ms and at until_ms)
+    deleted    of a topic: the same of tombstones, one stretch for a partition; it says nothing of offsets
     unread     a record that nothing could be made of: code, detail, and it as it is; without group where not even
                that can be told
 
@@ -17,6 +18,8 @@ Every fact has the cluster and, but for some `unread`, the group.
 from __future__ import annotations
 
 import pyarrow as pa
+
+from spark_assign.kernels.history.stretches import STRETCH
 
 RECORD, COMMITS, DELETED, UNREAD = KINDS = ("record", "commits", "deleted", "unread")
 
@@ -29,8 +32,7 @@ FACTS = pa.schema(
         *(pa.field(name, kind) for name, kind in {"partition": _INT, "offset": _LONG, "at_ms": _LONG}.items()),
         *(pa.field(name, pa.binary()) for name in ("key", "value")),
         *(pa.field(name, _TEXT) for name in ("code", "detail", "topic", "topic_id")),
-        pa.field("topic_partition", _INT),
-        *(pa.field(name, _LONG) for name in ("from_ms", "until_ms", "commits", "first_offset", "last_offset")),
+        pa.field("stretches", pa.list_(STRETCH)),
     ]
 )
 """`partition`, `offset`, `at_ms` (the record's timestamp): where and when the record was written."""

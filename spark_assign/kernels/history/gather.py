@@ -17,14 +17,14 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.gathered import codes_of, one_array
 from spark_assign.kernels.history.reduce import as_facts, reduced
-from spark_assign.kernels.history.stretches import Stretches, in_one, united
+from spark_assign.kernels.history.stretches import in_one, united, unlisted
+from spark_assign.kernels.segments import first_of_each
 
 PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
 """Facts of some groups; all facts of a group have the same part."""
 
-_MOST_FACTS = 500_000
 _MOST_BYTES = 64 << 20
-_SLOT = ("cluster", "group_id", "topic", "topic_id", "topic_partition")
+_TOPIC = ("cluster", "group_id", "topic", "topic_id")
 _EVER = np.iinfo(np.int64).max
 
 
@@ -81,19 +81,17 @@ def unite(some: pa.Table, gap_ms: int) -> pa.Table:
 
 
 def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
-    deleted = kind == facts.DELETED
-    slot = np.zeros(len(some), np.int64)
-    for name in _SLOT:
-        slot = in_one(slot, codes_of(some[name])[0])
-    none = np.zeros(len(slot), np.int64)
-    numbers = (some[name].to_numpy() for name in ("from_ms", "until_ms", "commits"))
-    offsets = (none if deleted else some[name].to_numpy() for name in ("first_offset", "last_offset"))
-    found, rows = united(Stretches(slot, *numbers, *offsets), gap_ms)
-    columns = {name: one_array(some[name]).take(pa.array(rows)) for name in _SLOT}
-    columns |= {name: getattr(found, name) for name in ("from_ms", "until_ms", "commits")}
-    if not deleted:
-        columns |= {"first_offset": found.first_offset, "last_offset": found.last_offset}
-    return as_facts(kind, len(rows), columns)
+    topic = np.zeros(len(some), np.int64)
+    for name in _TOPIC:
+        topic = in_one(topic, codes_of(some[name])[0])
+    order = np.argsort(topic, kind="stable")
+    if first_of_each(topic[order]).all():
+        return some
+    some, topic = some.take(pa.array(order)), topic[order]
+    found, _ = united(unlisted(topic, one_array(some["stretches"])), gap_ms)
+    first, lists = found.listed()
+    names = some.take(pa.array(np.searchsorted(topic, found.topic[first])))
+    return as_facts(kind, len(first), {"stretches": lists, **{name: one_array(names[name]) for name in _TOPIC}})
 
 
 def _parted(some: pa.Table, parts: int) -> pa.Table:
@@ -131,5 +129,5 @@ def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:
 
 def _is_much(some: list[pa.Table], share: int) -> bool:
     """Whether it is more than is held at once, or a share of that."""
-    rows, size = sum(map(len, some)), sum(table.nbytes for table in some)
-    return rows * share > _MOST_FACTS or size * share > _MOST_BYTES
+    size: int = sum(table.nbytes for table in some)
+    return size * share > _MOST_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,12 +61,10 @@ def of_group(
     """
     moments = rebalanced(timeline)
     last = timeline.generations[-1] if timeline.generations else None
-    owned = {
-        (each.role, each.topic, partition)
-        for each in timeline.owned
-        if each.until_ms is None and each.role not in ("standby", "warmup")
-        for partition in each.partitions
-    }
+    owned: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for each in timeline.owned:
+        if each.until_ms is None and each.role not in ("standby", "warmup"):
+            owned[each.role, each.topic].update(each.partitions)
     return Group(
         group_type=timeline.group_type,
         protocol_type=timeline.protocol_type,
@@ -78,7 +77,7 @@ def of_group(
         missing=missing,
         most_in_a_day=most_in_a_day(moments),
         members=len(last.members) if last else 0,
-        partitions=len(owned),
+        partitions=sum(map(len, owned.values())),
         deploys=len(told),
         crashes=sum(each.went == CRASHED for each in gone),
         stopped_ms=stopped.stopped_ms,

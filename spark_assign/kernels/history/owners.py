@@ -70,6 +70,9 @@ class Owners:
         when: tuple[int, int],
     ) -> None:
         generation, at_ms = when
+        if not change[0]:
+            held[key] = [_Held(change[1], generation, at_ms)]
+            return
         had, has = map(frozenset, change)
         kept: list[_Held] = []
         for each in held.pop(key, []):
@@ -80,7 +83,7 @@ class Owners:
             if len(lost) < len(each.partitions):
                 stays = tuple(number for number in each.partitions if number in has)
                 kept.append(_Held(stays, each.generation, each.since_ms))
-        gained = tuple(sorted(has - had)) if had else change[1]
+        gained = tuple(sorted(has - had))
         if gained:
             kept.append(_Held(gained, generation, at_ms))
         if kept:

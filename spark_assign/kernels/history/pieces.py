@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +12,14 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
-from spark_assign.kernels.history.gathered import codes_of
-from spark_assign.kernels.history.slots import STRETCH, Commits, Slot, Slots
+from spark_assign.kernels.history.gathered import codes_of, one_array
+from spark_assign.kernels.history.slots import Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
-from spark_assign.kernels.history.stretches import Stretches, in_one, united
+from spark_assign.kernels.history.stretches import Stretches, in_one, united, unlisted
 from spark_assign.kernels.segments import first_of_each, stretches
 
-_ROWS = 100_000
-"""So many rows are taken at once, if groups are smaller."""
+_ROWS = 300_000
+"""So many records and stretches are taken at once, if groups have fewer."""
 _AT_ONCE = 1_000
 """So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
 _WHOSE = ("cluster", "group_id")
@@ -68,13 +67,15 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
     facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
     whose = in_one(*(codes_of(facts[name])[0] for name in _WHOSE))
-    kind = codes_of(facts["kind"])[0]  # Records of a group stand together.
-    order = np.lexsort((*(facts[name].fill_null(0).to_numpy() for name in ("offset", "partition")), kind, whose))
+    kind, topic = (codes_of(facts[name])[0] for name in ("kind", "topic"))  # Records of a group stand together.
+    place = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
+    order = np.lexsort((*place, topic, kind, whose))
     borders = stretches(whose[order])
+    size = np.append(0, np.cumsum(1 + pc.list_value_length(facts["stretches"]).fill_null(0).to_numpy()[order]))
     begin = 0
     for end in range(1, len(borders) + 1):
         first = borders[begin][0]
-        if end == len(borders) or borders[end][1] - first > _ROWS:
+        if end == len(borders) or size[borders[end][1]] - size[first] > _ROWS:
             piece = facts.take(pa.array(order[first : borders[end - 1][1]])).combine_chunks()
             begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
             yield Piece(piece, begins, gap_ms)
@@ -86,7 +87,7 @@ class Piece:
 
     Attributes:
         clusters, names: of each group.
-        slots: what they commit; None: nothing.
+        slots: what they commit.
     """
 
     def __init__(self, facts: pa.Table, begins: Ints, gap_ms: int) -> None:
@@ -96,21 +97,20 @@ class Piece:
         self._rows = {
             kind: np.flatnonzero(pc.equal(facts["kind"], kind).to_numpy()) for kind in (RECORD, COMMITS, DELETED)
         }
+        self._topic, self._topics = codes_of(facts["topic"])
         self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _WHOSE)
-        self.slots = self._slots(gap_ms)
+        self._committed, self._deleted = self._stretches(COMMITS, gap_ms), self._stretches(DELETED, _MOST)
+        self.slots = self._slots()
 
     def groups(self) -> Iterator[Known]:
         """Each group's."""
         clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
-        slots, commits = self._committed()
+        groups = np.arange(len(names) + 1)
+        slots = np.searchsorted(self.slots.group, groups).tolist()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
-        deleted, topic_ids, first_ms, last_ms = (
-            self.deleted(),
-            self._topic_ids(),
-            self._times(np.minimum),
-            self._times(np.maximum),
-        )
-        bounds = np.searchsorted(self._group[self._rows[RECORD]], np.arange(len(names) + 1)).tolist()
+        deleted, topic_ids = self._deleted_by_group(), self._topic_ids()
+        commits, first_ms, last_ms = self._counted(), self._times(np.minimum), self._times(np.maximum)
+        bounds = np.searchsorted(self._group[self._rows[RECORD]], groups).tolist()
         place = self._rows[RECORD]
         types = pc.binary_slice(records["key"].take(pa.array(place)), 0, 2).to_pylist()
         for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
@@ -129,60 +129,69 @@ class Piece:
                 _types=frozenset(types[begin : begin + count]),
             )
 
-    def _of(self, kind: str, *names: str) -> tuple[list[int], list[list[Any]]]:
-        """Of rows of a kind their groups and some columns."""
+    def _stretches(self, kind: str, gap_ms: int) -> Stretches:
+        """Those of a kind, by group and topic; of several batches, and under several ids of a topic, united."""
         rows = self._rows[kind]
-        some = self._facts.select(names).take(pa.array(rows))
-        return self._group[rows].tolist(), [column.to_pylist() for column in some.columns]
+        number = self._group[rows] * len(self._topics) + self._topic[rows]
+        lists = one_array(self._facts["stretches"]).take(pa.array(rows))
+        return united(unlisted(number, lists), gap_ms)[0]
 
-    def _slots(self, gap_ms: int) -> Slots | None:
-        """Stretches of several batches, and under several ids of a topic, are united."""
-        rows = self._rows[COMMITS]
-        if not len(rows):
-            return None
-        some = self._facts.select(["topic", "topic_partition", *STRETCH]).take(pa.array(rows))
-        topics = some["topic"].combine_chunks().dictionary_encode()
-        partition = some["topic_partition"].to_numpy().astype(np.int64)
-        least = int(partition.min())  # Below 0 of a record that is corrupt; Kafka's class reads that, too.
-        many = len(topics.dictionary), int(partition.max()) - least + 1
-        number = (self._group[rows] * many[0] + topics.indices.to_numpy()) * many[1] + partition - least
-        known, slot = np.unique(number, return_inverse=True)
-        whole, _ = united(Stretches(slot, *(some[name].to_numpy() for name in STRETCH)), gap_ms)
-        rest, part = np.divmod(known, many[1])
-        group, topic = np.divmod(rest, many[0])
-        named = pa.DictionaryArray.from_arrays(pa.array(topic), topics.dictionary)
-        first = np.append(np.flatnonzero(first_of_each(whole.slot)), len(whole.slot))
-        return Slots(group, named, part + least, whole, first)
+    def _slots(self) -> Slots:
+        first = np.flatnonzero(first_of_each(self._committed.slot))
+        group, topic = np.divmod(self._committed.topic[first], len(self._topics))
+        named = pa.DictionaryArray.from_arrays(pa.array(topic), self._topics)
+        ends = np.append(first, len(self._committed.topic))
+        return Slots(group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first))
 
-    def _committed(self) -> tuple[list[int], list[int]]:
-        """Of each group the place of its first slot, with the number of all at the end; and how many commits it has."""
-        groups = len(self._begins)
-        if self.slots is None:
-            return [0] * (groups + 1), [0] * groups
-        commits = np.zeros(groups, np.int64)
-        np.add.at(commits, self.slots.group, np.add.reduceat(self.slots.whole.commits, self.slots.first[:-1]))
-        return np.searchsorted(self.slots.group, np.arange(groups + 1)).tolist(), commits.tolist()
+    def _tombstones(self, first: Ints) -> Ints:
+        """Of each slot, by its first stretch."""
+        known, gone = self._committed, self._deleted
+        found = np.zeros(len(first), np.int64)
+        if len(gone.topic):
+            topic, partition = (
+                np.concatenate([getattr(known, name)[first], getattr(gone, name)]) for name in ("topic", "partition")
+            )
+            slot = in_one(topic, partition)
+            place = np.searchsorted(slot[: len(first)], slot[len(first) :])
+            same = (place < len(first)) & (slot[np.minimum(place, len(first) - 1)] == slot[len(first) :])
+            found[place[same]] = gone.commits[same]
+        return found
 
-    def deleted(self) -> dict[int, dict[Slot, int]]:
+    def _counted(self) -> list[int]:
+        """Of each group how many commits it has."""
+        commits = np.zeros(len(self._begins), np.int64)
+        np.add.at(commits, self._committed.topic // len(self._topics), self._committed.commits)
+        counted: list[int] = commits.tolist()
+        return counted
+
+    def _deleted_by_group(self) -> dict[int, dict[Slot, int]]:
         """By group: tombstones of what is committed."""
-        found: dict[int, dict[Slot, int]] = defaultdict(lambda: defaultdict(int))
-        groups, columns = self._of(DELETED, "topic", "topic_partition", "commits")
-        for group, topic, partition, tombstones in zip(groups, *columns, strict=True):
-            found[group][topic, partition] += tombstones
+        found: dict[int, dict[Slot, int]] = defaultdict(dict)
+        group, topic = np.divmod(self._deleted.topic, len(self._topics))
+        names = self._topics.take(pa.array(topic)).to_pylist()
+        columns = (group.tolist(), names, self._deleted.partition.tolist(), self._deleted.commits.tolist())
+        for which, name, partition, tombstones in zip(*columns, strict=True):
+            found[which][name, partition] = tombstones
         return found
 
     def _topic_ids(self) -> dict[int, dict[str, str]]:
         """By group."""
         found: dict[int, dict[str, str]] = defaultdict(dict)
-        groups, columns = self._of(COMMITS, "topic_id", "topic")
-        for group, topic_id, topic in zip(groups, *columns, strict=True):
+        rows = self._rows[COMMITS]
+        some = self._facts.select(["topic_id", "topic"]).take(pa.array(rows))
+        columns = (column.to_pylist() for column in some.columns)
+        for group, topic_id, topic in zip(self._group[rows].tolist(), *columns, strict=True):
             if topic_id is not None:
                 found[group][topic_id] = topic
         return found
 
     def _times(self, which: np.ufunc) -> list[int]:
         """Of each group the first or the last moment of its facts."""
-        none = _MOST if which is np.minimum else _LEAST
-        columns = [self._facts[name].fill_null(none).to_numpy() for name in ("at_ms", "from_ms", "until_ms")]
-        moments: list[int] = which.reduceat(which.reduce(columns), self._begins).tolist()
-        return moments
+        found = np.full(len(self._begins), _MOST if which is np.minimum else _LEAST)
+        rows = self._rows[RECORD]
+        which.at(found, self._group[rows], self._facts["at_ms"].to_numpy()[rows])
+        for some in (self._committed, self._deleted):
+            for moments in (some.from_ms, some.until_ms):
+                which.at(found, some.topic // len(self._topics), moments)
+        moments_of: list[int] = found.tolist()
+        return moments_of

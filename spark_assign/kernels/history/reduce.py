@@ -102,18 +102,18 @@ class _Batch:
         at_ms = np.where(timeless, read.commit_ms, at_ms)
         fine = read.fine
         rows, topic_id = rows[fine], read.topic_id[fine]
-        slot = in_one(self._slots(rows), topic_id)
-        some, first = of_commits(slot, at_ms[fine], read.offset[fine], gap_ms)
-        topic_ids = pa.array(read.topic_ids, pa.string()).take(pa.array(topic_id[first]))
-        offsets = {"first_offset": some.first_offset, "last_offset": some.last_offset}
-        return self._of_partitions(facts.COMMITS, some, rows[first], {"topic_id": topic_ids, **offsets})
+        topic = in_one(self._topics(rows), topic_id)
+        some, row = of_commits(topic, self._keys.partition[rows], at_ms[fine], read.offset[fine], gap_ms)
+        topic_ids = pa.DictionaryArray.from_arrays(topic_id[row], pa.array(read.topic_ids, pa.string()))
+        return self._of_topics(facts.COMMITS, some, rows[row], topic_ids)
 
     def deleted(self) -> pa.Table:
         """Tombstones of commits, counted by partition."""
         rows = self._deleted
         none = np.zeros(len(rows), np.int64)
-        some, first = of_commits(self._slots(rows), self._numbers("at_ms", rows), none, _EVER)
-        return self._of_partitions(facts.DELETED, some, rows[first], {})
+        at_ms = self._numbers("at_ms", rows)
+        some, row = of_commits(self._topics(rows), self._keys.partition[rows], at_ms, none, _EVER)
+        return self._of_topics(facts.DELETED, some, rows[row])
 
     def of_groups(self) -> pa.Table:
         """Records about groups, as they are."""
@@ -130,24 +130,23 @@ class _Batch:
         columns = {name: _taken(self._records[name], rows) for name in RECORDS.names}
         return as_facts(kind, len(rows), {"group_id": self._names("group", rows), **columns, **more})
 
-    def _of_partitions(self, kind: str, some: Stretches, rows: Ints, more: Mapping[str, Any]) -> pa.Table:
+    def _of_topics(self, kind: str, some: Stretches, rows: Ints, topic_ids: pa.Array | None = None) -> pa.Table:
         """Stretches of what the keys of these rows name."""
+        first, lists = some.listed()
+        rows = rows[first]
         columns = {
             "cluster": self._clusters.take(pa.array(self._cluster[rows])),
             "group_id": self._names("group", rows),
             "topic": self._names("topic", rows),
-            "topic_partition": self._keys.partition[rows],
-            **{name: getattr(some, name) for name in ("from_ms", "until_ms", "commits")},
+            "stretches": lists,
         }
-        return as_facts(kind, len(rows), {**columns, **more})
+        return as_facts(
+            kind, len(rows), columns if topic_ids is None else {**columns, "topic_id": topic_ids.take(pa.array(first))}
+        )
 
-    def _slots(self, rows: Ints) -> Ints:
-        """Numbers for what is committed: cluster, group, topic and partition."""
-        keys = self._keys
-        slot = self._cluster[rows]
-        for column in (keys.group, keys.topic, keys.partition):
-            slot = in_one(slot, column[rows])
-        return slot
+    def _topics(self, rows: Ints) -> Ints:
+        """Numbers for topics of groups."""
+        return in_one(in_one(self._cluster[rows], self._keys.group[rows]), self._keys.topic[rows])
 
     def _names(self, name: str, rows: Ints) -> pa.Array:
         names = pa.array(getattr(self._keys, f"{name}s"), pa.string())

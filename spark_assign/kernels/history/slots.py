@@ -14,8 +14,7 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.stretches import Stretches
 from spark_assign.kernels.history.timeline import Stretch
 
-STRETCH = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
-"""Columns of facts that say what a stretch is."""
+_STRETCH = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
 
 Slot = tuple[str, int]
 """Topic and partition."""
@@ -27,8 +26,9 @@ class Slots:
 
     Attributes:
         group, topic, partition: of each slot, by group and slot.
-        whole: its stretches; their `slot` is the place in these columns.
+        whole: the stretches of all.
         first: the place of each slot's first stretch, and their number at the end.
+        deleted: the tombstones of each slot.
     """
 
     group: Ints
@@ -36,11 +36,12 @@ class Slots:
     partition: Ints
     whole: Stretches
     first: Ints
+    deleted: Ints
 
     def of(self, begin: int, end: int) -> Iterator[tuple[Slot, tuple[Stretch, ...]]]:
         """Some slots, each with its stretches."""
         first = self.first[begin : end + 1].tolist()
-        columns = (getattr(self.whole, name)[first[0] : first[-1]].tolist() for name in STRETCH)
+        columns = (getattr(self.whole, name)[first[0] : first[-1]].tolist() for name in _STRETCH)
         stretched = list(map(Stretch, *columns))
         names = self.topic.slice(begin, end - begin).to_pylist()
         for name, partition, (since, until) in zip(
@@ -52,7 +53,7 @@ class Slots:
 class Commits(Mapping[Slot, tuple[Stretch, ...]]):
     """What a group commits, read when somebody asks: of most groups nobody does."""
 
-    def __init__(self, slots: Slots | None, begin: int, end: int) -> None:
+    def __init__(self, slots: Slots, begin: int, end: int) -> None:
         self._slots, self._begin, self._end = slots, begin, end
 
     def __getitem__(self, slot: Slot) -> tuple[Stretch, ...]:
@@ -66,16 +67,15 @@ class Commits(Mapping[Slot, tuple[Stretch, ...]]):
 
     @cached_property
     def _known(self) -> dict[Slot, tuple[Stretch, ...]]:
-        if self._slots is None or not len(self):
+        if not len(self):
             return {}
         return dict(sorted(self._slots.of(self._begin, self._end)))
 
     def silent(self) -> Iterator[tuple[Slot, tuple[Stretch, ...]]]:
         """What has several stretches, and so gaps between them."""
-        if self._slots is not None:
-            several = np.flatnonzero(np.diff(self._slots.first[self._begin : self._end + 1]) > 1) + self._begin
-            for place in several.tolist():
-                yield from self._slots.of(place, place + 1)
+        several = np.flatnonzero(np.diff(self._slots.first[self._begin : self._end + 1]) > 1) + self._begin
+        for place in several.tolist():
+            yield from self._slots.of(place, place + 1)
 
 
 def silent(commits: Mapping[Slot, tuple[Stretch, ...]]) -> list[tuple[Slot, tuple[Stretch, ...]]]:

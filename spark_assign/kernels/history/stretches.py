@@ -9,42 +9,71 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.segments import first_of_each
 
 _LEAST = np.iinfo(np.int64).min
 
+STRETCH = pa.struct(
+    {
+        "partition": pa.int32(),
+        **dict.fromkeys(("from_ms", "until_ms", "commits", "first_offset", "last_offset"), pa.int64()),
+    }
+)
+"""One of a topic's stretches."""
+
 
 @dataclass(frozen=True)
 class Stretches:
-    """Stretches of commits as columns; `slot` is the number of what is committed. One commit is a stretch, too."""
+    """Stretches of commits as columns; `topic` is the number of a topic of a group. One commit is a stretch, too."""
 
-    slot: Ints
+    topic: Ints
+    partition: Ints
     from_ms: Ints
     until_ms: Ints
     commits: Ints
     first_offset: Ints
     last_offset: Ints
 
+    @property
+    def slot(self) -> Ints:
+        """Numbers of what is committed, by topic and partition."""
+        return in_one(self.topic, self.partition)
 
-def of_commits(slot: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
+    def listed(self) -> tuple[Ints, pa.ListArray]:
+        """Where the stretches of each topic begin, and these as lists of STRETCH; they are by topic."""
+        first = np.flatnonzero(first_of_each(self.topic))
+        parts = [pa.array(getattr(self, field.name).astype(field.type.to_pandas_dtype())) for field in STRETCH]
+        ends = pa.array(np.append(first, len(self.topic)).astype(np.int32))
+        return first, pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(parts, fields=list(STRETCH)))
+
+
+def unlisted(topic: Ints, lists: pa.ListArray) -> Stretches:
+    """Stretches out of the lists of some topics."""
+    parts = (column.to_numpy(zero_copy_only=False).astype(np.int64) for column in lists.flatten().flatten())
+    return Stretches(np.repeat(topic, lists.value_lengths().to_numpy()), *parts)
+
+
+def of_commits(topic: Ints, partition: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
     """The stretches of single commits, as `united`."""
-    return united(Stretches(slot, at_ms, at_ms, np.ones(len(slot), np.int64), offset, offset), gap_ms)
+    return united(Stretches(topic, partition, at_ms, at_ms, np.ones(len(topic), np.int64), offset, offset), gap_ms)
 
 
 def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
-    """The fewest stretches that say the same, by slot and time, and of each a row that is in it.
+    """The fewest stretches that say the same, by topic, partition and time, and of each a row that is in it.
 
     Of several commits at one moment the largest offset counts, so that no order of the records matters.
     """
-    if not len(some.slot):
-        return some, some.slot
-    order = np.argsort(in_one(some.slot, some.from_ms), kind="stable")
-    some = Stretches(*(column[order] for column in _columns(some)))
-    latest = in_one(some.slot, some.until_ms)
+    slot = some.slot
+    if (slot[1:] > slot[:-1]).all():
+        return some, np.arange(len(slot))
+    order = np.argsort(in_one(slot, some.from_ms), kind="stable")
+    some, slot = Stretches(*(column[order] for column in _columns(some))), slot[order]
+    latest = in_one(slot, some.until_ms)
     reach = some.until_ms[_place_of_largest(latest)]
-    begins = first_of_each(some.slot)
+    begins = first_of_each(slot)
     begins[1:] |= some.from_ms[1:] - reach[:-1] > gap_ms
     first = np.flatnonzero(begins)
     of = np.cumsum(begins) - 1
@@ -52,7 +81,8 @@ def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
     at_first = np.where(some.from_ms == from_ms[of], some.first_offset, _LEAST)
     at_last = np.where(some.until_ms == until_ms[of], some.last_offset, _LEAST)
     found = Stretches(
-        some.slot[first],
+        some.topic[first],
+        some.partition[first],
         from_ms,
         until_ms,
         np.add.reduceat(some.commits, first),
@@ -66,10 +96,10 @@ def in_one(major: Ints, minor: Ints) -> Ints:
     """One number for two, that sorts as the first does and, where those are equal, as the second; not below 0."""
     if not len(major):
         return major
-    low, high, many = int(minor.min()), int(minor.max()), int(major.max()) + 1
-    if many * (high - low + 1) >= 1 << 63:
-        values, minor = np.unique(minor, return_inverse=True)
-        low, high = 0, len(values) - 1
+    low, high = int(minor.min()), int(minor.max())
+    if (int(major.max()) + 1) * (high - low + 1) >= 1 << 63:
+        major, minor = (np.unique(each, return_inverse=True)[1] for each in (major, minor))
+        low, high = 0, int(minor.max())
     return major * (high - low + 1) + (minor - low)
 
 
