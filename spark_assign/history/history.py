@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Self
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.answer import Answer
@@ -124,8 +124,12 @@ class History(Answer):
     @cached_property
     def commits(self) -> DataFrame:
         """A row per partition that a group committed: how often, how fast, and when it did not."""
-        rows = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", F.inline("committed"))
-        rows = rows.withColumns({name: F.coalesce(name, _usual(what)) for name, what in kinds.USUAL.items()})
+        listed = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", F.inline("committed"))
+        once = {"commits": F.lit(1), "until_ms": F.col("since_ms"), "last_offset": F.col("first_offset")}
+        once |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), F.lit(0))
+        again = (F.coalesce(f"again.{name}", usual).alias(name) for name, usual in once.items())
+        rows = listed.select(*listed.columns, *again, "again.rate")
+        rows = rows.withColumns({name: F.timestamp_millis(f"{name}_ms") for name in ("since", "until")})
         if self.end_offsets is None:
             known = rows.withColumn("lag", F.lit(None).cast("long"))
         else:
@@ -152,7 +156,3 @@ class History(Answer):
     def rejected(self) -> DataFrame:
         """Groups of which nothing can be said."""
         return self._rows(kinds.REJECTED, HISTORY_TABLES["rejected"])
-
-
-def _usual(what: int | str) -> Column:
-    return F.col(what) if isinstance(what, str) else F.lit(what)

@@ -15,7 +15,7 @@ from spark_assign.kernels.history.committed import committed
 from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.kernels.history.pieces import pieces
 from spark_assign.kernels.history.stretches import STRETCH
-from spark_assign.kernels.history.told import TOLD, USUAL
+from spark_assign.kernels.history.told import TOLD
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""
@@ -47,16 +47,19 @@ def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]
 
 
 def whole(partition: dict[str, Any]) -> dict[str, Any]:
-    """With what null stands for."""
-    usual = {name: partition[what] if isinstance(what, str) else what for name, what in USUAL.items()}
-    return partition | {name: what for name, what in usual.items() if partition[name] is None}
+    """With what it means that it was committed once."""
+    once = {"commits": 1, "until_ms": partition["since_ms"], "last_offset": partition["first_offset"], "rate": None}
+    once |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0)
+    again = partition.pop("again")
+    assert again != once
+    return partition | (again or once)
 
 
 def test_a_row() -> None:
     """Rate by offsets, gaps by the threshold."""
     (row,) = told(commits(("g", "t", 3), [0, 10_000, 20_001, 30_000, 60_000]), 10_000)
     assert (row["group_id"], row["kind"], row["topic"], row["partition"], row["commits"]) == ("g", COMMITS, "t", 3, 5)
-    assert (row["since"].timestamp(), row["until"].timestamp()) == (0, 60)
+    assert (row["since_ms"], row["until_ms"]) == (0, 60_000)
     assert (row["first_offset"], row["last_offset"], row["rate"]) == (0, 60_000, 1000.0)
     assert (row["gaps"], row["longest_gap_ms"], row["deleted"]) == (2, 30_000, 0)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
-
-from spark_assign.kernels.arrays import Ints
 
 KINDS = (
     "group",
@@ -25,25 +22,16 @@ GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD,
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
 _MILLIS = pa.timestamp("ms", tz="UTC")
-PARTITION = pa.struct(
+AGAIN = pa.struct(
     {
-        "partition": _INT,
-        **dict.fromkeys(("commits", "first_offset", "last_offset"), _LONG),
-        **dict.fromkeys(("since", "until"), _TIME),
+        **dict.fromkeys(("commits", "until_ms", "last_offset"), _LONG),
         "rate": pa.float64(),
         **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
     }
 )
-"""What is committed of a partition. These are the most of all that is told, so they come as a list for each topic, and
-a column that says what it usually says is null: Spark and Parquet pass over that several times as fast."""
-
-USUAL: dict[str, int | str] = {
-    "commits": 1,
-    "until": "since",
-    "last_offset": "first_offset",
-    **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0),
-}
-"""By column of PARTITION what null stands for: a number, or what another column says."""
+PARTITION = pa.struct({"partition": _INT, **dict.fromkeys(("since_ms", "first_offset"), _LONG), "again": AGAIN})
+"""What is committed of a partition; `again` is null of one that was committed once and never deleted. There are more of
+these than of all else that is told, so they come as a list for each topic, and with as few columns as will do."""
 
 TOLD = pa.schema(
     {
@@ -70,18 +58,6 @@ TOLD = pa.schema(
 def table_of(columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
     """Rows that have some columns, as TOLD; what is no column of it is left out. Times are given in milliseconds."""
     return pa.table([_column(field, columns.get(field.name), rows) for field in TOLD], schema=TOLD)
-
-
-def partitions_of(begins: Ints, columns: Mapping[str, Ints], rate: pa.Array) -> pa.ListArray:
-    """Lists of PARTITION that begin at some places of all columns. Times are given in milliseconds."""
-    usual = {name: columns[what] if isinstance(what, str) else what for name, what in USUAL.items()}
-    given = {
-        name: pa.array(column, mask=column == usual[name] if name in usual else None)
-        for name, column in columns.items()
-    }
-    parts = [_column(field, {**given, "rate": rate}[field.name], len(rate)) for field in PARTITION]
-    ends = pa.array(np.append(begins, len(rate)), pa.int32())
-    return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(parts, fields=list(PARTITION)))
 
 
 def _column(field: pa.Field, given: pa.Array | None, rows: int) -> pa.Array:
