@@ -37,9 +37,8 @@ def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
             rates[records] = records / processor * CORES
             detail = f"{processor:.1f} s of processor time: {rates[records] / 1e6:.2f} M/s on {CORES} idle cores"
             fleet = f"{records:,} records, {name}"
-            bench.report(
-                Result("records to all tables", fleet, records / seconds / 1e6, "M/s", bench.goal(">= 1"), detail)
-            )
+            goal = None if name == "restless" else bench.goal(">= 1")
+            bench.report(Result("records to all tables", fleet, records / seconds / 1e6, "M/s", goal, detail))
             shutil.rmtree(path)
         if len(rates) > 1:
             growth = rates[min(rates)] / rates[max(rates)]

@@ -72,13 +72,15 @@ def test_one_moment_has_no_rate() -> None:
 
 
 def test_records_of_a_group_stand_together() -> None:
-    """Those at the very beginning of the topic as well, whatever is committed."""
-    same = {"cluster": "c", "group_id": "g", "kind": RECORD, "at_ms": 0, "key": b"\0\2", "value": b""}
+    """Those at the very beginning of the topic as well, whatever is committed, and whatever time they say."""
+    late = 2**60 + 1
+    same = {"cluster": "c", "group_id": "g", "kind": RECORD, "at_ms": late, "key": b"\0\2", "value": b""}
     records = [same | {"partition": 0, "offset": offset} for offset in (0, 5, 7)]
     facts = [*records, *commits(("g", "t", 0), [1, 2]), deleted(("g", "t", 1), 2)]
     (piece,) = pieces(pa.Table.from_pylist(facts, FACTS), 10)
     (known,) = piece.groups()
     assert [raw[1] for raw in known.raw()] == [0, 5, 7]
+    assert (known.first_ms, known.last_ms, known.records) == (0, late, 7)
 
 
 @pytest.mark.parametrize("turn", range(20))

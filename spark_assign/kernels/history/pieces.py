@@ -189,7 +189,7 @@ class Piece:
         """Of each group the first or the last moment of its facts."""
         found = np.full(len(self._begins), _MOST if which is np.minimum else _LEAST)
         rows = self._rows[RECORD]
-        which.at(found, self._group[rows], self._facts["at_ms"].to_numpy()[rows])
+        which.at(found, self._group[rows], self._facts["at_ms"].take(pa.array(rows)).to_numpy())
         for some in (self._committed, self._deleted):
             for moments in (some.from_ms, some.until_ms):
                 which.at(found, some.topic // len(self._topics), moments)
