@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,30 +21,36 @@ def sources(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-@cache
-def nodes(path: Path) -> list[ast.AST]:
-    """All of a file's tree."""
-    return list(ast.walk(ast.parse(path.read_text(), str(path))))
+def nodes(path: Path, *words: str) -> list[ast.AST]:
+    """All of a file's tree, if it has one of these words."""
+    text = path.read_text()
+    return list(ast.walk(ast.parse(text, str(path)))) if any(word in text for word in words) else []
 
 
-@cache
 def imports(path: Path, *, for_types: bool = True) -> tuple[str, ...]:
     """Dotted names that a file imports, `from a import b` as a.b; with or without those that only type checkers see."""
-    return tuple(_imports(path, for_types))
+    always, all_of_them = _imports(path)
+    return all_of_them if for_types else always
 
 
-def _imports(path: Path, for_types: bool) -> Iterator[str]:
-    parts = nodes(path)[:1]
+@cache
+def _imports(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Without those for type checkers, and with them. Trees are not kept: they would be millions of objects."""
+    found: tuple[list[str], list[str]] = ([], [])
+    parts: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(), str(path)), False)]
     while parts:
-        node = parts.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
-            continue
-        parts += ast.iter_child_nodes(node)
+        node, for_types = parts.pop()
+        for_types |= isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        parts += [(child, for_types) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+        names = []
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for some in found[for_types:]:
+            some.extend(names)
+    return tuple(found[0]), tuple(found[1])
 
 
 def importing(paths: list[Path], *prefixes: str) -> list[str]:
@@ -98,7 +103,7 @@ def test_nothing_that_spark_connect_lacks() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
         for path in sources("spark_assign")
-        for node in nodes(path)
+        for node in nodes(path, *FORBIDDEN_CALLS)
         if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
     ]
     assert found == []
@@ -161,7 +166,7 @@ def test_unit_tests_never_start_spark() -> None:
     """Neither a session of their own nor the shared fixture."""
     found = []
     for path in sources("tests/unit"):
-        for node in nodes(path):
+        for node in nodes(path, "spark:", "SparkSession", "SparkContext"):
             if isinstance(node, ast.FunctionDef) and "spark" in {argument.arg for argument in node.args.args}:
                 found.append(f"{path.name}: {node.name} takes the spark fixture")
             if isinstance(node, ast.Name) and node.id in ("SparkSession", "SparkContext"):
