@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,12 @@ CLASSIC = {
 }
 """What the same tests have as it is elsewhere on Spark Connect: adaptive, and compiled."""
 CONNECT = {"spark.sql.adaptive.enabled": "true"}
+
+
+def pytest_collection_finish() -> None:
+    """All modules are there to stay: the collector need not look at them again and again."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
 
 
 @pytest.fixture(scope="session")
