@@ -111,7 +111,7 @@ def _check_cluster(spark: SparkSession, place: str, cluster: str, folder: bool) 
     there = _there(spark, place, folder)
     if there is None:
         return
-    other = there.where(there.cluster != cluster).select("cluster").limit(1).collect()  # one row
+    other = there.where(there.cluster != cluster).select("cluster").limit(1).collect()  # one row at most
     if other:
         raise ConfigError(
             f"{place} has records of the cluster {other[0].cluster!r}, not of {cluster!r}. Give each cluster a place"
@@ -131,6 +131,6 @@ def _there(spark: SparkSession, place: str, folder: bool) -> DataFrame | None:
         return found
     if not spark.catalog.tableExists(place):
         return None
-    # A row per column and property of one table.
-    described = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE TABLE EXTENDED {place}").collect()}
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {place}").collect()  # a row per column and property of one table
+    described = {row.col_name: row.data_type for row in rows}
     return spark.table(place) if described.get("Provider", "").lower() in ("parquet", "orc") else None

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.fields import nullable, required
-from spark_assign.kernels.history import facts, told
+from spark_assign.kernels.history import told
 from spark_assign.kernels.replay import replay
 from spark_assign.schemas import REJECTED
 
@@ -40,9 +40,6 @@ TOPIC_IDS = StructType(required(cluster=_STRING, topic=_STRING, topic_id=_STRING
 
 END_OFFSETS = StructType(required(cluster=_STRING, topic=_STRING, partition=_INT, end_offset=_LONG))
 """Where partitions end."""
-
-FACTS = from_arrow_schema(facts.FACTS)
-"""What records say, before whole groups are read; `kind` says which columns a row uses (`kernels.history.facts`)."""
 
 # --- what is told -----------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -24,7 +25,7 @@ def sources(*folders: str) -> list[Path]:
 def nodes(path: Path, *words: str) -> list[ast.AST]:
     """All of a file's tree, if it has one of these words."""
     text = path.read_text()
-    return list(ast.walk(ast.parse(text, str(path)))) if any(word in text for word in words) else []
+    return list(ast.walk(ast.parse(text, str(path)))) if re.search(rf"\b({'|'.join(words)})\b", text) else []
 
 
 def imports(path: Path, *, for_types: bool = True) -> tuple[str, ...]:
@@ -166,7 +167,7 @@ def test_unit_tests_never_start_spark() -> None:
     """Neither a session of their own nor the shared fixture."""
     found = []
     for path in sources("tests/unit"):
-        for node in nodes(path, "spark:", "SparkSession", "SparkContext"):
+        for node in nodes(path, "spark", "SparkSession", "SparkContext"):
             if isinstance(node, ast.FunctionDef) and "spark" in {argument.arg for argument in node.args.args}:
                 found.append(f"{path.name}: {node.name} takes the spark fixture")
             if isinstance(node, ast.Name) and node.id in ("SparkSession", "SparkContext"):

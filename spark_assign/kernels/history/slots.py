@@ -14,8 +14,6 @@ from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.stretches import Stretches
 from spark_assign.kernels.history.timeline import Stretch
 
-_STRETCH = ("from_ms", "until_ms", "commits", "first_offset", "last_offset")
-
 Slot = tuple[str, int]
 """Topic and partition."""
 
@@ -41,7 +39,7 @@ class Slots:
     def of(self, begin: int, end: int) -> Iterator[tuple[Slot, tuple[Stretch, ...]]]:
         """Some slots, each with its stretches."""
         first = self.first[begin : end + 1].tolist()
-        columns = (getattr(self.whole, name)[first[0] : first[-1]].tolist() for name in _STRETCH)
+        columns = (getattr(self.whole, name)[first[0] : first[-1]].tolist() for name in Stretch._fields)
         stretched = list(map(Stretch, *columns))
         names = self.topic.slice(begin, end - begin).to_pylist()
         for name, partition, (since, until) in zip(
