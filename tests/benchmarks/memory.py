@@ -10,11 +10,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from tests.benchmarks.bench import Bench, Result, first_of
 from tests.benchmarks.fleets import Shape, read, written, written_with_owners
+from tests.benchmarks.processes import family, watched
 
 HEAP = "1g"
 
@@ -66,22 +66,16 @@ def _probed(bench: Bench, path: Path, assignor: str) -> dict[str, float]:
 
 
 class _Peaks:
-    """The highest `VmHWM` of every process that this one has started, by kind; sampled as they run."""
+    """The highest `VmHWM` of every process that this one has started, by kind."""
 
     def __init__(self) -> None:
         self._most: dict[int, tuple[str, float]] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
 
-    def finish(self) -> dict[str, float]:
+    def by_kind(self) -> dict[str, float]:
         """MiB by kind: `jvm` (the driver, which is also the executor here), `python` (summed), `worker`.
 
         The last is the largest Python process but this one: the workers plan, a process for each core.
         """
-        self._stop.set()
-        self._thread.join()
-        self._sample()
         kinds = {"jvm": 0.0, "python": 0.0, "worker": 0.0}
         for process, (kind, mib) in self._most.items():
             kinds[kind] += mib
@@ -89,11 +83,8 @@ class _Peaks:
                 kinds["worker"] = max(kinds["worker"], mib)
         return kinds
 
-    def _watch(self) -> None:
-        while not self._stop.wait(0.1):
-            self._sample()
-
-    def _sample(self) -> None:
+    def look(self) -> None:
+        """Take what they have had so far."""
         for process in family(os.getpid()):
             try:
                 name = Path(f"/proc/{process}/comm").read_text().strip()
@@ -107,19 +98,6 @@ class _Peaks:
                 self._most[process] = (kind, int(peak) / 1024)
 
 
-def family(process: int) -> list[int]:
-    """A process and all that descend from it."""
-    try:
-        children = [
-            int(child)
-            for task in Path(f"/proc/{process}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
-    except OSError:
-        return []
-    return [process, *(one for child in children for one in family(child))]
-
-
 def _probe(path: Path, output: Path, assignor: str) -> None:
     """Plan one fleet in a session of its own and print the peaks as JSON."""
     from spark_assign import plan
@@ -127,15 +105,15 @@ def _probe(path: Path, output: Path, assignor: str) -> None:
     from tests.benchmarks.session import start
 
     peaks = _Peaks()
-    spark = start(HEAP)
 
     def work() -> None:
         plan(read(spark, path), assignor).assignments.write.mode("overwrite").parquet(str(output))
 
-    seconds = timed(work)
-    found = peaks.finish()
+    with watched(peaks.look):
+        spark = start(HEAP)
+        seconds = timed(work)
     spark.stop()
-    print(json.dumps(found | {"seconds": seconds}))
+    print(json.dumps(peaks.by_kind() | {"seconds": seconds}))
 
 
 if __name__ == "__main__":

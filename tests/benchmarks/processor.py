@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks.memory import family
+from tests.benchmarks.processes import family, watched
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def used_by(work: Callable[[], object]) -> float:
-    """The seconds that some work takes.
-
-    Each process is asked again and again, as the time of one that Spark has ended is lost with it.
-    """
-    before, last = _ticks(), {}
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.1):
-            last.update(_ticks())
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    work()
-    stop.set()
-    thread.join()
-    last.update(_ticks())
+    """The seconds that some work takes; of a process that Spark ends all but its last tenth of a second."""
+    before, last = _ticks(), dict[tuple[int, str], int]()
+    with watched(lambda: last.update(_ticks())):
+        work()
     return sum(ticks - before.get(process, 0) for process, ticks in last.items()) / _TICKS
 
 
