@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.answer import Answer
@@ -124,11 +124,13 @@ class History(Answer):
     @cached_property
     def commits(self) -> DataFrame:
         """A row per partition that a group committed: how often, how fast, and when it did not."""
-        listed = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", F.inline("committed"))
-        once = {"commits": F.lit(1), "until_ms": F.col("since_ms"), "last_offset": F.col("first_offset")}
-        once |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), F.lit(0))
-        again = (F.coalesce(f"again.{name}", usual).alias(name) for name, usual in once.items())
-        rows = listed.select(*listed.columns, *again, "again.rate")
+        once = F.inline_outer("once").alias("number", "at_ms", "offset")
+        rows = self._rows(kinds.COMMITS).select("cluster", "group_id", "topic", "again", once)
+        rows = rows.select("*", F.inline_outer("again"))
+        of_one: dict[str, Column | str] = {"partition": "number", "commits": F.lit(1)}
+        of_one |= {"since_ms": "at_ms", "until_ms": "at_ms", "first_offset": "offset", "last_offset": "offset"}
+        of_one |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), F.lit(0))
+        rows = rows.withColumns({name: F.coalesce(name, usual) for name, usual in of_one.items()})
         rows = rows.withColumns({name: F.timestamp_millis(f"{name}_ms") for name in ("since", "until")})
         if self.end_offsets is None:
             known = rows.withColumn("lag", F.lit(None).cast("long"))

@@ -56,8 +56,8 @@ def member(
 
 def commits(group_id: str, topic: str, partition: int, since: datetime) -> Row:
     """A row of COMMITS."""
-    listed = {"partition": partition, "since_ms": int(since.timestamp()) * 1000, "first_offset": 0, "again": None}
-    told = {"kind": "commits", "topic": topic, "committed": [listed]}
+    listed = {"partition": partition, "at_ms": int(since.timestamp()) * 1000, "offset": 0}
+    told = {"kind": "commits", "topic": topic, "once": [listed]}
     return {"cluster": "c", "group_id": group_id, **told}
 
 

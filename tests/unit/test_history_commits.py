@@ -14,7 +14,7 @@ import pytest
 
 from spark_assign.kernels.history.commits import committed
 from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
-from spark_assign.kernels.history.stretches import Stretches, of_commits, united, unlisted
+from spark_assign.kernels.history.stretches import LISTS, Stretches, of_commits, united, unlisted
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.kafka.random_groups import seed
@@ -157,8 +157,13 @@ def made(rows: list[tuple[int, int, int, int]], gap: int) -> Stretches:
     """Stretches of rows of topic, partition, time and offset; out of the lists that are given on."""
     topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
     some = of_commits(topic, partition, at, offset, gap)[0]
-    first, lists = some.listed()
-    return unlisted(some.topic[first], lists)
+    facts = [
+        {"topic": topic, name: each}
+        for name, first, lists in some.listed()
+        for topic, each in zip(some.topic[first].tolist(), lists.to_pylist(), strict=True)
+    ]
+    listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **LISTS}))
+    return united(unlisted(listed["topic"].to_numpy(), listed), gap)[0]
 
 
 def joined(parts: list[Stretches]) -> Stretches:

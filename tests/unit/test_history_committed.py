@@ -43,16 +43,16 @@ def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]
     tables = [committed(piece) for piece in pieces(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
     rows = pa.concat_tables([*tables, TOLD.empty_table()]).to_pylist()
     known = [{name: value for name, value in row.items() if value is not None} for row in rows]
-    return [{**row, **whole(partition)} for row in known for partition in row.pop("committed")]
+    return [
+        {**row, **partition} for row in known for partition in [*map(whole, row.pop("once", ())), *row.pop("again", ())]
+    ]
 
 
-def whole(partition: dict[str, Any]) -> dict[str, Any]:
-    """With what it means that it was committed once."""
-    once = {"commits": 1, "until_ms": partition["since_ms"], "last_offset": partition["first_offset"], "rate": None}
-    once |= dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0)
-    again = partition.pop("again")
-    assert again != once
-    return partition | (again or once)
+def whole(once: dict[str, Any]) -> dict[str, Any]:
+    """What it means that a partition was committed once."""
+    at_ms, offset = {"since_ms": once["at_ms"]}, {"first_offset": once["offset"]}
+    told = {"partition": once["partition"], "commits": 1, "until_ms": once["at_ms"], "last_offset": once["offset"]}
+    return told | at_ms | offset | dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), 0) | {"rate": None}
 
 
 def test_a_row() -> None:

@@ -12,6 +12,7 @@ import pytest
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.gather import in_parts, of_parts
 from spark_assign.kernels.history.reduce import RECORDS, reduced
+from spark_assign.kernels.history.stretches import STRETCH
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.kafka.random_groups import seed
 from tests.unit import group_record_bytes as random_bytes
@@ -56,6 +57,7 @@ def test_every_record_is_in_one_fact() -> None:
     rows = reduced(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
     counted = sum(each["commits"] for row in rows for each in row["stretches"] or [])
+    counted += sum(len(row["once"] or []) for row in rows)
     kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
     assert counted + len(kept) == len(given), f"SPARK_ASSIGN_SEED={number}"
     assert {row["kind"] for row in rows} == set(facts.KINDS)
@@ -104,7 +106,7 @@ def test_the_time_of_a_commit() -> None:
     def from_ms(at_ms: int, commit_ms: int) -> int:
         fields = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": commit_ms}
         raw = Raw("c", 0, 0, at_ms, key, random_bytes.write_value(1, fields, 3))
-        return int(reduced(table([raw]), GAP_MS)["stretches"][0][0]["from_ms"].as_py())
+        return int(reduced(table([raw]), GAP_MS)["once"][0][0]["at_ms"].as_py())
 
     assert from_ms(5, 7) == 5
     assert from_ms(-1, 7) == 7
@@ -122,8 +124,10 @@ def test_topics_by_id_and_offsets_at_one_moment() -> None:
     one, two = "B7bwCk5oQxSRAg3-gGRA9A", "3z-oQ0B2TnqvQm5Yb1bLZw"
     given = [raw(0, 10, 5, one), raw(1, 10, 6, one), raw(2, 20, 9, one), raw(3, 20, 8, one), raw(4, 30, 1, two)]
     rows = reduced(table(given), GAP_MS).to_pylist()
-    found = {row["topic_id"]: [tuple(each.values()) for each in row["stretches"]] for row in rows}
-    assert found == {two: [(0, 30, 30, 1, 1, 1)], one: [(0, 10, 20, 4, 6, 9)]}
+    assert [(row["topic_id"], row["once"], row["stretches"]) for row in rows] == [
+        (two, [{"partition": 0, "at_ms": 30, "offset": 1}], None),
+        (one, None, [dict(zip(STRETCH.names, (0, 10, 20, 4, 6, 9), strict=True))]),
+    ]
 
 
 def test_versions_that_are_not_known_yet() -> None:

@@ -1,44 +1,46 @@
-"""What groups commit, how fast, and the gaps between: a row per topic, which lists its partitions. By columns."""
+"""What groups commit, how fast, and the gaps between: rows per topic, which list its partitions. By columns."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.history.gathered import lists_of
 from spark_assign.kernels.history.pieces import Piece
 from spark_assign.kernels.history.slots import Slots
-from spark_assign.kernels.history.told import AGAIN, COMMITS, PARTITION, TOLD, table_of
+from spark_assign.kernels.history.told import COMMITS, COMMITTED, TOLD, table_of
 from spark_assign.kernels.segments import first_of_each
 
 
 def committed(piece: Piece) -> pa.Table:
-    """TOLD: a row per topic of which a group commits partitions.
+    """TOLD: of each topic that a group commits a row of what it committed once, and one of all else.
 
     What was only deleted, and never committed on record, is not listed.
     """
-    slots, whole = piece.slots, piece.slots.whole
-    if not len(slots.group):
-        return TOLD.empty_table()
-    first = slots.first[:-1]
-    begins = np.flatnonzero(first_of_each(whole.topic[first]))
-    columns = (slots.partition, whole.from_ms[first], whole.first_offset[first])
-    parts = [*(pa.array(column, field.type) for column, field in zip(columns, PARTITION, strict=False)), _again(slots)]
-    lists = pa.ListArray.from_arrays(
-        pa.array(np.append(begins, len(first)), pa.int32()), pa.StructArray.from_arrays(parts, fields=list(PARTITION))
-    )
-    group = pa.array(slots.group[begins])
-    told = {
-        "cluster": piece.clusters.take(group),
-        "group_id": piece.names.take(group),
-        "kind": pa.array([COMMITS] * len(begins)),
-        "topic": slots.topic.take(pa.array(begins)).cast(pa.string()),
-        "committed": lists,
-    }
-    return table_of(told, len(begins))
+    slots, first = piece.slots, piece.slots.first[:-1]
+    once = (np.diff(slots.first) == 1) & (slots.whole.commits[first] == 1) & (slots.deleted == 0)
+    told = [TOLD.empty_table()]
+    for name, rows in (("once", np.flatnonzero(once)), ("again", np.flatnonzero(~once))):
+        if len(rows):
+            begins = np.flatnonzero(first_of_each(slots.whole.topic[first[rows]]))
+            columns = [slots.partition[rows], slots.whole.from_ms[first[rows]], slots.whole.first_offset[first[rows]]]
+            more = _again(slots, rows) if name == "again" else []
+            topics = rows[begins]
+            group = pa.array(slots.group[topics])
+            of_topics = {
+                "cluster": piece.clusters.take(group),
+                "group_id": piece.names.take(group),
+                "kind": pa.array([COMMITS] * len(topics)),
+                "topic": slots.topic.take(pa.array(topics)).cast(pa.string()),
+                name: lists_of(COMMITTED[name], begins, [*columns, *more]),
+            }
+            told.append(table_of(of_topics, len(topics)))
+    return pa.concat_tables(told)
 
 
-def _again(slots: Slots) -> pa.StructArray:
-    """What there is to say of partitions that were committed more than once, or deleted."""
+def _again(slots: Slots, rows: Ints) -> list[Ints | pa.Array]:
+    """What there is to say of some partitions that were committed more than once, or deleted."""
     whole, first, last = slots.whole, slots.first[:-1], slots.first[1:] - 1
     commits = np.add.reduceat(whole.commits, first)
     silent = whole.from_ms - np.roll(whole.until_ms, 1)
@@ -46,8 +48,6 @@ def _again(slots: Slots) -> pa.StructArray:
     until, until_offset = whole.until_ms[last], whole.last_offset[last]
     took, went = (until - whole.from_ms[first]).astype(float), until_offset.astype(float) - whole.first_offset[first]
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = pa.array(went * 1000 / took, mask=took == 0)
-    numbers = (last - first, np.maximum.reduceat(silent, first), slots.deleted)
-    parts = [*map(pa.array, (commits, until, until_offset)), rate, *map(pa.array, numbers)]
-    once = (commits == 1) & (slots.deleted == 0)
-    return pa.StructArray.from_arrays(parts, fields=list(AGAIN), mask=pa.array(once))
+        rate = pa.array((went * 1000 / took)[rows], mask=took[rows] == 0)
+    gaps, longest = last - first, np.maximum.reduceat(silent, first)
+    return [commits[rows], until[rows], until_offset[rows], rate, gaps[rows], longest[rows], slots.deleted[rows]]

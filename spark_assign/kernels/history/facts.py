@@ -7,7 +7,7 @@ A fact is tagged by its `kind`:
                further apart than the threshold. Stretches of several batches make those of all of them, in any order:
                they are united where they touch. topic, topic_id where a record names it, and as `stretches`:
                partition, from_ms, until_ms (first and last commit), commits, first_offset, last_offset (committed at
-               from_ms and at until_ms)
+               from_ms and at until_ms); as `once` those of a single commit: partition, at_ms, offset
     deleted    of a topic: the same of tombstones, one stretch for a partition; it says nothing of offsets
     unread     a record that nothing could be made of: code, detail, and it as it is; without group where not even
                that can be told
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_assign.kernels.history.stretches import STRETCH
+from spark_assign.kernels.history.stretches import LISTS
 
 RECORD, COMMITS, DELETED, UNREAD = KINDS = ("record", "commits", "deleted", "unread")
 
@@ -32,7 +32,7 @@ FACTS = pa.schema(
         *(pa.field(name, kind) for name, kind in {"partition": _INT, "offset": _LONG, "at_ms": _LONG}.items()),
         *(pa.field(name, pa.binary()) for name in ("key", "value")),
         *(pa.field(name, _TEXT) for name in ("code", "detail", "topic", "topic_id")),
-        pa.field("stretches", pa.list_(STRETCH)),
+        *(pa.field(name, kind) for name, kind in LISTS.items()),
     ]
 )
 """`partition`, `offset`, `at_ms` (the record's timestamp): where and when the record was written."""

@@ -88,10 +88,12 @@ def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
     if first_of_each(topic[order]).all():
         return some
     some, topic = some.take(pa.array(order)), topic[order]
-    found, _ = united(unlisted(topic, one_array(some["stretches"])), gap_ms)
-    first, lists = found.listed()
-    names = some.take(pa.array(np.searchsorted(topic, found.topic[first])))
-    return as_facts(kind, len(first), {"stretches": lists, **{name: one_array(names[name]) for name in _TOPIC}})
+    found, _ = united(unlisted(topic, some), gap_ms)
+    facts_of = []
+    for column, rows, lists in found.listed():
+        names = some.select(_TOPIC).take(pa.array(np.searchsorted(topic, found.topic[rows])))
+        facts_of.append(as_facts(kind, len(rows), {column: lists, **{name: one_array(names[name]) for name in _TOPIC}}))
+    return pa.concat_tables(facts_of)
 
 
 def _parted(some: pa.Table, parts: int) -> pa.Table:

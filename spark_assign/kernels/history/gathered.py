@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,14 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
+
+
+def lists_of(kind: pa.ListType, begins: Ints, parts: Sequence[Ints | pa.Array]) -> pa.ListArray:
+    """Lists of structs: where each begins, and the columns of these."""
+    fields = list(kind.value_type)
+    columns = [pa.array(part).cast(field.type) for part, field in zip(parts, fields, strict=True)]
+    ends = pa.array(np.append(begins, len(columns[0])).astype(np.int32))
+    return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(columns, fields=fields), type=kind)
 
 
 def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:

@@ -15,7 +15,7 @@ from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
 from spark_assign.kernels.history.gathered import codes_of, one_array
 from spark_assign.kernels.history.slots import Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
-from spark_assign.kernels.history.stretches import Stretches, in_one, united, unlisted
+from spark_assign.kernels.history.stretches import LISTS, Stretches, in_one, united, unlisted
 from spark_assign.kernels.segments import first_of_each, stretches
 
 _ROWS = 300_000
@@ -71,7 +71,8 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     place = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
     order = np.lexsort((*place, topic, kind, whose))
     borders = stretches(whose[order])
-    size = np.append(0, np.cumsum(1 + pc.list_value_length(facts["stretches"]).fill_null(0).to_numpy()[order]))
+    listed = sum(pc.list_value_length(facts[name]).fill_null(0).to_numpy() for name in LISTS)
+    size = np.append(0, np.cumsum(1 + listed[order]))
     begin = 0
     for end in range(1, len(borders) + 1):
         first = borders[begin][0]
@@ -133,8 +134,7 @@ class Piece:
         """Those of a kind, by group and topic; of several batches, and under several ids of a topic, united."""
         rows = self._rows[kind]
         number = self._group[rows] * len(self._topics) + self._topic[rows]
-        lists = one_array(self._facts["stretches"]).take(pa.array(rows))
-        return united(unlisted(number, lists), gap_ms)[0]
+        return united(unlisted(number, self._facts.select(list(LISTS)).take(pa.array(rows))), gap_ms)[0]
 
     def _slots(self) -> Slots:
         first = np.flatnonzero(first_of_each(self._committed.slot))

@@ -132,17 +132,19 @@ class _Batch:
 
     def _of_topics(self, kind: str, some: Stretches, rows: Ints, topic_ids: pa.Array | None = None) -> pa.Table:
         """Stretches of what the keys of these rows name."""
-        first, lists = some.listed()
-        rows = rows[first]
-        columns = {
-            "cluster": self._clusters.take(pa.array(self._cluster[rows])),
-            "group_id": self._names("group", rows),
-            "topic": self._names("topic", rows),
-            "stretches": lists,
-        }
-        return as_facts(
-            kind, len(rows), columns if topic_ids is None else {**columns, "topic_id": topic_ids.take(pa.array(first))}
-        )
+        told = [facts.FACTS.empty_table()]
+        for name, first, lists in some.listed():
+            of = rows[first]
+            columns = {
+                "cluster": self._clusters.take(pa.array(self._cluster[of])),
+                "group_id": self._names("group", of),
+                "topic": self._names("topic", of),
+                name: lists,
+            }
+            if topic_ids is not None:
+                columns["topic_id"] = topic_ids.take(pa.array(first))
+            told.append(as_facts(kind, len(of), columns))
+        return pa.concat_tables(told)
 
     def _topics(self, rows: Ints) -> Ints:
         """Numbers for topics of groups."""

@@ -6,12 +6,14 @@ they overlap or touch within the threshold, which holds of their commits exactly
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.arrays import Ints
+from spark_assign.kernels.history.gathered import lists_of, one_array
 from spark_assign.kernels.segments import first_of_each
 
 _LEAST = np.iinfo(np.int64).min
@@ -23,6 +25,12 @@ STRETCH = pa.struct(
     }
 )
 """One of a topic's stretches."""
+
+ONCE = pa.struct({"partition": pa.int32(), "at_ms": pa.int64(), "offset": pa.int64()})
+"""One of a single commit, in half the bytes: of a compacted topic nearly all are."""
+
+LISTS = {"once": pa.list_(ONCE), "stretches": pa.list_(STRETCH)}
+"""The columns in which facts have them."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,39 @@ class Stretches:
         """Numbers of what is committed, by topic and partition."""
         return in_one(self.topic, self.partition)
 
-    def listed(self) -> tuple[Ints, pa.ListArray]:
-        """Where the stretches of each topic begin, and these as lists of STRETCH; they are by topic."""
-        first = np.flatnonzero(first_of_each(self.topic))
-        parts = [pa.array(getattr(self, field.name).astype(field.type.to_pandas_dtype())) for field in STRETCH]
-        ends = pa.array(np.append(first, len(self.topic)).astype(np.int32))
-        return first, pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(parts, fields=list(STRETCH)))
+    def listed(self) -> Iterator[tuple[str, Ints, pa.ListArray]]:
+        """As LISTS, a list for each topic: the column, of each list a row that is in it, and the lists.
+
+        They are by topic.
+        """
+        once = self.commits == 1
+        single = self.topic, self.partition, self.from_ms, self.first_offset
+        for (name, kind), which, columns in zip(LISTS.items(), (once, ~once), (single, _columns(self)), strict=True):
+            if which.any():
+                topic, *parts = columns if which.all() else (column[which] for column in columns)
+                begins = np.flatnonzero(first_of_each(topic))
+                yield name, np.flatnonzero(which)[begins], lists_of(kind, begins, parts)
 
 
-def unlisted(topic: Ints, lists: pa.ListArray) -> Stretches:
-    """Stretches out of the lists of some topics."""
-    parts = (column.to_numpy(zero_copy_only=False).astype(np.int64) for column in lists.flatten().flatten())
-    return Stretches(np.repeat(topic, lists.value_lengths().to_numpy()), *parts)
+def unlisted(topic: Ints, facts: pa.Table) -> Stretches:
+    """Stretches out of the lists of facts of some topics."""
+    of_single, single = _unlisted(topic, facts["once"])
+    of_several, several = _unlisted(topic, facts["stretches"])
+    if len(of_single):
+        partition, at_ms, offset = single
+        some = Stretches(of_single, partition, at_ms, at_ms, np.ones(len(at_ms), np.int64), offset, offset)
+        if not len(of_several):
+            return some
+        pairs = zip(_columns(some), (of_several, *several), strict=True)
+        return Stretches(*(np.concatenate(pair) for pair in pairs))
+    return Stretches(of_several, *several)
+
+
+def _unlisted(topic: Ints, column: pa.ChunkedArray) -> tuple[Ints, list[Ints]]:
+    """The columns of a column of lists, and of each row its topic."""
+    lists = one_array(column)
+    parts = [part.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for part in lists.flatten().flatten()]
+    return np.repeat(topic, lists.value_lengths().fill_null(0).to_numpy()), parts
 
 
 def of_commits(topic: Ints, partition: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:

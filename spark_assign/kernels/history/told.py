@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from spark_assign.kernels.history.stretches import LISTS
+
 KINDS = (
     "group",
     "rebalance",
@@ -22,16 +24,15 @@ GROUP, REBALANCE, MEMBERSHIP, SUBSCRIBED, OWNED, COMMITS, PAUSE, DEPLOY, UNREAD,
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("us", tz="UTC")
 _MILLIS = pa.timestamp("ms", tz="UTC")
-AGAIN = pa.struct(
-    {
-        **dict.fromkeys(("commits", "until_ms", "last_offset"), _LONG),
-        "rate": pa.float64(),
-        **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
-    }
-)
-PARTITION = pa.struct({"partition": _INT, **dict.fromkeys(("since_ms", "first_offset"), _LONG), "again": AGAIN})
-"""What is committed of a partition; `again` is null of one that was committed once and never deleted. There are more of
-these than of all else that is told, so they come as a list for each topic, and with as few columns as will do."""
+_AGAIN = {
+    "partition": _INT,
+    **dict.fromkeys(("since_ms", "first_offset", "commits", "until_ms", "last_offset"), _LONG),
+    "rate": pa.float64(),
+    **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
+}
+COMMITTED = {"once": LISTS["once"], "again": pa.list_(pa.struct(_AGAIN))}
+"""What is committed of partitions: once and never deleted, and all others. There are more of these than of all else that
+is told, so they come as lists, a row for each topic and column, and with as few numbers as will do."""
 
 TOLD = pa.schema(
     {
@@ -48,7 +49,7 @@ TOLD = pa.schema(
         **dict.fromkeys(("partitions", "moved", "stopped_ms", "longest_ms"), _LONG),
         **dict.fromkeys(("partition", "first", "step", "count"), _INT),
         "offset": _LONG,
-        "committed": pa.list_(PARTITION),
+        **COMMITTED,
         "flapping": pa.bool_(),
         **dict.fromkeys(("key", "value"), pa.binary()),
     }
