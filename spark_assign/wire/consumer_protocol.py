@@ -9,6 +9,8 @@ sticky assignors' user data, in which an eager sticky group carries ownership an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct, unpack_from
+from struct import error as too_short
 
 from spark_assign.wire.reader import Reader, WireError
 
@@ -16,6 +18,8 @@ TopicPartitions = tuple[tuple[str, int], ...]
 """(topic, partition) in the order of the wire."""
 
 _NEWEST = 3
+_LONGEST, _HEAD_SIZE = 0x7FFF, 6
+_HEAD, _INT = Struct(">hi").unpack_from, Struct(">i").unpack_from
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,36 @@ def assignment(data: bytes) -> Assignment:
 
 def assigned(data: bytes) -> list[tuple[str, tuple[int, ...]]]:
     """The partitions of the same, topic by topic as they come. Raises WireError."""
+    found = _at_once(data)
+    if found is not None:
+        return found
     reader = Reader(data)
     _version(reader)
     found = _by_topic(reader)
     reader.nullable_bytes()
     return found
+
+
+def _at_once(data: bytes) -> list[tuple[str, tuple[int, ...]]] | None:
+    """What is laid out as it should be, several times as fast as field by field; None: something about it is not."""
+    found = []
+    try:
+        version, topics = _HEAD(data)
+        at = _HEAD_SIZE
+        for _ in range(topics):
+            size = data[at] << 8 | data[at + 1]
+            name = data[at + 2 : at + 2 + size].decode()
+            at += 2 + size
+            count = _INT(data, at)[0]
+            at += 4
+            if size > _LONGEST or count < 0:
+                return None
+            found.append((name, unpack_from(f">{count}i", data, at)))
+            at += 4 * count
+        user_data = _INT(data, at)[0]
+    except (IndexError, UnicodeDecodeError, too_short):
+        return None
+    return found if version >= 0 and topics >= 0 and at + 4 + user_data <= len(data) else None
 
 
 def sticky_user_data(data: bytes | None) -> StickyData:

@@ -1,8 +1,9 @@
-"""Records of `__consumer_offsets` from Parquet to all tables of the history, and how that grows with their number."""
+"""Records of `__consumer_offsets` from Parquet to all that is told of them, and how that grows with their number."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,16 +12,15 @@ from pyspark.sql import functions as F
 from spark_assign import History
 from spark_assign.history.schemas import HISTORY_TABLES
 from tests.benchmarks import offsets_topic
-from tests.benchmarks.bench import Bench, Result, timed
+from tests.benchmarks.bench import Bench, Result, timed, to_noop
 from tests.benchmarks.processor import used_by
-from tests.benchmarks.session import CORES
 
 _OF_A_TASK = 2_500_000
 """Records for each task over whole groups, as docs/history.md advises."""
 
 
 def history(bench: Bench) -> None:
-    """20M records: as written, with a rebalance in a thousand or a hundred, and compacted; told, stored and counted."""
+    """20M records: as written, with a rebalance in a thousand or a hundred, and compacted; told, and stored as well."""
     _grown(bench, (bench.size(5_000_000, 50_000), bench.size(20_000_000, 100_000)))
 
 
@@ -31,31 +31,46 @@ def at_size(bench: Bench) -> None:
 
 def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
     for name in offsets_topic.EACH:
-        rates: dict[int, float] = {}
+        processor: dict[int, dict[str, float]] = {}
         for records in sizes:
             bench.spark.conf.set("spark.sql.shuffle.partitions", max(records // _OF_A_TASK, 4))
             path = offsets_topic.written(bench.spark, records, bench.folder, name)
-            used: list[float] = []
-            seconds = bench.in_turns(told=partial(_told, bench, path, records, used))["told"]
-            processor = sorted(used)[len(used) // 2]
-            rates[records] = records / processor * CORES
-            detail = f"{processor:.1f} s of processor time: {rates[records] / 1e6:.2f} M/s on {CORES} idle cores"
-            fleet = f"{records:,} records, {name}"
-            goal = None if name == "restless" else bench.goal(">= 1")
-            bench.report(Result("records to all tables", fleet, records / seconds / 1e6, "M/s", goal, detail))
+            processor[records] = _measured(bench, path, records, name)
             shutil.rmtree(path)
-        if len(rates) > 1:
-            growth = rates[min(rates)] / rates[max(rates)]
-            figure = f"{min(rates):,} to {max(rates):,}, {name}"
-            bench.report(Result("processor time a record, growth", figure, growth, "x", bench.goal("<= 1.1")))
+        if len(processor) > 1:
+            least, most = min(processor), max(processor)
+            for measure, micros in processor[most].items():
+                growth, figure = micros / processor[least][measure], f"{least:,} to {most:,}, {name}"
+                bench.report(Result(f"{measure}, processor time, growth", figure, growth, "x", bench.goal("<= 1.1")))
 
 
-def _told(bench: Bench, path: Path, records: int, used: list[float]) -> float:
-    """What a user waits for: read, told, stored once, every table counted. The seconds; processor time in `used`."""
-    return timed(lambda: used.append(used_by(partial(_store_and_count, bench, path, records))))
+def _measured(bench: Bench, path: Path, records: int, name: str) -> dict[str, float]:
+    """Records a second by the clock; microseconds of processor time for each record."""
+    used: dict[str, list[float]] = {"records told": [], "records to stored tables": []}
+    works = zip(used, (_told, _stored_and_counted), strict=True)
+    turns = {measure: partial(_timed, partial(work, bench, path, records), used[measure]) for measure, work in works}
+    seconds = bench.in_turns(**turns)
+    processor = {measure: sorted(some)[len(some) // 2] / records * 1e6 for measure, some in used.items()}
+    for measure in used:
+        detail = f"{processor[measure]:.2f} us of processor time a record"
+        goal = None if name == "restless" else bench.goal(">= 1")
+        rate = records / seconds[measure] / 1e6
+        bench.report(Result(measure, f"{records:,} records, {name}", rate, "M/s", goal, detail))
+    return processor
 
 
-def _store_and_count(bench: Bench, path: Path, records: int) -> None:
+def _timed(work: Callable[[], object], used: list[float]) -> float:
+    """The seconds; processor time goes to `used`."""
+    return timed(lambda: used.append(used_by(work)))
+
+
+def _told(bench: Bench, path: Path, _: int) -> None:
+    """Every row of every table, and none is kept."""
+    to_noop(History.read(bench.spark.read.parquet(str(path))).decided())
+
+
+def _stored_and_counted(bench: Bench, path: Path, records: int) -> None:
+    """What a user waits for: read, told, stored once, every table counted."""
     found = History.read(bench.spark.read.parquet(str(path)))
     place = bench.folder / "told"
     found.decided().write.parquet(str(place))

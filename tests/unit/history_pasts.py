@@ -24,7 +24,7 @@ def member(member_id: str, **fields: object) -> Member:
 def generation(number: int, at: int, has: Iterable[tuple[Member, Sequence[int]]], **fields: object) -> Generation:
     """A generation in which members have partitions of the topic t; nobody: the group is empty."""
     members = tuple(
-        Member(**{**vars(each), "assignment": {("partition", "t"): tuple(partitions)}})
+        each._replace(assignment={("partition", "t"): tuple(partitions)})
         for each, partitions in sorted(has, key=lambda pair: pair[0].member_id)
     )
     given = {

@@ -255,11 +255,11 @@ def test_a_static_member_that_is_back_in_place_is_two_rebalances_without() -> No
     """Another generation of the same number is none on record; dynamic members would have left and joined."""
     timeline = _story({}, ["ab", "bc"])
     first, second = timeline.generations
-    named = [replace(each, group_instance_id=instance) for each, instance in zip(first.members, "xy", strict=True)]
-    back = [replace(each, group_instance_id=instance) for each, instance in zip(second.members, "yx", strict=True)]
+    named = [each._replace(group_instance_id=instance) for each, instance in zip(first.members, "xy", strict=True)]
+    back = [each._replace(group_instance_id=instance) for each, instance in zip(second.members, "yx", strict=True)]
     given = (("c", ("orders", 0, 1)), ("b", ("orders", 2, 3)))
     kept = {each: {("partition", topic): tuple(some)} for each, (topic, *some) in given}
-    back = [replace(each, assignment=kept[each.member_id]) for each in back]
+    back = [each._replace(assignment=kept[each.member_id]) for each in back]
     told = replace(
         timeline,
         generations=(replace(first, members=tuple(named)), replace(second, number=1, members=tuple(back))),

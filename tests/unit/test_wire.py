@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
+from tests.kafka.random_groups import seed
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
 
@@ -69,6 +72,43 @@ def test_assignments() -> None:
         decoded = {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)}
         assert decoded == row["decoded"], row["case"]
     assert seen == 243
+
+
+def test_what_is_assigned_is_the_same_at_once_and_field_by_field() -> None:
+    """Of recorded bytes, of 20,000 that were damaged at random, and where both refuse them."""
+    draw = random.Random(number := seed())
+    recorded = [data for _, data in _rows("assignment") if data]
+    damaged = [_damaged(draw.choice(recorded), draw) for _ in range(20_000)]
+    read = refused = 0
+    for data in recorded + damaged:
+        try:
+            expected = consumer_protocol.assignment(data).partitions
+        except WireError as error:
+            refused += 1
+            with pytest.raises(WireError, match=re.escape(str(error))):
+                consumer_protocol.assigned(data)
+            continue
+        read += 1
+        found = consumer_protocol.assigned(data)
+        flat = tuple((topic, partition) for topic, partitions in found for partition in partitions)
+        assert flat == expected, f"SPARK_ASSIGN_SEED={number}"
+    assert min(read, refused) > 1_000
+
+
+def _damaged(data: bytes, draw: random.Random) -> bytes:
+    """With one byte or four that are others, or an end that is another."""
+    bytes_ = bytearray(data)
+    at = draw.randrange(len(bytes_))
+    match draw.randrange(4):
+        case 0:
+            bytes_[at] = draw.randrange(256)
+        case 1:
+            bytes_[at : at + 4] = draw.choice([b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0", b"\x80\0\0\0"])
+        case 2:
+            del bytes_[at:]
+        case _:
+            bytes_ += draw.randbytes(draw.randrange(9))
+    return bytes(bytes_)
 
 
 def test_user_data() -> None:

@@ -6,7 +6,6 @@ and a member of which nothing changed is the same object, so that what compares 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -133,10 +132,10 @@ def _topics_of_consumer(data: bytes) -> _Topics:
 
 
 def _items_of_consumer(assignment: bytes) -> Items:
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
     for topic, partitions in consumer_protocol.assigned(assignment):
         if partitions:
-            found[PARTITION, topic] += partitions
+            found[PARTITION, topic] = found.get((PARTITION, topic), ()) + partitions
     return {key: tuple(sorted(set(partitions))) for key, partitions in found.items()}
 
 

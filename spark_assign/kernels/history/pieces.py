@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
-from spark_assign.kernels.history.gathered import codes_of, one_array
+from spark_assign.kernels.history.gathered import codes_of
 from spark_assign.kernels.history.slots import Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
 from spark_assign.kernels.history.stretches import LISTS, Stretches, in_one, united, unlisted

@@ -68,7 +68,7 @@ class _Batch:
     """Records, what their keys say, and by row the code and detail of those that nothing can be made of."""
 
     def __init__(self, records: pa.Table) -> None:
-        self._records = records
+        self._records = records = records.combine_chunks()
         self._keys = read_keys(records["key"])
         self._faults = dict(self._keys.faults)
         self._cluster, self._clusters = codes_of(records["cluster"])

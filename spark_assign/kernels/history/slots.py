@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,12 @@ class Slots:
     whole: Stretches
     first: Ints
     deleted: Ints
+
+    @cached_property
+    def several(self) -> list[int]:
+        """The places of slots that have several stretches."""
+        places: list[int] = np.flatnonzero(np.diff(self.first) > 1).tolist()
+        return places
 
     def of(self, begin: int, end: int) -> Iterator[tuple[Slot, tuple[Stretch, ...]]]:
         """Some slots, each with its stretches."""
@@ -71,8 +78,9 @@ class Commits(Mapping[Slot, tuple[Stretch, ...]]):
 
     def silent(self) -> Iterator[tuple[Slot, tuple[Stretch, ...]]]:
         """What has several stretches, and so gaps between them."""
-        several = np.flatnonzero(np.diff(self._slots.first[self._begin : self._end + 1]) > 1) + self._begin
-        for place in several.tolist():
+        several = self._slots.several
+        begin, end = (bisect_left(several, place) for place in (self._begin, self._end))
+        for place in several[begin:end]:
             yield from self._slots.of(place, place + 1)
 
 

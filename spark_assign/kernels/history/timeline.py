@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One member in one generation.
 
     Attributes:
@@ -31,7 +31,7 @@ class Member:
     rebalance_timeout_ms: int | None = None
     topics: tuple[str, ...] = ()
     subscription: bytes | None = None
-    assignment: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    assignment: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType({})
     assigned: bytes | None = None
     position: int | None = None
 
@@ -63,8 +63,7 @@ class Generation:
     offset: int
 
 
-@dataclass(frozen=True)
-class Owned:
+class Owned(NamedTuple):
     """What one member had of one topic, from when to when; `until_ms` None: still at the end."""
 
     member_id: str

@@ -31,8 +31,8 @@ _AGAIN = {
     **dict.fromkeys(("gaps", "longest_gap_ms", "deleted"), _LONG),
 }
 COMMITTED = {"once": LISTS["once"], "again": pa.list_(pa.struct(_AGAIN))}
-"""What is committed of partitions: once and never deleted, and all others. There are more of these than of all else that
-is told, so they come as lists, a row for each topic and column, and with as few numbers as will do."""
+"""What is committed of partitions: once and never deleted, and all others. There are more of these than of all else
+that is told, so they come as lists, a row for each topic and column, and with as few numbers as will do."""
 
 TOLD = pa.schema(
     {
