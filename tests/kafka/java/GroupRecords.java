@@ -20,7 +20,8 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 /**
  * Records of __consumer_offsets, a JSON line each. {"key", "value"} in base64 (value null: a tombstone) is read by the
  * broker's own serde and answered in the form of its JsonConverters, with what the serde makes of it when it writes it
- * again; or with {"refused": why}. {"type", "version", "fields"} is a value in that form, and answered with its bytes.
+ * again, or why it does not; or with {"refused": why}. {"type", "version", "fields"} is a value in that form, and
+ * answered with its bytes.
  *
  * <p>The serde refuses versions that it does not know. The generated classes do not; what they read is told all the same.
  */
@@ -74,7 +75,16 @@ public class GroupRecords {
         if (record.value() != null) {
             tell(record.value().message(), record.value().version(), answer);
             if (record.value().message().unknownTaggedFields().isEmpty())
-                answer.put("value_written", text(SERDE.serializeValue(record)));
+                writeAgain(record, answer);
+        }
+    }
+
+    /** The serde reads unknown tagged fields in any order, in parts of a message as well, and writes them in theirs only. */
+    private static void writeAgain(CoordinatorRecord record, ObjectNode answer) {
+        try {
+            answer.put("value_written", text(SERDE.serializeValue(record)));
+        } catch (RuntimeException refused) {
+            answer.put("not_written", refused.getMessage());
         }
     }
 
