@@ -305,7 +305,7 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
     frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
     # Time comes as a number: Python would shift it to its zone.
     newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
-    found = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row
+    found = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
     return _manifest(found[0], EPOCH + timedelta(microseconds=found[0]["micros"])) if found else None
 
 

@@ -46,10 +46,10 @@ def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
 
 def _measured(bench: Bench, path: Path, records: int, name: str) -> dict[str, float]:
     """Records a second by the clock; microseconds of processor time for each record."""
-    used: dict[str, list[float]] = {"records told": [], "records to stored tables": []}
-    works = zip(used, (_told, _stored_and_counted), strict=True)
-    turns = {measure: partial(_timed, partial(work, bench, path, records), used[measure]) for measure, work in works}
-    seconds = bench.in_turns(**turns)
+    works = {"records told": partial(_told, bench, path)}
+    works["records to stored tables"] = partial(_stored_and_counted, bench, path, records)
+    used: dict[str, list[float]] = {measure: [] for measure in works}
+    seconds = bench.in_turns(**{measure: partial(_timed, work, used[measure]) for measure, work in works.items()})
     processor = {measure: sorted(some)[len(some) // 2] / records * 1e6 for measure, some in used.items()}
     for measure in used:
         detail = f"{processor[measure]:.2f} us of processor time a record"
@@ -64,7 +64,7 @@ def _timed(work: Callable[[], object], used: list[float]) -> float:
     return timed(lambda: used.append(used_by(work)))
 
 
-def _told(bench: Bench, path: Path, _: int) -> None:
+def _told(bench: Bench, path: Path) -> None:
     """Every row of every table, and none is kept."""
     to_noop(History.read(bench.spark.read.parquet(str(path))).decided())
 

@@ -43,9 +43,9 @@ def told(facts: Sequence[Mapping[str, Any]], gap_ms: int) -> list[dict[str, Any]
     tables = [committed(piece) for piece in pieces(pa.Table.from_pylist(list(facts), FACTS), gap_ms)]
     rows = pa.concat_tables([*tables, TOLD.empty_table()]).to_pylist()
     known = [{name: value for name, value in row.items() if value is not None} for row in rows]
-    return [
-        {**row, **partition} for row in known for partition in [*map(whole, row.pop("once", ())), *row.pop("again", ())]
-    ]
+    listed = [(row, [*map(whole, row.pop("once", ()))], row.pop("again", [])) for row in known]
+    assert all(each["commits"] > 1 or each["deleted"] for _, _, again in listed for each in again)
+    return [{**row, **partition} for row, once, again in listed for partition in once + again]
 
 
 def whole(once: dict[str, Any]) -> dict[str, Any]:
