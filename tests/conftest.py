@@ -1,7 +1,7 @@
-"""One lazy Spark session for the whole run: classic, or Spark Connect where SPARK_ASSIGN_TEST_REMOTE says so.
+"""What all tests share: the seed, the marks of tests/selection.toml, and one lazy Spark session.
 
-`SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests through a Connect server of
-their own.
+The session is classic. `SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests on Spark Connect,
+with a server of their own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
+
+from tests import seeds, selection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SETTINGS = {
     "spark.driver.memory": "4g",
@@ -37,6 +42,36 @@ CLASSIC = {
 CONNECT = {"spark.sql.adaptive.enabled": "true"}
 
 
+def pytest_configure() -> None:
+    """Draws the run's seed before any worker process starts, so that all use the same one."""
+    seeds.run_seed()
+
+
+def pytest_report_header() -> str:
+    """Prints how to repeat the run."""
+    return f"seed: {seeds.repeat()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Prints with each failure how to repeat it."""
+    report = yield
+    if report.failed:
+        report.sections.append(("seed", seeds.repeat()))
+    return report
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The test's own seed, which follows from the run's seed and the test's name."""
+    return seeds.seed_for(request.node.nodeid)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that only the full run, or the default run on Spark Connect, includes."""
+    selection.mark(items)
+
+
 def pytest_collection_finish() -> None:
     """All modules are there to stay: the collector need not look at them again and again."""
     gc.freeze()
@@ -46,6 +81,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all Spark tests, with two cores."""
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # The executors are started in the folder of the run, wherever pytest was called.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])

@@ -1,0 +1,34 @@
+"""Marks tests as tests/selection.toml lists them: `full`, and `connect`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).with_suffix(".toml")
+
+
+def listed() -> dict[str, dict[str, str]]:
+    """Returns, for each mark, the listed tests and the reason for each."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Adds the marks to the collected tests."""
+    marks = listed()
+    for item in items:
+        for name, tests in marks.items():
+            if reason := _reason(item.nodeid, tests):
+                item.add_marker(getattr(pytest.mark, name)(reason))
+
+
+def _reason(test: str, tests: Mapping[str, str]) -> str | None:
+    """Returns the reason of the entry that names the test, its function, or its file."""
+    file, _, function = test.partition("::")
+    for name in (test, f"{file}::{function.partition('[')[0]}", file):
+        if name in tests:
+            return tests[name]
+    return None
