@@ -1,4 +1,4 @@
-"""Marks tests as tests/selection.toml lists them: `full`, and `connect`."""
+"""Marks tests: `full` and `connect` as tests/selection.toml lists them, and `spark` if they start a session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 FILE = Path(__file__).with_suffix(".toml")
+SPARK = Path(__file__).parent / "spark"
+"""Its tests belong to the Spark part even if they need no session."""
 
 
 def listed() -> dict[str, dict[str, str]]:
@@ -20,6 +22,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
     """Adds the marks to the collected tests."""
     marks = listed()
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(SPARK):
+            item.add_marker(pytest.mark.spark)
         for name, tests in marks.items():
             if reason := _reason(item.nodeid, tests):
                 item.add_marker(getattr(pytest.mark, name)(reason))

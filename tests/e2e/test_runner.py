@@ -47,9 +47,10 @@ STOPPED = """
 import os, sys
 from tests.runner import __main__ as entry
 from tests.runner.parts import Part
+from pathlib import Path
 scripts = {"over": "cat", "long": "sleep 60", "stops": "sleep 1; kill -TERM $PPID; sleep 60", "never": "echo never"}
-entry.wanted = lambda *_, ci: [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}"))
-                               for name, each in scripts.items()]
+parts = [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}")) for name, each in scripts.items()]
+entry.wanted = lambda _: (parts, Path(sys.argv[1]) / "results")
 sys.exit(entry.main([], os.environ))
 """
 
@@ -62,7 +63,7 @@ def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
     assert "\n== over\n\n" in done.stdout, "standard input is not for the parts"
     assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
     assert done.stdout.count("left no verdict") == 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "stops"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "results", "stops"]
     assert all(gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
 
 

@@ -1,101 +1,115 @@
-"""`python -m tests.runner [fast] [--spark VERSION] [PART…]`, as tests/run.sh calls it."""
+"""Runs the parts that the command line names: `python -m tests.runner [full] [fast] [PART…]`, as tests/run.sh does."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests import seeds
 from tests.runner import lanes
-from tests.runner.parts import DEFAULT_SPARK, FAST, ORDER, OTHER_SPARK, ROOT, Part, parts
+from tests.runner.parts import DEFAULT, DEFAULT_SPARK, FAST, FULL_ONLY, OTHER_SPARK, ROOT, Part, lock_changed, parts
 from tests.runner.processes import Processes
+from tests.runner.results import durations, shortened
+from tests.runner.tools import in_ci
 from tests.runner.verdicts import Verdict, summary
 
 DROPPED = ("PYTEST", "PYTHON", "PYSPARK", "SPARK_", "AIRFLOW", "RUFF_", "MYPY", "MARKED")
 """Variables that begin so would decide what is run, and with which Spark: no part sees those of the caller."""
+KEPT = (seeds.VARIABLE, "SPARK_ASSIGN_KAFKA_JARS", "SPARK_ASSIGN_PYTHON", "SPARK_LOCAL_")
 BYTECODE = str(ROOT / "build" / "bytecode")
 """Where Python keeps what it has compiled, of the installed packages too: uv installs them as source, and every process
 of a test that compiles pandas and PySpark again takes two seconds more. Beside the sources nothing is left."""
-KEPT = ("SPARK_ASSIGN_SEED", "SPARK_ASSIGN_KAFKA_JARS", "SPARK_ASSIGN_PYTHON", "SPARK_LOCAL_")
-
-
-def in_ci(inherited: Mapping[str, str]) -> bool:
-    """Whether skips are failures, and a release of Spark more is tested."""
-    return inherited.get("CI", "").lower() not in ("", "0", "false", "no")
+RESULTS = ROOT / "build" / "tests"
+"""The logs, JUnit files and durations of the last run."""
 
 
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What every part sees: the caller's variables without those that could leave something out."""
+    """Returns what every part sees: the caller's variables without those that could leave something out."""
     kept = {name: value for name, value in inherited.items() if name.startswith(KEPT) or not name.startswith(DROPPED)}
     kept.pop("CI", None)
     path = os.pathsep.join(filter(None, (str(ROOT / ".venv" / "bin"), inherited.get("PATH", ""))))
-    return kept | {"PATH": path, "PYTHONPYCACHEPREFIX": BYTECODE} | ({"CI": "true"} if in_ci(inherited) else {})
+    kept |= {"PATH": path, "PYTHONPYCACHEPREFIX": BYTECODE}
+    if seeds.VARIABLE in kept:
+        kept["PYTHONHASHSEED"] = kept[seeds.VARIABLE]
+    return kept | ({"CI": "true"} if in_ci(inherited) else {})
 
 
-def wanted(arguments: Sequence[str], *, ci: bool) -> list[Part]:
-    """The parts that the command line names, each once; by default all, and in CI another Spark as well."""
+def wanted(arguments: Sequence[str]) -> tuple[list[Part], Path]:
+    """Returns the parts that the command line names, each once, and the folder for their results."""
     parser = argparse.ArgumentParser(prog="tests/run.sh", add_help=False)
     parser.add_argument("--spark", type=_release)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("part", nargs="*")
     given = parser.parse_args(arguments)
-    known = parts(given.spark or DEFAULT_SPARK, whole=given.spark is not None)
-    names = list(_names(given.part))
+    full = "full" in given.part
+    known = parts(full=full, spark=given.spark or DEFAULT_SPARK, whole=given.spark is not None)
+    names = [each for name in given.part for each in (FAST if name == "fast" else (name,)) if each != "full"]
     if unknown := [name for name in names if name not in known]:
-        parser.error(f"unknown part: {', '.join(unknown)} (known: fast, {', '.join(known)})")
+        parser.error(f"unknown part: {', '.join(unknown)} (known: full, fast, {', '.join(known)})")
     if given.spark:
         names.append(OTHER_SPARK)
     if not names:
-        names = [*ORDER, *([OTHER_SPARK] if ci else [])]
-    return [known[name] for name in dict.fromkeys(names)]
-
-
-def _names(given: Sequence[str]) -> Iterator[str]:
-    for name in given:
-        yield from FAST if name == "fast" else (name,)
+        names = [*DEFAULT, *(FULL_ONLY if full else [OTHER_SPARK] if lock_changed() else ())]
+    return [known[name] for name in dict.fromkeys(names)], given.results
 
 
 def _release(text: str) -> str:
     if not re.fullmatch(r"\d+(\.\d+)+", text):
-        raise argparse.ArgumentTypeError(f"{text}: expected a release as 4.0")
+        raise argparse.ArgumentTypeError(f"{text}: expected a release such as 4.0")
     return text
 
 
 def main(arguments: Sequence[str], inherited: Mapping[str, str]) -> int:
-    """The exit code: 0 if every wanted part is green, 1 if one is not, 2 for wrong usage."""
+    """Returns the exit code: 0 if every wanted part is green, 1 if one is not, 2 for wrong usage."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    ci = in_ci(inherited)
-    return run(wanted(arguments, ci=ci), Processes(ROOT, environment(inherited)), ci=ci)
+    chosen, results = wanted(arguments)
+    seed = seeds.run_seed()
+    print(f"seed: {seeds.repeat()}", flush=True)
+    processes = Processes(ROOT, environment({**inherited, seeds.VARIABLE: str(seed)}))
+    return run(chosen, processes, results, ci=in_ci(inherited))
 
 
-def run(chosen: Sequence[Part], processes: Processes, *, ci: bool) -> int:
-    """Run these parts and print what they say and, last, the totals; also when it is stopped before all are over."""
+def run(chosen: Sequence[Part], processes: Processes, results: Path, *, ci: bool) -> int:
+    """Runs these parts; prints their output, where the time went, and the totals, also if it is stopped before the end.
+
+    The folder `results` is emptied first; the logs and JUnit files stay there.
+    """
     verdicts: dict[str, Verdict] = {}
 
-    def tell(verdict: Verdict) -> None:
-        print(f"\n== {verdict.part}", flush=True)
+    def report(verdict: Verdict) -> None:
+        print(f"\n== {verdict.part.name}", flush=True)
         if verdict.log:
             output = verdict.log.read_text(encoding="utf-8", errors="replace")
             print(output, end="" if output.endswith("\n") or not output else "\n")
         for reason in verdict.reasons:
-            print(f"{verdict.part}: {reason}")
+            print(f"{verdict.part.name}: {reason}")
         sys.stdout.flush()
-        verdicts[verdict.part] = verdict
+        verdicts[verdict.part.name] = verdict
 
-    with tempfile.TemporaryDirectory(prefix="spark-assign-tests-", ignore_cleanup_errors=True) as results:
-        try:
-            lanes.run(chosen, processes, Path(results), tell, in_ci=ci)
-        except KeyboardInterrupt:
-            print("\nstopped")
-    lines, code = summary([part.name for part in chosen], verdicts)
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
+    try:
+        lanes.run(chosen, processes, results, report, in_ci=ci)
+    except KeyboardInterrupt:
+        print("\nstopped")
+    _print_durations(verdicts, results)
+    lines, code = summary(chosen, verdicts)
     print("\n== summary", *lines, sep="\n", flush=True)
     return code
+
+
+def _print_durations(verdicts: Mapping[str, Verdict], results: Path) -> None:
+    lines = list(durations({name: verdict.tests for name, verdict in verdicts.items() if verdict.tests}))
+    (results / "durations.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print("\n== durations (all in durations.txt beside the JUnit files)", *shortened(iter(lines)), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

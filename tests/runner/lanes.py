@@ -1,6 +1,6 @@
-"""Two lanes take the parts one after the other; what they need is made in the background meanwhile.
+"""Runs the parts: two lanes for those that compute, one beside them for those that wait, then each that runs alone.
 
-A Spark test waits for planning and compiling more than for cores, so that two lanes side by side fill two cores.
+What the parts need (environments) is made in the background meanwhile.
 """
 
 from __future__ import annotations
@@ -9,47 +9,49 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.runner.parts import Part, SetUp
+from tests.runner.parts import Lane, Part, SetUp
 from tests.runner.processes import Processes
 from tests.runner.verdicts import Verdict, judge
 
-LANES = 2
+WORKERS = {Lane.COMPUTING: 2, Lane.WAITING: 1, Lane.ALONE: 1}
+"""Parts side by side in each lane. Two that compute fill two cores; one that waits for brokers leaves them alone."""
 
 
 class SetUpError(Exception):
-    """An environment could not be made; `log` says why."""
+    """An environment could not be made; `log` has the output of the attempt."""
 
-    def __init__(self, why: str, log: Path) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, log: Path) -> None:
+        super().__init__(reason)
         self.log = log
 
 
 def run(
-    parts: Iterable[Part],
-    processes: Processes,
-    results: Path,
-    tell: Callable[[Verdict], None],
-    *,
-    in_ci: bool,
-    lanes: int = LANES,
+    parts: Iterable[Part], processes: Processes, results: Path, report: Callable[[Verdict], None], *, in_ci: bool
 ) -> None:
-    """Run the parts and `tell` each verdict as soon as it is there, from this thread.
+    """Runs the parts and reports each verdict as soon as it exists, from this thread.
 
-    Whatever goes wrong in a lane is a verdict too. If this thread is interrupted, all that runs is ended.
+    A part that can't be run gets a verdict too. If this thread is interrupted, everything that runs is ended.
     """
     wanted = list(parts)
-    with ThreadPoolExecutor(1, "set-up") as maker, ThreadPoolExecutor(lanes, "lane") as pool:
-        try:
-            set_ups = dict.fromkeys(part.set_up for part in wanted if part.set_up)
-            making = {each: maker.submit(_make, each, processes, results) for each in set_ups}
-            taken = {pool.submit(_take, part, making, processes, results, in_ci): part for part in wanted}
-            for future in as_completed(taken):
-                tell(_verdict(taken[future], future))
-        except BaseException:
-            processes.stop()
-            maker.shutdown(wait=False, cancel_futures=True)
+    set_up_pool = ThreadPoolExecutor(1, "set-up")
+    pools = {lane: ThreadPoolExecutor(workers, lane.value) for lane, workers in WORKERS.items()}
+    try:
+        set_ups = dict.fromkeys(part.set_up for part in wanted if part.set_up)
+        made = {each: set_up_pool.submit(_make, each, processes, results) for each in set_ups}
+        for lanes in ((Lane.COMPUTING, Lane.WAITING), (Lane.ALONE,)):
+            running = {
+                pools[part.lane].submit(_run_part, part, made, processes, results, in_ci): part
+                for part in wanted
+                if part.lane in lanes
+            }
+            for future in as_completed(running):
+                report(_verdict(running[future], future))
+    except BaseException:
+        processes.stop()
+        raise
+    finally:
+        for pool in (set_up_pool, *pools.values()):
             pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _make(set_up: SetUp, processes: Processes, results: Path) -> None:
@@ -60,10 +62,10 @@ def _make(set_up: SetUp, processes: Processes, results: Path) -> None:
         raise SetUpError(f"set-up: {how}", log)
 
 
-def _take(part: Part, making: dict[SetUp, Future[None]], processes: Processes, results: Path, in_ci: bool) -> Verdict:
+def _run_part(part: Part, made: dict[SetUp, Future[None]], processes: Processes, results: Path, in_ci: bool) -> Verdict:
     if part.set_up:
-        # One after the other, each with a bound: so is the wait for the last. Twice, as ending them takes a moment.
-        making[part.set_up].result(timeout=2 * sum(each.seconds for each in making))
+        # Environments are made one after the other, each with a bound; twice that, as ending them takes a moment.
+        made[part.set_up].result(timeout=2 * sum(each.seconds for each in made))
     log, junit = results / f"{part.name}.log", results / f"{part.name}.xml"
     command = (*part.command, "--junitxml", str(junit)) if part.places else part.command
     ended = processes.run(command, part.environment, log, part.seconds)
@@ -75,6 +77,6 @@ def _verdict(part: Part, future: Future[Verdict]) -> Verdict:
         case None:
             return future.result()
         case SetUpError() as failed:
-            return Verdict(part.name, reasons=(str(failed),), log=failed.log)
+            return Verdict(part, reasons=(str(failed),), log=failed.log)
         case failed:
-            return Verdict(part.name, reasons=(f"could not be run: {type(failed).__name__}: {failed}",))
+            return Verdict(part, reasons=(f"could not be run: {type(failed).__name__}: {failed}",))

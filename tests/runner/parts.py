@@ -1,38 +1,48 @@
-"""What is run: each part with its command, its environment and its bounds. Nothing is run here."""
+"""Declares what is run: each part with its command, environment, lane, bounds and budget. Nothing is run here."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-
-ORDER = (
-    *("ruff", "format", "mypy", "unit"),
-    *("kafka", "docs", "connect", "spark", "e2e", "benchmarks", "airflow", "browser"),
-)
-"""All parts, as they are taken: what is quick first, then the longest, so that no lane is left alone with it."""
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
 
 FAST = ("ruff", "format", "mypy", "unit")
+"""The parts that need neither Java nor Spark."""
+DEFAULT = (*FAST, "live", "spark", "docs", "connect", "e2e", "classes", "golden", "airflow", "benchmarks", "browser")
+"""The parts of the default run, in their order: quick feedback first, then the longest."""
+FULL_ONLY = ("other-spark", "faults", "clock")
+"""The parts that only the full run adds."""
 OTHER_SPARK = "other-spark"
 DEFAULT_SPARK = "4.0"
 
 MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_said_and_leaves_nothing": (
-        "mounts a small disk, which a container may forbid; that its words are found is in tests/unit/test_reason.py"
-    ),
-    "tests.kafka.test_live_franz_go.test_what_is_called_sure_is_the_same_in_every_process": (
-        "needs Go and its module proxy, which a machine may lack; 800 recorded answers are in tests/golden"
-    ),
-    "tests.kafka.test_detection_live.test_the_leader_is_told_of_go_and_node": (
-        "needs Go or Node, which not every machine has; groups of these libraries are recorded in tests/unit"
+        "mounts a small disk, which a container might forbid; tests/unit/test_reason.py checks the message"
     ),
 }
-"""Tests that may be skipped in CI, each with the reason; every other skip there means that a proof is missing."""
+"""Tests that CI may skip, each with the reason; every other skip there means that a proof is missing."""
 
-# Of what is recorded from Kafka's classes, all is planned once; a sample of it once more elsewhere.
-AGAIN = {"SPARK_ASSIGN_TEST_EVERY": "40"}
+REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
+"""Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
+FEWEST: Mapping[str, int] = {}
+"""For each part the number of tests that its default run has at least."""
+FULL_VARIABLE = "SPARK_ASSIGN_TEST_FULL"
+"""Set to 1 for all parts of a full run: tests that draw a sample by default then take everything."""
+
+
+class Lane(Enum):
+    """How a part shares the machine with others."""
+
+    COMPUTING = "computing"
+    WAITING = "waiting"
+    ALONE = "alone"
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,12 @@ class SetUp:
 class Part:
     """A command in a process of its own.
 
-    If it runs tests, `places` are their files and folders: `--junitxml FILE` is added to the command, and of each
-    place at least one test has to be executed.
+    Attributes:
+        places: files and folders of its tests; if there are any, `--junitxml FILE` is added to the command, and of each
+            place at least one test has to be executed.
+        seconds: after this time the part is ended and has failed.
+        budget: the wall time that it should take on a quiet machine with two cores, in seconds; 0 for none.
+        fewest: the number of tests that it reports at least, executed or skipped, so that a lost file is noticed.
     """
 
     name: str
@@ -58,42 +72,79 @@ class Part:
     places: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
     set_up: SetUp | None = None
+    lane: Lane = Lane.COMPUTING
     seconds: float = 40 * 60
+    budget: float = 0
+    fewest: int = 0
 
 
-def parts(spark: str, *, whole: bool) -> dict[str, Part]:
-    """Every part by its name. On the other Spark: all its tests (`whole`), or those that meet what changes."""
-    python = str(ROOT / ".venv" / "bin" / "python")
+def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dict[str, Part]:
+    """Returns every part by its name.
+
+    Args:
+        full: no part leaves out the tests that are marked `full`.
+        spark: the release of the part `other-spark`.
+        whole: that part runs every Spark test, and not only those that touch most of what changes between releases.
+    """
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
     airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
-    what_changes = ("spark",) if whole else ("spark/test_custom_assignor.py", "spark/test_tables.py")
+    on_connect = {"SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
+    what_changes = ("spark",) if whole or full else ("spark/test_custom_assignor.py", "spark/test_tables.py")
+    repeated = "spark and not once"
+    tests = partial(_tests, full=full)
     every = [
-        Part("ruff", (python, "-m", "ruff", "check", ".")),
-        Part("format", (python, "-m", "ruff", "format", "--check", ".")),
-        Part("mypy", (python, "-m", "mypy")),
-        _tests("unit", python, "unit"),
-        _tests("spark", python, "spark", "golden"),
-        _tests("docs", python, "docs"),
-        _tests("connect", python, "spark", "golden", again=True, SPARK_ASSIGN_TEST_REMOTE="local[2]"),
-        _tests("kafka", python, "kafka"),
-        _tests("e2e", python, "e2e"),
-        _tests("benchmarks", python, "benchmarks"),
-        _tests("airflow", _python(airflow), "airflow", set_up=airflow),
-        _tests("browser", python, "browser"),
-        _tests(OTHER_SPARK, _python(other_spark), "golden", *what_changes, again=True, set_up=other_spark),
+        Part("ruff", (PYTHON, "-m", "ruff", "check", "."), budget=5),
+        Part("format", (PYTHON, "-m", "ruff", "format", "--check", "."), budget=5),
+        Part("mypy", (PYTHON, "-m", "mypy"), budget=50),
+        tests("unit", "unit", workers=2, budget=50),
+        tests("golden", "golden", marks="not spark", workers=2, budget=80),
+        tests("spark", "spark", "golden", marks="spark", budget=500),
+        tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect, budget=200),
+        tests("docs", "docs", budget=330),
+        tests("classes", "kafka/classes", budget=200),
+        tests("live", "kafka/live", lane=Lane.WAITING, budget=650),
+        tests("clock", "kafka/clock", lane=Lane.ALONE),
+        tests("e2e", "e2e", budget=250),
+        tests("benchmarks", "benchmarks", budget=60),
+        tests("airflow", "airflow", set_up=airflow, budget=90),
+        tests("browser", "browser", budget=40),
+        tests(OTHER_SPARK, "golden", *what_changes, marks=repeated, set_up=other_spark, environment=REPEATED),
+        Part("faults", (PYTHON, "-m", "tests.mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
     ]
     return {part.name: part for part in every}
 
 
 def _tests(
-    name: str, python: str, *places: str, again: bool = False, set_up: SetUp | None = None, **environment: str
+    name: str,
+    *places: str,
+    full: bool,
+    marks: str = "",
+    workers: int = 0,
+    environment: Mapping[str, str] | None = None,
+    set_up: SetUp | None = None,
+    lane: Lane = Lane.COMPUTING,
+    budget: float = 0,
 ) -> Part:
-    """pytest on places in tests/; `again` where the same tests have run once before."""
+    """Returns a part that runs pytest on places in tests/, in so many worker processes if `workers` is not 0."""
+    expression = " and ".join(filter(None, (marks, "" if full else "not full")))
+    command = (
+        *(_python(set_up) if set_up else PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        *(("-m", expression) if expression else ()),
+        *(("-n", str(workers), "--dist", "loadfile") if workers else ()),
+    )
     paths = tuple(f"tests/{place}" for place in places)
-    marked = ("-m", "not once") if again else ()
-    command = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *marked, *paths)
-    return Part(name, command, paths, environment | (AGAIN if again else {}), set_up)
+    variables = {**(environment or {}), **({FULL_VARIABLE: "1"} if full else {})}
+    return Part(name, (*command, *paths), paths, variables, set_up, lane, budget=budget, fewest=FEWEST.get(name, 0))
+
+
+def lock_changed() -> bool:
+    """Checks whether the last commit, or the work tree, changes the lock: then another Spark is tested by default."""
+    command = ("git", "diff", "--quiet", "HEAD^", "--", "conf/requirements")
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, env=os.environ, check=False).returncode == 1
+    except OSError:
+        return False
 
 
 def _environment(name: str, pins: str, extras: str) -> SetUp:

@@ -1,13 +1,16 @@
 """Tools that a machine may lack: without one its tests are skipped, with a message that names it and how to install it.
 
-Standard library only: the runner looks for the tools before anything is installed.
+Standard library only: the runner looks for the tools before anything is installed. `tests/run.sh` and `.ci/run` read
+tools.txt as well.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 
@@ -25,31 +28,31 @@ class Tool:
         return next(filter(None, map(shutil.which, self.programs)), None)
 
 
-JAVA = Tool("Java", ("java",), "install a JDK 17 or newer, for example: apt-get install openjdk-17-jdk-headless")
-MAVEN = Tool("Maven", ("mvn",), "apt-get install maven")
-CHROMIUM = Tool("Chromium", ("chromium", "chromium-browser", "google-chrome"), "apt-get install chromium")
-GO = Tool("Go", ("go",), "apt-get install golang-go")
-NODE = Tool("Node", ("node",), "apt-get install nodejs npm")
-TOOLS = (JAVA, MAVEN, CHROMIUM, GO, NODE)
+def _tool(line: str) -> Tool:
+    name, programs, install = line.split("|")
+    return Tool(name, tuple(programs.split()), install)
 
+
+TOOLS = tuple(map(_tool, Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()))
+JAVA, MAVEN, CHROMIUM, GO, NODE = TOOLS
 _NEEDS = "needs {}: "
 
 
-def in_ci() -> bool:
-    """Checks whether skips count as failures."""
-    return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")
+def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
+    """Checks whether this is CI, where a skip counts as a failure."""
+    return environment.get("CI", "").lower() not in ("", "0", "false", "no")
 
 
-def lacks(tool: Tool, why: str = "it isn't on the PATH") -> NoReturn:
+def lacks(tool: Tool, reason: str = "it isn't on the PATH") -> NoReturn:
     """Skips the running test because the machine lacks a tool; in CI the test fails."""
     import pytest
 
-    message = f"{_NEEDS.format(tool.name)}{why}. {tool.install}"
+    message = f"{_NEEDS.format(tool.name)}{reason}. To install it: {tool.install}"
     if in_ci():
-        pytest.fail(f"{message} (CI has all tools)", pytrace=False)
+        pytest.fail(message, pytrace=False)
     pytest.skip(message)
 
 
 def named_in(message: str) -> Tool | None:
-    """Returns the tool that a message of `lacks` names, or None for any other message of a skipped test."""
+    """Returns the tool that a message of `lacks` names, or None for every other reason of a skip."""
     return next((tool for tool in TOOLS if _NEEDS.format(tool.name) in message), None)

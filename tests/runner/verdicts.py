@@ -1,91 +1,107 @@
-"""Whether a part is green: never by silence, only by what it has left. And the totals of all parts."""
+"""Whether a part is green: never by silence, only by the results that it leaves. And the totals of all parts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.runner.parts import MAY_SKIP, Part
 from tests.runner.processes import Ended
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """The names of the tests in a junit file: module, class if there is one, and function with its parameters."""
-
-    passed: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
+from tests.runner.results import Test, read_junit
+from tests.runner.tools import Tool, named_in
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a part has ended: green only if there is nothing in `reasons`."""
+    """How a part ended: it failed if there is anything in `reasons`."""
 
-    part: str
+    part: Part
     seconds: float = 0
     reasons: tuple[str, ...] = ()
-    tests: Outcomes = Outcomes()
+    tests: tuple[Test, ...] = ()
     log: Path | None = None
+
+    def count(self, outcome: str) -> int:
+        """Returns the number of tests with an outcome."""
+        return sum(test.outcome == outcome for test in self.tests)
 
     @property
     def failed(self) -> int:
-        """Its failed tests; a part that is red without one counts as one, so that no total hides it."""
-        return max(len(self.tests.failed), 1 if self.reasons else 0)
+        """The failed tests. A part that fails without one counts as one, so that no total hides it."""
+        return max(self.count("failed"), 1 if self.reasons else 0)
+
+    @property
+    def lacking(self) -> Counter[Tool]:
+        """For each tool that the machine lacks, the number of tests that were skipped without it."""
+        return Counter(tool for test in self.tests if (tool := named_in(test.message)))
+
+    @property
+    def word(self) -> str:
+        """FAILED, skipped (no test was executed, for lack of tools), or ok."""
+        if self.reasons:
+            return "FAILED"
+        return "skipped" if self.tests and self.count("skipped") == len(self.tests) else "ok"
 
 
 def judge(part: Part, ended: Ended, junit: Path, log: Path, *, in_ci: bool) -> Verdict:
-    """The verdict on a part whose process has ended. In CI a skip counts as a failure, but for MAY_SKIP."""
-    if ended.code is None:  # what it may have left counts the test that hangs as passed
-        return Verdict(part.name, ended.seconds, (f"not over after {ended.seconds:.0f} s: it was ended",), log=log)
+    """Returns the verdict on a part whose process has ended.
+
+    Outside CI a part is allowed to skip all its tests if each names a missing tool. In CI a skip counts as a failure,
+    except for the tests in MAY_SKIP.
+    """
+    if ended.code is None:  # a JUnit file, if there is one, might count the test that hangs as passed
+        return Verdict(part, ended.seconds, (f"not over after {ended.seconds:.0f} s: it was ended",), log=log)
     reasons = [f"exit {ended.code}"] if ended.code else []
     if not part.places:
-        return Verdict(part.name, ended.seconds, tuple(reasons), log=log)
+        return Verdict(part, ended.seconds, tuple(reasons), log=log)
     try:
         tests = read_junit(junit)
     except (OSError, ElementTree.ParseError) as problem:
         reasons.append(f"no junit file that can be read ({problem})")
-        return Verdict(part.name, ended.seconds, tuple(reasons), log=log)
-    executed = (*tests.passed, *tests.failed)
-    reasons += [f"no test of {place} was executed" for place in part.places if not any(_in(place, n) for n in executed)]
-    if tests.failed:
-        reasons.append(f"{len(tests.failed)} failed")
-    if in_ci and (forbidden := [name for name in tests.skipped if name.partition("[")[0] not in MAY_SKIP]):
-        reasons.append(f"skipped in CI: {', '.join(forbidden)}")
-        allowed = tuple(name for name in tests.skipped if name not in forbidden)
-        tests = Outcomes(tests.passed, (*tests.failed, *forbidden), allowed)
-    return Verdict(part.name, ended.seconds, tuple(reasons), tests, log)
+        return Verdict(part, ended.seconds, tuple(reasons), log=log)
+    reasons += [f"no test of {place} was executed" for place in part.places if not _is_covered(place, tests, in_ci)]
+    if len(tests) < part.fewest:
+        reasons.append(f"{len(tests)} tests, expected at least {part.fewest}: was a file lost?")
+    if failed := sum(test.outcome == "failed" for test in tests):
+        reasons.append(f"{failed} failed")
+    if in_ci and (forbidden := [test for test in tests if test.outcome == "skipped" and not _may_skip(test)]):
+        reasons.append(f"skipped in CI: {', '.join(test.full_name for test in forbidden)}")
+        tests = [replace(test, outcome="failed") if test in forbidden else test for test in tests]
+    return Verdict(part, ended.seconds, tuple(reasons), tuple(tests), log)
 
 
-def read_junit(file: Path) -> Outcomes:
-    """What pytest has written; a test that was passed and then failed to clear up has failed."""
-    found: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
-    for case in ElementTree.parse(file).getroot().iter("testcase"):
-        name = ".".join(filter(None, (case.get("classname"), case.get("name"))))
-        told = {child.tag for child in case}
-        found["failed" if told & {"failure", "error"} else "skipped" if "skipped" in told else "passed"].append(name)
-    return Outcomes(**{kind: tuple(names) for kind, names in found.items()})
+def _may_skip(test: Test) -> bool:
+    return test.full_name.partition("[")[0] in MAY_SKIP
 
 
-def _in(place: str, name: str) -> bool:
-    return f"{name}.".startswith(place.removesuffix(".py").replace("/", ".") + ".")
+def _is_covered(place: str, tests: Iterable[Test], in_ci: bool) -> bool:
+    """Checks whether a test of the place was executed or, outside CI, every one names a tool that the machine lacks."""
+    inside = f"{place.removesuffix('.py').replace('/', '.')}."
+    there = [test for test in tests if f"{test.full_name}.".startswith(inside)]
+    if any(test.outcome != "skipped" for test in there):
+        return True
+    return bool(there) and not in_ci and all(named_in(test.message) for test in there)
 
 
-def summary(wanted: Iterable[str], verdicts: Mapping[str, Verdict]) -> tuple[list[str], int]:
-    """A line for each wanted part and, last, the totals; and the exit code: 1 unless every part has a green one."""
-    judged = [verdicts.get(part, Verdict(part, reasons=("left no verdict",))) for part in wanted]
-    lines = [_line(verdict) for verdict in judged]
-    passed, skipped = (sum(len(getattr(v.tests, kind)) for v in judged) for kind in ("passed", "skipped"))
+def summary(wanted: Iterable[Part], verdicts: Mapping[str, Verdict]) -> tuple[list[str], int]:
+    """Returns a line for each wanted part, the totals, and a line on what was skipped for lack of tools; and the exit
+    code, which is 1 unless every part has a green verdict."""
+    judged = [verdicts.get(part.name, Verdict(part, reasons=("left no verdict",))) for part in wanted]
+    passed, skipped = (sum(verdict.count(outcome) for verdict in judged) for outcome in ("passed", "skipped"))
     failed = sum(verdict.failed for verdict in judged)
-    return [*lines, f"{passed} passed, {failed} failed, {skipped} skipped"], int(failed > 0 or not judged)
+    lines = [*map(_line, judged), f"{passed} passed, {failed} failed, {skipped} skipped"]
+    if lacking := sum((verdict.lacking for verdict in judged), Counter[Tool]()):
+        tools = "; ".join(f"{count} need {tool.name} ({tool.install})" for tool, count in lacking.items())
+        lines.append(f"{lacking.total()} tests did not run, as this machine lacks what they need: {tools}")
+    return lines, int(failed > 0 or not judged)
 
 
 def _line(verdict: Verdict) -> str:
-    tests = verdict.tests
-    counts = ", ".join(
-        f"{len(names)} {kind}" for kind, names in (("passed", tests.passed), ("skipped", tests.skipped)) if names
-    )
-    told = "; ".join(filter(None, (*verdict.reasons, counts)))
-    return f"{verdict.part:<12} {'FAILED' if verdict.reasons else 'ok':<6} {verdict.seconds:5.0f} s  {told}".rstrip()
+    counts = [f"{count} {each}" for each in ("passed", "skipped") if (count := verdict.count(each))]
+    tools = [f"{tool.name} is missing: {tool.install}" for tool in verdict.lacking]
+    time = f"{verdict.seconds:5.0f} s" + (f" of {verdict.part.budget:.0f}" if verdict.part.budget else "")
+    words = "; ".join(filter(None, (*verdict.reasons, ", ".join(counts), *tools)))
+    return f"{verdict.part.name:<12} {verdict.word:<7} {time:<14}  {words}".rstrip()

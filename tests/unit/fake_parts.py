@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.__main__ import run
-from tests.runner.parts import Part
+from tests.runner.parts import Lane, Part
 from tests.runner.processes import Processes
 
 
@@ -28,9 +28,20 @@ def leaves(*cases: str) -> str:
 GOOD = leaves(case("tests.fake.test_a.test_one"))
 
 
-def fake(script: str, name: str = "fake", places: tuple[str, ...] = ("tests/fake",), seconds: float = 20) -> Part:
+def skipped(test: str, message: str = "why not") -> str:
+    """One skipped test in a junit file."""
+    return case(test, f'<skipped message="{message}"/>')
+
+
+def fake(
+    script: str,
+    name: str = "fake",
+    places: tuple[str, ...] = ("tests/fake",),
+    seconds: float = 20,
+    lane: Lane = Lane.COMPUTING,
+) -> Part:
     """A part that is a line of shell; $1 is where its junit file belongs."""
-    return Part(name, ("sh", "-c", script), places, seconds=seconds)
+    return Part(name, ("sh", "-c", script), places, seconds=seconds, lane=lane)
 
 
 BESIDE = fake(GOOD, "beside")
@@ -53,7 +64,7 @@ class Runner:
         self._folder, self._capsys = folder, capsys
 
     def __call__(self, *parts: Part, ci: bool = False, grace: float = 5) -> Said:
-        code = run(parts, Processes(self._folder, os.environ, grace), ci=ci)
+        code = run(parts, Processes(self._folder, os.environ, grace), self._folder / "results", ci=ci)
         text = self._capsys.readouterr().out
         return Said(code, text, text.rstrip("\n").rpartition("\n")[2])
 

@@ -10,40 +10,77 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.__main__ import environment, in_ci, wanted
+from tests.runner import __main__
+from tests.runner import parts as runner_parts
+from tests.runner.__main__ import environment, wanted
 from tests.runner.parts import MAY_SKIP, parts
+from tests.runner.tools import TOOLS, in_ci
 
 ROOT = Path(__file__).parents[2]
 
 
-def names(*arguments: str, ci: bool = False) -> list[str]:
-    """The parts that a command line means."""
-    return [part.name for part in wanted(arguments, ci=ci)]
+def names(*arguments: str) -> list[str]:
+    """Returns the names of the parts that a command line means."""
+    return [part.name for part in wanted(arguments)[0]]
+
+
+@pytest.fixture(autouse=True)
+def _same_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the last commit changed."""
+    monkeypatch.setattr(__main__, "lock_changed", lambda: False)
 
 
 def test_every_test_is_in_a_part() -> None:
-    """A file that no part runs would be no proof; nor are there places that are not there."""
-    places = [ROOT / place for part in wanted([], ci=False) for place in part.places]
+    """A file that no part runs would be no proof. Every place exists, and the full run has them all."""
+    places = [ROOT / place for part in wanted(["full"])[0] for place in part.places]
     assert [place for place in places if not place.exists()] == []
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     assert [str(file) for file in files if not {file, *file.parents} & set(places)] == []
 
 
-def test_all_is_the_default_and_ci_adds_another_spark() -> None:
-    """And `fast` is what needs no Spark; what is named twice is run once."""
+def test_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default run, the quick one, the full one, and single parts, each once."""
     every = names()
-    assert sorted([*every, "other-spark"]) == sorted(parts("4.0", whole=False))
-    assert names(ci=True) == [*every, "other-spark"]
+    assert names("full") == [*every, "other-spark", "faults", "clock"]
+    assert sorted(names("full")) == sorted(parts(full=True))
     assert names("fast", "unit") == ["ruff", "format", "mypy", "unit"]
-    assert names("unit", ci=True) == ["unit"]
+    assert names("unit") == names("full", "unit") == ["unit"]
     assert names("--spark", "4.0") == ["other-spark"]
-    assert names("kafka", "--spark", "4.0") == ["kafka", "other-spark"]
+    assert names("live", "--spark", "4.0") == ["live", "other-spark"]
+    monkeypatch.setattr(__main__, "lock_changed", lambda: True)
+    assert names() == [*every, "other-spark"]
+
+
+def test_only_the_full_run_has_all_tests() -> None:
+    """By default no part runs what is marked `full`; the full run tells the tests to draw no samples."""
+    for part in wanted([])[0]:
+        assert not part.places or "not full" in part.command[part.command.index("-m", 3) + 1]
+    for part in wanted(["full"])[0]:
+        assert "full" not in " ".join(part.command)
+        assert not part.places or part.environment["SPARK_ASSIGN_TEST_FULL"] == "1"
+
+
+def test_a_changed_lock_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the last commit or in the work tree; without a commit before it nothing is known."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
+    lock = tmp_path / "conf" / "requirements" / "core.txt"
+    lock.parent.mkdir(parents=True)
+    monkeypatch.setattr(runner_parts, "ROOT", tmp_path)
+    seen = []
+    subprocess.run([*git, "init", "-q"], check=True)
+    for content, other in (("a", "1"), ("a", "2"), ("b", "2")):
+        lock.write_text(content)
+        (tmp_path / "other").write_text(other)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+        seen.append(runner_parts.lock_changed())
+    assert seen == [False, False, True]
 
 
 def test_another_spark_is_tested_as_a_whole_if_it_is_asked_for() -> None:
     """In an environment of its own, with the release that was named."""
-    (asked,) = wanted(["--spark", "4.2"], ci=False)
-    (shorter,) = wanted(["other-spark"], ci=True)
+    (asked,) = wanted(["--spark", "4.2"])[0]
+    (shorter,) = wanted(["other-spark"])[0]
     assert asked.places == ("tests/golden", "tests/spark")
     assert shorter.places == ("tests/golden", "tests/spark/test_custom_assignor.py", "tests/spark/test_tables.py")
     assert asked.command[0] == f"{ROOT}/.venv-spark-4.2/bin/python"
@@ -51,11 +88,17 @@ def test_another_spark_is_tested_as_a_whole_if_it_is_asked_for() -> None:
     assert asked.set_up.environment["SPARK_ASSIGN_PINS"] == "pyspark==4.2.*"
 
 
+def test_results_are_kept_in_the_build_folder() -> None:
+    """Or in the folder that the command line names."""
+    assert wanted(["unit"])[1] == ROOT / "build" / "tests"
+    assert wanted(["unit", "--results", "/elsewhere"])[1] == Path("/elsewhere")
+
+
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--spark"], ["--spark", "../x"], ["--nonsense"]], ids=" ".join)
 def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
     """Before anything runs."""
     with pytest.raises(SystemExit) as ended:
-        wanted(arguments, ci=True)
+        wanted(arguments)
     assert ended.value.code == 2
 
 
@@ -91,7 +134,8 @@ def test_nothing_inherited_leaves_something_out() -> None:
     """What a machine needs stays."""
     needed = {"HOME": "/root", "JAVA_HOME": "/java", "PIP_INDEX_URL": "x", "SPARK_ASSIGN_SEED": "1", "PATH": "/bin"}
     seen = environment(INHERITED | needed)
-    assert seen == needed | {"PATH": f"{ROOT}/.venv/bin:/bin", "PYTHONPYCACHEPREFIX": f"{ROOT}/build/bytecode"}
+    added = {"PATH": f"{ROOT}/.venv/bin:/bin", "PYTHONPYCACHEPREFIX": f"{ROOT}/build/bytecode", "PYTHONHASHSEED": "1"}
+    assert seen == needed | added
 
 
 @pytest.mark.parametrize(
@@ -113,12 +157,13 @@ def script(file: Path, text: str) -> None:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A clone in which ./spark-submit.sh and the Python that it makes only say how they were called."""
-    for name in ("tests/run.sh", ".ci/run"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("tests/run.sh", ".ci/run", "tests/runner/tools.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     script(tmp_path / "spark-submit.sh", 'echo "set-up: $* ${SPARK_ASSIGN_VENV:-}${SPARK_ASSIGN_PINS:-}$(cat)"')
     script(tmp_path / ".venv/bin/python", 'echo "python: $*, CI: ${CI:-}, ${PYTHONPATH:-}${PYTHONOPTIMIZE:-}"')
-    script(tmp_path / "bin/chromium", "exit 0")
+    for tool in TOOLS:
+        script(tmp_path / "bin" / tool.programs[-1], "exit 0")
     return tmp_path
 
 
@@ -152,6 +197,34 @@ def test_run_without_an_environment_is_red(clone: Path) -> None:
     script(clone / "spark-submit.sh", "exit 7")
     done = call(clone, "bash", "tests/run.sh")
     assert (done.returncode, done.stdout) == (3, "")
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_run_names_missing_tools_first(clone: Path, fast: bool) -> None:
+    """Before anything is set up, with the command that installs each; the quick run needs none."""
+    (clone / "bin" / "mvn").unlink()
+    script(clone / "spark-submit.sh", "exit 7")
+    shell = shutil.which("bash")
+    done = subprocess.run(
+        [str(shell), "tests/run.sh", *(["fast"] if fast else [])],
+        cwd=clone,
+        env={"PATH": f"{_only(clone, 'bash', 'dirname', 'sed')}:{clone}/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    named = "Maven is missing: the tests that need it will be skipped. To install it: apt-get install maven\n"
+    assert (done.returncode, done.stderr) == (3, "" if fast else named)
+
+
+def _only(clone: Path, *programs: str) -> Path:
+    """Returns a folder for the PATH with only these programs of the machine."""
+    folder = clone / "only"
+    folder.mkdir()
+    for program in programs:
+        (folder / program).symlink_to(str(shutil.which(program)))
+    return folder
 
 
 def test_run_explains_itself(clone: Path) -> None:

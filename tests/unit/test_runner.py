@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.runner import lanes
-from tests.runner.parts import MAY_SKIP, Part, SetUp
+from tests.runner.parts import MAY_SKIP, Lane, Part, SetUp
 from tests.runner.processes import Processes, StoppedError
+from tests.runner.tools import MAVEN, TOOLS, lacks, named_in
 from tests.runner.verdicts import Verdict, summary
-from tests.unit.fake_parts import BESIDE, GOOD, Runner, case, fake, gone, leaves
+from tests.unit.fake_parts import BESIDE, GOOD, Runner, case, fake, gone, leaves, skipped
 
 MOUNTS = next(iter(MAY_SKIP))
 
@@ -32,7 +33,7 @@ def test_green_is_said_with_the_totals(runner: Runner) -> None:
     said = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
     assert (said.code, said.last) == (0, "2 passed, 0 failed, 0 skipped")
     summed = said.text.partition("== summary\n")[2]
-    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*)$", summed) == [
+    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*?)$", summed) == [
         ("lint", "ok", ""),
         ("first", "ok", "1 passed"),
         ("second", "ok", "1 passed"),
@@ -47,7 +48,11 @@ RED = {
     "pytest finds no test": (f"{leaves()}; exit 5", "exit 5"),
     "no test although it ended 0": (leaves(), "no test of tests/fake was executed"),
     "tests of another folder only": (leaves(case("tests.faked.test_a.test_one")), "no test of tests/fake was executed"),
-    "all tests skipped": (leaves(case("tests.fake.t.t", "<skipped/>")), "no test of tests/fake was executed"),
+    "all tests skipped": (leaves(skipped("tests.fake.t.t")), "no test of tests/fake was executed"),
+    "a tool that nobody knows": (
+        leaves(skipped("tests.fake.t.t", "needs Foo: none")),
+        "no test of tests/fake was executed",
+    ),
     "an empty junit file": (': >"$1"', "no junit file that can be read"),
     "half a junit file": ("""echo '<testsuites><testsuite>' >"$1" """, "no junit file that can be read"),
     "a failed test although it ended 0": (leaves(case("tests.fake.t.t", "<failure/>")), "1 failed"),
@@ -97,14 +102,14 @@ def test_a_lane_that_dies_is_red(runner: Runner, monkeypatch: pytest.MonkeyPatch
     def exits(*_: object) -> Verdict:
         raise SystemExit(0)
 
-    monkeypatch.setattr(lanes, "_take", exits)
+    monkeypatch.setattr(lanes, "_run_part", exits)
     said = runner(BESIDE)
     assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
 
 
 def test_a_part_without_a_verdict_is_red() -> None:
     """And so is a run of nothing."""
-    lines, code = summary(["here", "lost"], {"here": Verdict("here", 1)})
+    lines, code = summary([BESIDE, fake(GOOD, "lost")], {"beside": Verdict(BESIDE, 1)})
     assert (code, lines[-1]) == (1, "0 passed, 1 failed, 0 skipped")
     assert "left no verdict" in lines[1]
     assert summary([], {})[1] == 1
@@ -140,22 +145,98 @@ def test_what_a_part_says_stays_together(runner: Runner) -> None:
     assert {"== a\na1\na2\na3\n", "== b\nb1\nb2\nb3\n"} <= {f"{text.strip()}\n" for text in said.text.split("\n\n")}
 
 
-SKIPS = leaves(case("tests.fake.t.runs"), case("tests.fake.t.waits[1]", "<skipped/>"), case(MOUNTS, "<skipped/>"))
+SKIPS = leaves(case("tests.fake.t.runs"), skipped("tests.fake.t.waits[1]"), skipped(MOUNTS))
 
 
-def test_a_skip_is_told(runner: Runner) -> None:
-    """Without CI: the machine may lack Java or a browser."""
+def test_a_skipped_test_is_counted(runner: Runner) -> None:
+    """Outside CI a test may be skipped for any reason, if another one of its folder is executed."""
     said = runner(fake(SKIPS))
     assert (said.code, said.last) == (0, "1 passed, 0 failed, 2 skipped")
 
 
 def test_a_skip_fails_in_ci(runner: Runner) -> None:
-    """In whatever part, but for tests that are named with a reason."""
+    """In every part, except for tests that MAY_SKIP names with a reason."""
     said = runner(fake(SKIPS), ci=True)
     assert (said.code, said.last) == (1, "1 passed, 1 failed, 1 skipped")
     assert "\nfake: skipped in CI: tests.fake.t.waits[1]\n" in said.text
-    allowed = runner(fake(leaves(case("tests.fake.t.runs"), case(MOUNTS, "<skipped/>"))), ci=True)
+    allowed = runner(fake(leaves(case("tests.fake.t.runs"), skipped(MOUNTS))), ci=True)
     assert (allowed.code, allowed.last) == (0, "1 passed, 0 failed, 1 skipped")
+
+
+LACKING = leaves(*(skipped(f"tests.fake.t.{at}", f"needs {tool.name}: gone") for at, tool in enumerate(TOOLS)))
+
+
+def test_a_part_that_lacks_its_tools_is_skipped(runner: Runner) -> None:
+    """Outside CI: its line names each missing tool and how to install it, the last line the number of tests."""
+    said = runner(fake(LACKING), BESIDE)
+    assert said.code == 0
+    assert "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in said.text
+    assert re.search(r"(?m)^fake +skipped +\d+ s +5 skipped; Java is missing: apt-get install ", said.text)
+    assert all(f"1 need {tool.name} ({tool.install})" in said.last for tool in TOOLS)
+
+
+def test_a_part_that_lacks_a_tool_and_skips_more_is_red(runner: Runner) -> None:
+    """Another reason to skip is none to leave out a whole part."""
+    said = runner(fake(leaves(skipped("tests.fake.t.t"), skipped("tests.fake.t.u", "needs Maven: gone"))), BESIDE)
+    assert said.code == 1
+    assert "\nfake: no test of tests/fake was executed\n" in said.text
+    assert "\n1 passed, 1 failed, 2 skipped\n" in said.text
+
+
+def test_a_part_that_lacks_its_tools_fails_in_ci(runner: Runner) -> None:
+    """There every proof is wanted."""
+    said = runner(fake(LACKING), BESIDE, ci=True)
+    assert said.code == 1
+    assert "1 passed, 5 failed, 0 skipped" in said.text
+    assert "\nfake: no test of tests/fake was executed\n" in said.text
+
+
+def test_a_tool_is_named_in_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `lacks` says is what the verdict understands; in CI the test fails instead."""
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception) as left_out:
+        lacks(MAVEN, "the jars are not cached")
+    assert str(left_out.value) == f"needs Maven: the jars are not cached. To install it: {MAVEN.install}"
+    assert named_in(str(left_out.value)) == MAVEN
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="needs Maven"):
+        lacks(MAVEN)
+
+
+def test_a_lost_file_is_noticed(runner: Runner) -> None:
+    """A part reports fewer tests than are pinned for it, although one of its folder was executed."""
+    said = runner(replace(fake(GOOD), fewest=2), BESIDE)
+    assert said.code == 1
+    assert "\nfake: 1 tests, expected at least 2: was a file lost?\n" in said.text
+
+
+def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
+    """JUnit files stay, with the seconds of each file, the slowest tests, and each part's budget beside its time."""
+    slow, quick = (
+        f'<testcase classname="tests.fake.{name}" name="t" time="{time}"/>' for name, time in (("a", 7.5), ("b", 0.5))
+    )
+    said = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
+    assert re.search(r"(?m)^fake +ok +0 s of 30 +2 passed$", said.text)
+    shown = said.text.partition("== durations")[2].partition("== summary")[0].splitlines()
+    assert "     7.5  tests.fake.a" in shown
+    assert "     0.5  tests.fake.b" not in shown
+    assert "     0.5  files of less than 5 s each" in shown
+    assert shown[shown.index("the 25 slowest tests") + 1] == "     7.5  fake: tests.fake.a.t"
+    assert (tmp_path / "results" / "fake.xml").exists()
+    assert "     0.5  tests.fake.b\n" in (tmp_path / "results" / "durations.txt").read_text()
+
+
+def test_lanes(runner: Runner) -> None:
+    """Two parts that compute and one that waits run side by side; one that is to be alone comes last."""
+    together = "touch $0; for n in $(seq 100); do [ -e a ] && [ -e b ] && [ -e w ] && exit 0; sleep 0.1; done; exit 1"
+    beside = [
+        Part(name, ("sh", "-c", f"{together}; ", name), lane=lane)
+        for name, lane in (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
+    ]
+    alone = Part("alone", ("sh", "-c", "sleep 0.3; rm a b w c"), lane=Lane.ALONE)
+    last = Part("c", ("sh", "-c", "sleep 0.5; touch c"))
+    said = runner(alone, *beside, last)
+    assert (said.code, said.last) == (0, "0 passed, 0 failed, 0 skipped")
 
 
 def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
