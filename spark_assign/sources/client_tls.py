@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_assign.errors import ConfigError
+from spark_assign.sources import jks
 from spark_assign.sources.secret import Secret
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-_JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_JCEKS = b"\xce\xce\xce\xce"
 _TYPES = ("PEM", "PKCS12", "JKS")
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -176,10 +177,11 @@ def _trusted(store: Store) -> list[Certificate]:
     content = _content(store)
     if store.type == "PEM":
         found = _certificates(content, store)
-    elif content[:4] in _JKS:
-        opened = _open_jks(content, store)
-        own = [entry.cert_chain[0][1] for entry in opened.private_keys.values() if entry.cert_chain]
-        found = [_certificate(der) for der in [*(entry.cert for entry in opened.certs.values()), *own]]
+    elif content.startswith(jks.MAGIC):
+        entries = _open_jks(content, store)
+        own = [key.chain[0] for key in entries.keys if key.chain]
+        with _opening(store, "expected X.509 certificates"):
+            found = [_certificate(der) for der in (*entries.certificates, *own)]
     else:
         opened = _open_pkcs12(content, store)
         found = [each.certificate for each in (opened.cert, *opened.additional_certs) if each is not None]
@@ -193,7 +195,7 @@ def _own(store: Store, key_password: Secret | None) -> tuple[Any, list[Certifica
     content = _content(store)
     if store.type == "PEM":
         key, chain = _pem_key(content, store, key_password), _certificates(content, store)
-    elif content[:4] in _JKS:
+    elif content.startswith(jks.MAGIC):
         key, chain = _jks_key(content, store, key_password)
     else:
         opened = _open_pkcs12(content, store)
@@ -245,31 +247,32 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
 def _open_pkcs12(content: bytes, store: Store) -> Any:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
+    if content.startswith(_JCEKS):
+        raise ConfigError(
+            f"{_name(store)}: it is JCEKS, which cannot be read. "
+            "Convert it: keytool -importkeystore -srcstoretype JCEKS -deststoretype PKCS12"
+        )
     with _opening(store, f"{store.place}.password does not open it, or it is neither PKCS12 nor JKS"):
         return pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
 
 
-def _open_jks(content: bytes, store: Store) -> Any:
-    try:
-        import jks
-    except ImportError as error:
-        raise ConfigError("JKS stores need pyjks: install spark_assign[kafka]") from error
+def _open_jks(content: bytes, store: Store) -> jks.JavaKeyStore:
     with _opening(store, f"{store.place}.password does not open it, or it is damaged"):
-        return jks.KeyStore.loads(
-            content, str.__str__(store.password) if store.password is not None else None, try_decrypt_keys=False
-        )
+        return jks.read(content, str.__str__(store.password) if store.password is not None else None)
 
 
 def _jks_key(content: bytes, store: Store, key_password: Secret | None) -> tuple[Any, list[Certificate]]:
+    """The first private key of the file."""
     from cryptography.hazmat.primitives import serialization
 
     if store.password is None:
         raise ConfigError(f"{_name(store)}: needs {store.place}.password")
-    for entry in _open_jks(content, store).private_keys.values():
+    for entry in _open_jks(content, store).keys:
         with _opening(store, "ssl.key.password does not open its key" if key_password else "needs ssl.key.password"):
-            entry.decrypt(str.__str__(key_password or store.password))
-            key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
-        return key, [_certificate(der) for _, der in entry.cert_chain]
+            opened = jks.unprotect(entry.protected, str.__str__(key_password or store.password))
+        with _opening(store, "expected a private key and X.509 certificates"):
+            key = serialization.load_der_private_key(opened, None)
+            return key, [_certificate(der) for der in entry.chain]
     return None, []
 
 
@@ -280,6 +283,8 @@ def _opening(store: Store, problem: str) -> Iterator[None]:
         yield
     except ConfigError:
         raise
+    except jks.DamagedStoreError as error:
+        raise ConfigError(f"{_name(store)}: {error}") from None
     except Exception:
         raise ConfigError(f"{_name(store)}: {problem}") from None
 

@@ -108,7 +108,7 @@ def test_files_as_librdkafka_names_them(
     (tmp_path / "cert").write_bytes(certificate.public_bytes(PEM))
     files = {f"ssl_{name}_location": str(tmp_path / file) for name, file in (("key", "key"), ("certificate", "cert"))}
     made = _context(**files, ssl_ca_location=str(tmp_path / "cert"), ssl_key_password="hush")
-    assert len(made.get_ca_certs()) == 1 or made.cert_store_stats()["x509"] == 1
+    assert made.cert_store_stats()["x509"] == 1
     assert len(loaded) == 1
 
 
@@ -161,6 +161,6 @@ def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str
     """Named, and nothing of what is in them."""
     file = tmp_path / "file.pem"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=rf"ssl\.{store}\.location .*file\.pem: {said}|{said}") as error:
+    with pytest.raises(ConfigError, match=rf"^ssl\.{store}\.location .*file\.pem: .*{said}") as error:
         _context(**{f"ssl_{store}_type": "PEM", f"ssl_{store}_location": str(file)})
     assert "hush" not in str(error.value)

@@ -56,7 +56,7 @@ def test_the_image_is_of_this_clone() -> None:
     assert "java17" in DOCKERFILE
     assert "openjdk-17-jre" in DOCKERFILE
     assert "PYTHON_IMAGE=python:3.12-" in DOCKERFILE
-    assert "pip install --no-cache-dir --require-hashes" in DOCKERFILE
+    assert "pip install --no-cache-dir --only-binary :all: --require-hashes" in DOCKERFILE
     assert ":latest" not in DOCKERFILE
     assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE)[-1] == "185"
 

@@ -208,7 +208,6 @@ def test_a_malformed_escape(tmp_path: Path) -> None:
     [
         ("javaproperties", "", "kafka"),
         ("cryptography", "security.protocol=SSL\nssl.ca.location=ca.pem", "kafka"),
-        ("jks", "security.protocol=SSL\nssl.truststore.location={jks}", "kafka"),
         (
             "requests",
             OAUTH + "sasl.oauthbearer.token.endpoint.url=http://idp/\nsasl.oauthbearer.client.id=i\n"
@@ -218,17 +217,14 @@ def test_a_malformed_escape(tmp_path: Path) -> None:
         ("botocore.session", SASL + "AWS_MSK_IAM", "msk"),
     ],
 )
-def test_a_library_that_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str, text: str, extra: str
-) -> None:
+def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: str, text: str, extra: str) -> None:
     """The error names the extra that brings it."""
     monkeypatch.undo()
-    (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed")
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, "spark_assign.sources.http_session", raising=False)
     monkeypatch.delattr(sources, "http_session", raising=False)
     with pytest.raises(ConfigError, match=rf"install spark_assign\[{extra}\]"):
-        _first_token(text.format(jks=tmp_path / "trust.jks"))
+        _first_token(text)
 
 
 def _first_token(text: str) -> None:
