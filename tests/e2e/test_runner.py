@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.parts import ROOT, Part, SetUp
+from tests.runner.tools import JAVA, TOOLS
 from tests.unit.fake_parts import BESIDE, GOOD, Runner, fake, gone
 
 
@@ -115,3 +118,32 @@ def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path) -> None:
     assert (said.code, said.last) == (1, "0 passed, 1 failed, 0 skipped")
     assert (tmp_path / "began").exists()
     assert "test_it.py:2: KeyboardInterrupt" in said.text
+
+
+def test_a_machine_without_tools(tmp_path: Path) -> None:
+    """Java and what .venv has, but no Maven, browser, Go or Node, and no jar in the cache: skipped, and not red."""
+    others = {program for tool in TOOLS if tool != JAVA for program in tool.programs} | {"npm", "google-chrome-stable"}
+    only = tmp_path / "bin"
+    only.mkdir()
+    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(folder).glob("*"):
+            if program.name not in others:
+                (only / program.name).unlink(missing_ok=True)
+                (only / program.name).symlink_to(program)
+    kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.runner", "--results", str(tmp_path / "results"), "browser", "classes", "live"],
+        cwd=ROOT,
+        env={**kept, "PATH": str(only), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    totals, last = done.stdout.rstrip("\n").rsplit("\n", 2)[1:]
+    assert re.fullmatch(r"\d+ passed, 0 failed, \d+ skipped", totals)
+    assert re.search(r"(?m)^browser +skipped .*Chromium is missing: apt-get install chromium$", done.stdout)
+    assert re.search(r"(?m)^classes +(ok|skipped) .*Maven is missing: apt-get install maven", done.stdout)
+    assert re.search(r"(?m)^live +(ok|skipped) .*Maven is missing: apt-get install maven", done.stdout)
+    assert last.startswith(f"{totals.split()[4]} tests did not run, as this machine lacks what they need: ")
