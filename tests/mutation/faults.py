@@ -38,7 +38,8 @@ from tests.mutation.session import ROOT
 COPIED = ("spark_assign", "jobs", "tests")
 """The folders that are copied; the tests find the root from their own path. All else is linked."""
 
-DEFAULT_RUN = ("-m", "not full")
+DEFAULT_RUN = ("-o", "addopts=--import-mode=importlib", "-m", "not full")
+"""Without --strict-markers, which refuses an expression with a marker that no test has."""
 LIMIT_S = 600.0
 """Wall time of the tests of one fault. A run that takes longer proves nothing."""
 
@@ -166,9 +167,9 @@ class Copy:
 
 def pytest_exit(name: str) -> int:
     """Returns the number of one of pytest's exit codes."""
-    from pytest import ExitCode
+    import pytest
 
-    return int(ExitCode[name])
+    return int(pytest.ExitCode[name])
 
 
 def main(arguments: Sequence[str]) -> int:
