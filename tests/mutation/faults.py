@@ -38,7 +38,8 @@ from tests.mutation.session import ROOT
 COPIED = ("spark_assign", "jobs", "tests")
 """The folders that are copied; the tests find the root from their own path. All else is linked."""
 
-DEFAULT_RUN = ("-m", "not full")
+DEFAULT_RUN = ("-o", "addopts=--import-mode=importlib", "-m", "not full")
+"""Without --strict-markers, which refuses an expression with a marker that no test has."""
 LIMIT_S = 600.0
 """Wall time of the tests of one fault. A run that takes longer proves nothing."""
 
@@ -124,8 +125,10 @@ class Copy:
             return -1, f"the tests took longer than {LIMIT_S:.0f} s", LIMIT_S
         after = os.times()
         own = after.children_user + after.children_system - before.children_user - before.children_system
-        self._stop_sessions()
-        return done.returncode, done.stdout, own + self._jvm_seconds() - jvm_before
+        seconds = own + self._jvm_seconds() - jvm_before
+        if done.returncode not in (pytest_exit("OK"), pytest_exit("TESTS_FAILED")):
+            self.close()  # the session of the process may not have been stopped
+        return done.returncode, done.stdout, seconds
 
     def _jvm(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Returns the variables by which PySpark uses the JVM of this copy, which is started first if there is none."""
@@ -136,23 +139,16 @@ class Copy:
             from tests.conftest import CLASSIC, SETTINGS
 
             conf = SparkConf(loadDefaults=False).setAll([*{**SETTINGS, **CLASSIC}.items()])
+            quiet = {"cwd": self.root, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             before = dict(os.environ)
             os.environ |= environment  # Python workers take PYTHONPATH from the JVM
             try:
-                self._gateway = launch_gateway(conf, {"cwd": self.root, "stdout": subprocess.DEVNULL})
+                self._gateway = launch_gateway(conf, quiet)
             finally:
                 os.environ.clear()
                 os.environ.update(before)
         parameters = self._gateway.java_parameters
         return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
-
-    def _stop_sessions(self) -> None:
-        """Stops a Spark context that a process has left behind when it ended early."""
-        if self._gateway is None:
-            return
-        left = self._gateway.jvm.org.apache.spark.SparkContext.getActive()
-        if left.isDefined():
-            left.get().stop()
 
     def _jvm_seconds(self) -> float:
         """Returns the processor time of the JVM so far, of its ended Python workers too. 0 where /proc is missing."""
@@ -166,9 +162,9 @@ class Copy:
 
 def pytest_exit(name: str) -> int:
     """Returns the number of one of pytest's exit codes."""
-    from pytest import ExitCode
+    import pytest
 
-    return int(ExitCode[name])
+    return int(pytest.ExitCode[name])
 
 
 def main(arguments: Sequence[str]) -> int:

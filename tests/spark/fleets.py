@@ -1,13 +1,15 @@
-"""Small fleets for the tests, written down as rows."""
+"""Small fleets for the tests, as rows, DataFrames, and files; and what jobs have written."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign import Fleet
@@ -47,9 +49,70 @@ def tuples(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: tuple((value is not None, value) for value in row))
 
 
+def shuffled(fleet: Fleet, seed: int) -> Fleet:
+    """The same rows in a random order, and in five Spark partitions."""
+    tables = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
+    return replace(fleet, **{name: rows.orderBy(F.rand(seed)).repartition(5) for name, rows in tables.items()})
+
+
+KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}
+
+
+def mixed(spark: SparkSession) -> Fleet:
+    """Two groups of two members with racks, and one of every other kind."""
+    members: list[tuple[Any, ...]] = [
+        ("c", group, f"{group}-{n}", None, f"consumer-{group}-{n}", None, f"r{n}")
+        for group in ("near", "far")
+        for n in (0, 1)
+    ]
+    members += [
+        ("c", "served", "s-0"),
+        ("c", "twice", "m"),
+        ("c", "twice", "m"),
+        ("c", "alone", "kafkajs-1", None, "kafkajs"),
+    ]
+    asked = [(*row[:3], "t") for row in members if row[1] != "twice"]
+    owned = [("c", group, f"{group}-{p % 2}", "t", p) for group in ("near", "far") for p in range(8)]
+    assignors = {"near": "range", "far": "cooperative-sticky", "alone": "RoundRobinAssigner"}
+    groups = [("c", group, name, "classic") for group, name in assignors.items()]
+    groups += [("c", group, "range" if kind == "consumer" else None, kind) for group, kind in KINDS.items()]
+    return fleet(
+        spark,
+        topics=[("c", "t", 8)],
+        members=members,
+        subscriptions=asked,
+        owned=owned,
+        groups=groups,
+        replicas=[("c", "t", p, [p % 2]) for p in range(8)],
+        brokers=[("c", n, f"r{n}") for n in (0, 1)],
+    )
+
+
 def written_as_json(place: Path, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Path:
     """The folder, with a file of lines for each table."""
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     for name, rows in tables.items():
         (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
+
+
+def two_members(place: Path, assignor: str, partitions: int) -> Path:
+    """A folder with group `g`, whose members a and b own half of topic t each, and with `twice`, which is rejected."""
+    key, twice = ({"cluster": "c", "group_id": group_id} for group_id in ("g", "twice"))
+    owners = ["ab"[2 * partition // partitions] for partition in range(partitions)]
+    return written_as_json(
+        place,
+        {
+            "topics": [{"cluster": "c", "topic": "t", "partitions": partitions}],
+            "members": [*(key | {"member_id": name} for name in "ab"), *[twice | {"member_id": "m"}] * 2],
+            "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
+            "owned": [key | {"member_id": name, "topic": "t", "partition": at} for at, name in enumerate(owners)],
+            "groups": [key | {"assignor": assignor, "group_type": "classic"}],
+        },
+    )
+
+
+def stored(place: Path, table: str, run_id: str = "r") -> list[dict[str, Any]]:
+    """The rows of a table that a job has written as JSON."""
+    files = place.glob(f"{table}/run_id={run_id}/attempt=*/*.json")
+    return [json.loads(line) for file in files for line in file.open()]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs import advise as job
 from jobs import report
@@ -17,8 +14,7 @@ from spark_assign import advise
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.errors import ConfigError
 from tests.docs import given
-from tests.spark.fleets import tuples, written_as_json
-from tests.spark.test_migrate import mixed
+from tests.spark.fleets import mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -51,14 +47,10 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         advise(mixed(spark), least_balance=2)
 
 
-def test_rows_in_any_order(spark: SparkSession) -> None:
+def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     """The same advice, however rows come and wherever they are; ranks begin with 1."""
     fleet = given.zones_fleet(spark)
-    shuffled = {
-        name: getattr(fleet, name).repartition(5).orderBy(F.rand(7))
-        for name in ("members", "subscriptions", "owned", "replicas", "brokers", "loads")
-    }
-    one, other = advise(fleet), advise(replace(fleet, **shuffled))
+    one, other = advise(fleet), advise(shuffled(fleet, seed))
     rows = collected(one.advice)
     assert rows == collected(other.advice)
     assert sorted(json.loads(row)["rank"] for row in rows) == list(range(1, len(rows) + 1))
@@ -70,16 +62,7 @@ def test_rows_in_any_order(spark: SparkSession) -> None:
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Writes the tables, and prints the list; one group with what is not advised; settings that cannot be."""
-    key = {"cluster": "c", "group_id": "g"}
-    tables: dict[str, list[dict[str, Any]]] = {
-        "topics": [{"cluster": "c", "topic": "t", "partitions": 8}],
-        "members": [key | {"member_id": name} for name in "ab"]
-        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
-        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-        "owned": [key | {"member_id": "ab"[p // 4], "topic": "t", "partition": p} for p in range(8)],
-        "groups": [key | {"assignor": "range", "group_type": "classic"}],
-    }
-    words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--restore-ms", "60000"]
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 8)), "--restore-ms", "60000"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
@@ -87,8 +70,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "set  group.instance.id=g-0" in printed
     assert "Take readings" in printed
     assert "c/twice: duplicate-member: " in printed
-    files = tmp_path.glob("out/advice/run_id=r/attempt=*/*.json")
-    assert [json.loads(line)["rank"] for file in files for line in file.open()] == [1, 2]
+    assert [row["rank"] for row in stored(tmp_path / "out", "advice")] == [1, 2]
     page = tmp_path / "page.html"
     assert report.main(["--advice", str(tmp_path / "out"), "--output", str(page)]) == 0
     assert "group.instance.id=g-0" in page.read_text()

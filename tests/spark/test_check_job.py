@@ -13,7 +13,8 @@ from spark_assign.alerts import alerts
 from spark_assign.comparing.schemas import DRIFT_GROUPS
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import REJECTED
-from tests.spark.test_compare_job import snapshot, write
+from tests.spark.fleets import written_as_json
+from tests.spark.test_compare_job import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -79,14 +80,13 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     """The first run has nothing before it, also when there is a later one by now; that has the run before by name."""
     even = snapshot(tmp_path / "even", "aaabbb")
     # Range gives the rest of every topic to the first member, so that three topics of one partition end at one of two.
-    uneven = write(
-        tmp_path / "uneven",
-        topics=[{"cluster": "c", "topic": topic, "partitions": 1} for topic in ("t", "u", "v")],
-        members=[{"cluster": "c", "group_id": g, "member_id": m} for g, m in ("ga", "gb", "xm", "xm")],
-        subscriptions=[
-            {"cluster": "c", "group_id": "g", "member_id": m, "topic": topic} for m in "ab" for topic in ("t", "u", "v")
-        ],
-    )
+    key = {"cluster": "c", "group_id": "g"}
+    tables = {
+        "topics": [{"cluster": "c", "topic": topic, "partitions": 1} for topic in "tuv"],
+        "members": [{"cluster": "c", "group_id": g, "member_id": m} for g, m in ("ga", "gb", "xm", "xm")],
+        "subscriptions": [key | {"member_id": member, "topic": topic} for member in "ab" for topic in "tuv"],
+    }
+    uneven = written_as_json(tmp_path / "uneven", tables)
     plans, drifts = str(tmp_path / "plans"), str(tmp_path / "drifts")
     said = {}
     for run_id, fleet in (("2026-11-20", even), ("2026-11-21", uneven)):

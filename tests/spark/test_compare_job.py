@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import compare, drift, plan
+from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
-
-
-def write(place: Path, **tables: list[dict[str, Any]]) -> Path:
-    """A folder of json lines."""
-    place.mkdir()
-    for name, rows in tables.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return place
 
 
 def snapshot(place: Path, owners: str, members: str = "ab", twice: bool = False) -> Path:
@@ -28,26 +19,23 @@ def snapshot(place: Path, owners: str, members: str = "ab", twice: bool = False)
     listed = [key | {"member_id": member} for member in members]
     if twice:
         listed += [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2
-    return write(
+    return written_as_json(
         place,
-        topics=[{"cluster": "c", "topic": "t", "partitions": len(owners)}],
-        members=listed,
-        subscriptions=[key | {"member_id": member, "topic": "t"} for member in members],
-        owned=[key | {"member_id": owner, "topic": "t", "partition": p} for p, owner in enumerate(owners)],
-        groups=[key | {"assignor": "roundrobin"}],
+        {
+            "topics": [{"cluster": "c", "topic": "t", "partitions": len(owners)}],
+            "members": listed,
+            "subscriptions": [key | {"member_id": member, "topic": "t"} for member in members],
+            "owned": [key | {"member_id": owner, "topic": "t", "partition": p} for p, owner in enumerate(owners)],
+            "groups": [key | {"assignor": "roundrobin"}],
+        },
     )
-
-
-def stored(place: Path, table: str) -> list[dict[str, Any]]:
-    """The rows of a written table."""
-    return [json.loads(line) for file in place.glob(f"{table}/run_id=first/attempt=*/*.json") for line in file.open()]
 
 
 def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures by change and assignor, who gains and why, what was rejected; the tables; exit code 1 if asked for."""
     place = snapshot(tmp_path / "fleet", "aaabbb", twice=True)
     arguments = ["--assignors", "roundrobin,cooperative-sticky", "--change", "as-is", "--change", "one more=join:*:1"]
-    arguments += ["--output", str(tmp_path / "out"), "--run-id", "first", "--output-format", "json"]
+    arguments += ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert compare.main(["--fleet", str(place), *arguments, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Change as-is:" in printed
@@ -95,7 +83,7 @@ def test_drift_of_snapshots_and_runs(
     """Two snapshots; two runs of a plan store. A run against a snapshot is in tests/docs."""
     before = snapshot(tmp_path / "before", "aaabbb")
     after = snapshot(tmp_path / "after", "aabbccab", members="abc")
-    out = ["--output", str(tmp_path / "out"), "--run-id", "first", "--output-format", "json"]
+    out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     sides = ["--from", str(before), "--to", str(after)]
     assert drift.main([*sides, *out, "--fail-on", "changes"]) == 1
     printed = capsys.readouterr().out

@@ -31,7 +31,7 @@ def expected(row: Row) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-def test_every_recorded_round_in_one_call(spark: SparkSession) -> None:
+def test_every_recorded_round_in_one_call(spark: SparkSession, seed: int) -> None:
     """Zero differences in assigned, revoked, delay and state; the rows shuffled; beside them faulty clusters.
 
     Every round in which an assignor was asked; what happens in the others is in `test_golden_connect`.
@@ -45,7 +45,7 @@ def test_every_recorded_round_in_one_call(spark: SparkSession) -> None:
     for name, lines in broken.items():
         tables[name] += lines
     for lines in tables.values():
-        random.Random(7).shuffle(lines)
+        random.Random(seed).shuffle(lines)
     plan = plan_connect(connect_tables.fleet_of(spark, tables))
     answers = connect_tables.planned(plan)
     wrong = []

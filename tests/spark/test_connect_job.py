@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import connect
+from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.once]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two Connect clusters as json lines: one sound, one that lists a worker twice."""
-    place = tmp_path_factory.mktemp("connect-fleet")
     clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 2, "last_completed_generation_id": 1}
     keys = [{"connect_cluster": name} for name in ("good", "twice")]
     tables: dict[str, list[dict[str, Any]]] = {
@@ -33,23 +32,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "state": [{"connect_cluster": "good", "generation_id": 1, "members": ["w1"], "can_revoke": True}],
     }
     tables["workers"].append({"connect_cluster": "twice", "worker_id": "w1"})
-    for name, rows in tables.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return place
+    return written_as_json(tmp_path_factory.mktemp("connect-fleet"), tables)
 
 
 def test_a_folder_is_planned(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty cluster if asked for."""
-    arguments = ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json", "--fail-on", "rejected"]
+    arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
     assert connect.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     assert "1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked" in printed
     assert "twice: duplicate-worker: workers: worker_id=w1." in printed
-    files = (tmp_path / "revoked" / "run_id=first").glob("attempt=*/*.json")
-    revoked = [json.loads(line) for file in files for line in file.open()]
-    assert [(row["worker_id"], row["connector"], row["task"]) for row in revoked] == [
+    assert [(row["worker_id"], row["connector"], row["task"]) for row in stored(tmp_path, "revoked")] == [
         ("w1", "files", task) for task in (0, 1)
     ]
 

@@ -11,6 +11,7 @@ import pyspark
 import pytest
 
 from tests.kafka import maven
+from tests.runner.tools import MAVEN, lacks
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -19,16 +20,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def jars() -> str:
-    """Delta's, comma-separated; skips without Maven, but fails in CI."""
+    """Delta's, comma-separated."""
     release = ".".join(pyspark.__version__.split(".")[:2])
     if release != maven.DELTA_FOR_SPARK:
         pytest.skip(f"Delta {maven.DELTA_VERSION} is for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
     try:
         return ",".join(maven.delta_jars())
     except maven.KafkaUnavailableError as reason:
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(f"Delta is needed in CI: {reason}", pytrace=False)
-        pytest.skip(f"needs Delta: {reason}")
+        lacks(MAVEN, str(reason))
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])

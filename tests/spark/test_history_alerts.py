@@ -86,6 +86,7 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert '"threshold": "max_rebalances_a_day"' in outcome.read_text()
     told = file.read_text()
     assert 'spark_assign_history_group_rebalances_in_the_worst_day{cluster="shop",group="carts"} 12.0' in told
+    assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="carts"} 9.0' in told
     assert 'spark_assign_history_group_longest_stop_seconds{cluster="shop",group="tool"}' not in told
     assert "planned" not in told
 

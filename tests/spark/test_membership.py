@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import membership as job
-from spark_assign import Fleet, membership
+from spark_assign import membership
 from spark_assign.advising.schemas import MEMBERSHIP_TABLES
 from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, simulate
 from spark_assign.protocol.schemas import EVENTS
 from tests.frames import dataframe
-from tests.spark.fleets import tuples, written_as_json
-from tests.spark.test_migrate import mixed
+from tests.spark.fleets import mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -60,13 +57,10 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         assert mine["restart_rebalances"] == row["rebalances"]
 
 
-def test_rows_in_any_order(spark: SparkSession) -> None:
+def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     """However they are parted."""
     given = mixed(spark)
-    tables = {name: getattr(given, name) for name in ("topics", "members", "subscriptions", "owned", "groups")}
-    parted = Fleet(**{name: table.repartition(3, F.rand(7)) for name, table in tables.items()})
-    plain = Fleet(**tables)
-    answers = [tuples(membership(each, **ONE).told) for each in (plain, parted)]
+    answers = [tuples(membership(each, **ONE).told) for each in (given, shuffled(given, seed))]
     assert answers[0] == answers[1]
 
 
@@ -79,16 +73,7 @@ def test_what_cannot_be_asked(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; groups in words; exit codes; what is no time."""
-    key = {"cluster": "c", "group_id": "g"}
-    tables: dict[str, list[dict[str, Any]]] = {
-        "topics": [{"cluster": "c", "topic": "t", "partitions": 8}],
-        "members": [key | {"member_id": name} for name in "ab"]
-        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
-        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-        "owned": [key | {"member_id": "ab"[p // 4], "topic": "t", "partition": p} for p in range(8)],
-        "groups": [key | {"assignor": "range", "group_type": "classic"}],
-    }
-    place = written_as_json(tmp_path / "fleet", tables)
+    place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
@@ -96,10 +81,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Groups: 1 to change, which saves " in printed
     assert "Make static:" in printed
     assert "c/twice: duplicate-member: " in printed
-    stored = [
-        json.loads(line) for file in tmp_path.glob("out/options/run_id=r/attempt=*/*.json") for line in file.open()
-    ]
-    assert len(stored) == 4 * 2 * 4
+    assert len(stored(tmp_path / "out", "options")) == 4 * 2 * 4
     assert job.main([*words, "--group", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: Make it static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed

@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import migrate as job
-from spark_assign import Fleet, compare, migrate
+from spark_assign import compare, migrate
 from spark_assign.comparing.schemas import MIGRATION_TABLES
 from spark_assign.errors import ConfigError, UnknownAssignorError
 from spark_assign.protocol import Settings
-from tests.spark.fleets import fleet, tuples, written_as_json
+from tests.spark.fleets import mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
-
-KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}
-
-
-def mixed(spark: SparkSession) -> Fleet:
-    """Two groups of two members with racks, and one of every other kind."""
-    members: list[tuple[Any, ...]] = [
-        ("c", group, f"{group}-{n}", None, f"consumer-{group}-{n}", None, f"r{n}")
-        for group in ("near", "far")
-        for n in (0, 1)
-    ]
-    members += [
-        ("c", "served", "s-0"),
-        ("c", "twice", "m"),
-        ("c", "twice", "m"),
-        ("c", "alone", "kafkajs-1", None, "kafkajs"),
-    ]
-    asked = [(*row[:3], "t") for row in members if row[1] != "twice"]
-    owned = [("c", group, f"{group}-{p % 2}", "t", p) for group in ("near", "far") for p in range(8)]
-    assignors = {"near": "range", "far": "cooperative-sticky", "alone": "RoundRobinAssigner"}
-    groups = [("c", group, name, "classic") for group, name in assignors.items()]
-    groups += [("c", group, "range" if kind == "consumer" else None, kind) for group, kind in KINDS.items()]
-    return fleet(
-        spark,
-        topics=[("c", "t", 8)],
-        members=members,
-        subscriptions=asked,
-        owned=owned,
-        groups=groups,
-        replicas=[("c", "t", p, [p % 2]) for p in range(8)],
-        brokers=[("c", n, f"r{n}") for n in (0, 1)],
-    )
 
 
 def test_no_group_is_left_out(spark: SparkSession) -> None:
@@ -112,24 +78,14 @@ def test_what_cannot_be_asked(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; groups are ranked; steps in words; exit codes."""
-    key = {"cluster": "c", "group_id": "g"}
-    tables: dict[str, list[dict[str, Any]]] = {
-        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
-        "members": [key | {"member_id": name} for name in "ab"]
-        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
-        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-        "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
-        "groups": [key | {"assignor": "range", "group_type": "classic"}],
-    }
-    place = written_as_json(tmp_path / "fleet", tables)
+    place = two_members(tmp_path / "fleet", "range", 4)
     words = ["--fleet", str(place), "--library", "java"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already" in printed
     assert "c/twice: duplicate-member: " in printed
-    stored = [json.loads(line) for file in tmp_path.glob("out/steps/run_id=r/attempt=*/*.json") for line in file.open()]
-    assert {row["what"]: row.get("stopped") for row in stored} == {
+    assert {row["what"]: row.get("stopped") for row in stored(tmp_path / "out", "steps")} == {
         "prepare": None,
         "first-member": 8,
         "last-member": 4,

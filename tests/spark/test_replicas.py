@@ -23,7 +23,7 @@ start_index int, start_partition int, seed long"""
 BROKERS = "cluster string, broker_id int, rack_id string, fenced boolean, position int"
 
 
-def _tables(spark: SparkSession, rows: Iterable[Row]) -> tuple[DataFrame, DataFrame]:
+def _tables(spark: SparkSession, rows: Iterable[Row], seed: int) -> tuple[DataFrame, DataFrame]:
     """Every case its own cluster; the rows are shuffled and lie in several parts."""
     requests: list[tuple[Any, ...]] = []
     brokers: list[tuple[Any, ...]] = []
@@ -32,17 +32,17 @@ def _tables(spark: SparkSession, rows: Iterable[Row]) -> tuple[DataFrame, DataFr
         requests.append((row["case"], "t", row["partitions"], row["replication_factor"], start, first, row["seed"]))
         for position, broker in enumerate(row["brokers"]):
             brokers.append((row["case"], broker["id"], broker["rack"], broker["fenced"], position))
-    random.Random(5).shuffle(requests)
-    random.Random(6).shuffle(brokers)
+    random.Random(seed).shuffle(requests)
+    random.Random(seed).shuffle(brokers)
     return (
         spark.createDataFrame(requests, REQUESTS).repartition(3),
         spark.createDataFrame(brokers, BROKERS).repartition(2),
     )
 
 
-def _answers(spark: SparkSession, rows: list[Row], algorithm: str) -> dict[str, Any]:
+def _answers(spark: SparkSession, rows: list[Row], algorithm: str, seed: int) -> dict[str, Any]:
     """By case what was placed or why not, as `replica_rows.expected` has it."""
-    result = place(*_tables(spark, rows), algorithm)
+    result = place(*_tables(spark, rows, seed), algorithm)
     answers: dict[str, Any] = {row["cluster"]: (row["code"], row["detail"]) for row in result.rejected.collect()}
     for row in result.placements.collect():
         assert row["leader"] == row["replicas"][0]
@@ -50,14 +50,14 @@ def _answers(spark: SparkSession, rows: list[Row], algorithm: str) -> dict[str, 
     return answers
 
 
-def test_admin_utils_places_as_recorded(spark: SparkSession) -> None:
+def test_admin_utils_places_as_recorded(spark: SparkSession, seed: int) -> None:
     """911 cases in one call: partitions, their order of replicas, and errors with Kafka's messages."""
     rows = recorded("adminutils")
-    answers = _answers(spark, rows, "adminutils")
+    answers = _answers(spark, rows, "adminutils", seed)
     assert [row["case"] for row in rows if answers.get(row["case"], {}) != expected(row)] == []
 
 
-def test_striped_places_as_recorded(spark: SparkSession) -> None:
+def test_striped_places_as_recorded(spark: SparkSession, seed: int) -> None:
     """508 cases in one call, but for one that no seed draws: it was recorded with a mock in place of `Random`.
 
     Beside them one that Java decides by identity hash codes: eleven racks of one hash code.
@@ -69,7 +69,7 @@ def test_striped_places_as_recorded(spark: SparkSession) -> None:
     ]
     alike = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=4)][:11]
     brokers = [{"id": number, "rack": rack, "fenced": False} for number, rack in enumerate(alike)]
-    answers = _answers(spark, [*seeded, seeded[0] | {"case": "alike", "brokers": brokers}], "striped")
+    answers = _answers(spark, [*seeded, seeded[0] | {"case": "alike", "brokers": brokers}], "striped", seed)
     assert answers.pop("alike")[0] == "identity-order"
     assert [row["case"] for row in seeded if answers.get(row["case"], {}) != expected(row)] == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
 from spark_assign.share.schemas import PLAN_TABLES
 from spark_assign.sources.tables import read_fleet
+from tests.spark.fleets import stored, written_as_json
 
 KEY = {"cluster": "c"}
 TABLES: dict[str, list[dict[str, Any]]] = {
@@ -34,10 +34,8 @@ TABLES: dict[str, list[dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound share group, a faulty one, one that nobody is in, and a group of another kind."""
-    place = tmp_path_factory.mktemp("share-fleet")
-    for name, rows in TABLES.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(KEY | row) + "\n" for row in rows))
-    return place
+    tables = {name: [KEY | row for row in rows] for name, rows in TABLES.items()}
+    return written_as_json(tmp_path_factory.mktemp("share-fleet"), tables)
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +107,12 @@ def test_the_job(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
-    arguments = ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json", "--fail-on", "rejected"]
+    arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
     assert share.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     assert "2 share groups planned, 1 rejected: 4 members, 3 partitions" in printed
     assert "c/bad: duplicate-member: members: member_id=m" in printed
-    files = (tmp_path / "assignments" / "run_id=first").glob("attempt=*/*.json")
-    assert {json.loads(line)["partition"] for file in files for line in file.open()} == {0, 1, 2}
+    assert {row["partition"] for row in stored(tmp_path, "assignments")} == {0, 1, 2}
     assert share.main(["--fleet", str(folder)]) == 0
     assert share.main([]) == 2
     assert "give --fleet PLACE" in caplog.text + capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import report, simulate
+from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.once]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two groups of two consumers as json lines, one of them listed twice, and what happens to them."""
-    place = tmp_path_factory.mktemp("simulated-fleet")
     groups = [{"cluster": "c", "group_id": name} for name in ("good", "twice")]
     tables: dict[str, list[dict[str, Any]]] = {
         "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
@@ -31,14 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "events": [{"cluster": "c", "at_ms": 5_000, "event": "rolling-restart", "down_ms": 4_000, "pause_ms": 20_000}],
     }
     tables["members"].append(groups[1] | {"member_id": "m1"})
-    for name, rows in tables.items():
-        (place / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return place
-
-
-def stored(place: Path, table: str) -> list[dict[str, Any]]:
-    """The rows of a written table."""
-    return [json.loads(line) for file in place.glob(f"{table}/run_id=first/attempt=*/*.json") for line in file.open()]
+    return written_as_json(tmp_path_factory.mktemp("simulated-fleet"), tables)
 
 
 def test_a_folder_is_simulated(
@@ -46,10 +38,10 @@ def test_a_folder_is_simulated(
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
     arguments = ["--protocol", "cooperative", "--restore-ms", "1000", "--fail-on", "rejected"]
-    arguments += ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json"]
+    arguments += ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
-    assert f"Written to {tmp_path} as run_id=first" in printed
+    assert f"Written to {tmp_path} as run_id=r" in printed
     assert "c/twice: " in printed
     (row,) = stored(tmp_path, "availability")
     assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
@@ -62,7 +54,7 @@ def test_protocols_are_compared(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Members that are back in time cost a static group no rebalance; what is stored is enough for the report."""
-    arguments = ["--compare", "--output", str(tmp_path), "--run-id", "first", "--output-format", "json"]
+    arguments = ["--compare", "--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 0
     assert "groups compared; partition-seconds not consumed: eager" in capsys.readouterr().out
     (row,) = stored(tmp_path, "comparison")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from spark_assign.schemas import INPUT_TABLES
 from spark_assign.what_if import members_joined, members_left
 from tests.frames import dataframe
 from tests.spark import fleets
-from tests.spark.fleets import tuples, written_as_json
-from tests.spark.test_migrate import mixed
+from tests.spark.fleets import mixed, stored, tuples, written_as_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -99,10 +97,8 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 0
     printed = capsys.readouterr().out
     assert "Too few:" in printed
-    stored = [
-        json.loads(line) for file in tmp_path.glob("out/curves/run_id=r/attempt=*/*.json") for line in file.open()
-    ]
-    assert [(row["members"], row["keeps_up"]) for row in sorted(stored, key=lambda row: row["members"])] == [
+    curves = stored(tmp_path / "out", "curves")
+    assert [(row["members"], row["keeps_up"]) for row in sorted(curves, key=lambda row: row["members"])] == [
         *((number, False) for number in (1, 2, 3)),
         (4, True),
     ]

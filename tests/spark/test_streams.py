@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from jobs import streams
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
 from spark_assign.streams import plan_streams
 from tests.spark import fleets
-from tests.spark.fleets import tuples
+from tests.spark.fleets import shuffled, stored, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -71,12 +70,9 @@ def test_what_if(fleet: Fleet) -> None:
     assert plan_streams(fleet.only(fleet.groups.where("group_id = 'others'"))).metrics.count() == 0  # type: ignore[union-attr]
 
 
-def test_rows_in_any_order(spark: SparkSession, fleet: Fleet) -> None:
+def test_rows_in_any_order(fleet: Fleet, seed: int) -> None:
     """And in any number of partitions."""
-    turned = Fleet(
-        **{name: getattr(fleet, name).orderBy(F.rand(3)).repartition(5) for name in ("topics", "subscriptions", *ROWS)}
-    )
-    one, other = plan_streams(fleet), plan_streams(turned)
+    one, other = plan_streams(fleet), plan_streams(shuffled(fleet, seed))
     assert tuples(one.decided) == tuples(other.decided)
 
 
@@ -119,7 +115,7 @@ def folder(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.once
 def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
-    arguments = ["--output", str(tmp_path), "--run-id", "first", "--output-format", "json", "--fail-on", "rejected"]
+    arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
     arguments += ["--change", "leave-members:a", "--standby-replicas", "0"]
     assert streams.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
@@ -128,9 +124,8 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     )
     assert told in printed
     assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
-    files = (tmp_path / "moves" / "run_id=first").glob("attempt=*/*.json")
-    rows = [json.loads(line) for file in files for line in file.open()]
-    assert sorted((row["task"], row["reason"]) for row in rows if row["role"] == "active") == [
+    active = [row for row in stored(tmp_path, "moves") if row["role"] == "active"]
+    assert sorted((row["task"], row["reason"]) for row in active) == [
         (0, "member-left"),
         (0, "new"),
         (1, "member-left"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +11,7 @@ from jobs import upgrade as job
 from spark_assign import upgrade
 from spark_assign.comparing.schemas import UPGRADE_TABLES
 from spark_assign.errors import ConfigError
-from tests.spark.fleets import tuples, written_as_json
-from tests.spark.test_migrate import mixed
+from tests.spark.fleets import mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -66,24 +63,15 @@ def test_from_eager_to_cooperative(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; restarts in words; exit codes."""
-    key = {"cluster": "c", "group_id": "g"}
-    tables: dict[str, list[dict[str, Any]]] = {
-        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
-        "members": [key | {"member_id": name} for name in "ab"]
-        + [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2,
-        "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-        "owned": [key | {"member_id": "ab"[p // 2], "topic": "t", "partition": p} for p in range(4)],
-        "groups": [key | {"assignor": "sticky", "group_type": "classic"}],
-    }
-    place = written_as_json(tmp_path / "fleet", tables)
+    place = two_members(tmp_path / "fleet", "sticky", 4)
     words = ["--fleet", str(place), "--to", "3.9", "--clients", "g=Java@2.8"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 go, 0 go with a warning, 0 stay, 0 are there already, 0 not known" in printed
     assert "c/twice: duplicate-member: " in printed
-    stored = [json.loads(line) for file in tmp_path.glob("out/steps/run_id=r/attempt=*/*.json") for line in file.open()]
-    assert sorted((row["step"], row["member_id"], row["stopped"]) for row in stored) == [(1, "a", 8), (2, "b", 8)]
+    restarts = [(row["step"], row["member_id"], row["stopped"]) for row in stored(tmp_path / "out", "steps")]
+    assert sorted(restarts) == [(1, "a", 8), (2, "b", 8)]
     assert job.main([*words, "--group", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go. The rules of 3.9 differ, and move nothing here." in printed

@@ -16,15 +16,13 @@ from tests.spark import fleets
 @pytest.mark.parametrize("many_topics", [facts.MANY_TOPICS, 0])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_windows_deal_as_the_leader_does(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, assignor: str, many_topics: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str, many_topics: int
 ) -> None:
     """Random groups: racks, static members, differing subscriptions, names beyond ASCII.
 
     Once more where topics that are alike are told of once.
     """
     monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
     asks = [leader_rows.ask_of(row, assignor) for row in rows]
     expected = leader_rows.sets_of(rows, asks, assign(asks))

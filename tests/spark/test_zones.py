@@ -15,8 +15,7 @@ from spark_assign import zones
 from spark_assign.advising.schemas import ZONES_TABLES
 from spark_assign.errors import ConfigError, FleetError
 from tests.docs import given
-from tests.spark.fleets import table, tuples, written_as_json
-from tests.spark.test_migrate import mixed
+from tests.spark.fleets import mixed, shuffled, table, tuples, written_as_json
 
 pytestmark = [pytest.mark.spark]
 
@@ -44,14 +43,10 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     ]
 
 
-def test_rows_in_any_order(spark: SparkSession) -> None:
+def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     """The same figures to the last digit, however rows come and wherever they are."""
     fleet = given.zones_fleet(spark)
-    shuffled = {
-        name: getattr(fleet, name).repartition(5).orderBy(F.rand(7))
-        for name in ("members", "subscriptions", "owned", "replicas", "brokers", "loads")
-    }
-    one, other = zones(fleet), zones(replace(fleet, **shuffled))
+    one, other = zones(fleet), zones(shuffled(fleet, seed))
     assert tuples(one.zones) == tuples(other.zones)
     assert tuples(one.replica_moves) == tuples(other.replica_moves)
 

@@ -136,6 +136,7 @@ def test_what_is_checked() -> None:
     less = _context(ssl_endpoint_identification_algorithm="", ssl_enabled_protocols="TLSv1.2")
     assert (less.check_hostname, less.verify_mode) == (False, ssl.CERT_REQUIRED)
     assert less.maximum_version == ssl.TLSVersion.TLSv1_2
+    assert _context(ssl_enabled_protocols="TLSv1.3").minimum_version == ssl.TLSVersion.TLSv1_3
 
 
 def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loaded: list[tuple[int, str]]) -> None:

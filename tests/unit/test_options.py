@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from jobs import _entry
 from spark_assign.command.job import Command, Job, Options, job
-from spark_assign.command.options import fleet_or_sample, pairs, patterns, reads, shipped, top, writes
+from spark_assign.command.options import DURATION, fleet_or_sample, pairs, patterns, reads, shipped, top, writes
 from spark_assign.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -197,6 +197,13 @@ def test_where_the_settings_are(tmp_path: Path) -> None:
     (tmp_path / "site" / "conf").mkdir(parents=True)
     assert shipped(str(tmp_path / "site" / "plan.py")) == tmp_path / "site" / "conf"
     assert shipped(str(ROOT / "jobs" / "plan.py")) == ROOT / "conf"
+
+
+def test_times() -> None:
+    """Every unit in milliseconds."""
+    words = ("500ms", "30s", "2m", "2min", "1.5h", "1d")
+    found = [DURATION.convert(word, None, None) for word in words]
+    assert found == [500, 30_000, 120_000, 120_000, 5_400_000, 86_400_000]
 
 
 def test_pairs() -> None:

@@ -73,6 +73,8 @@ def test_a_rebalancing_group_is_asked_again() -> None:
     cluster = _Cluster(answer)
     assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
     assert cluster.asked[2:] == [(1, ["b"]), (1, ["b"])]
+    for state in ("PreparingRebalance", "CompletingRebalance"):
+        assert isinstance(kafka_groups._classic(SimpleNamespace(error_code=0, group_state=state)), UnsettledError)
 
 
 def test_a_coordinator_that_moved_is_found() -> None:
@@ -102,6 +104,8 @@ def test_what_fails_for_good_is_reported() -> None:
     assert "GroupAuthorizationFailedError" in faults["b"]
     assert faults["c"] == "OSError: connection reset"
     assert [ids for _, ids in cluster.asked].count(["a"]) == kafka_groups.ATTEMPTS - 1
+    _, faults = _ask(_Cluster(lambda *_: OSError("connection reset")))
+    assert set(faults) == {"a", "b", "c"}
 
 
 def test_patterns_of_the_new_protocol() -> None:

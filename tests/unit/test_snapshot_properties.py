@@ -80,6 +80,8 @@ def test_secrets_do_not_show() -> None:
     secret = settings["sasl_plain_password"]
     assert hidden(f"refused: {secret}!", settings.values()) == "refused: [hidden]!"
     assert hidden("abcd", [Secret("bc"), (Secret("abc"), "d")]) == "[hidden]d"
+    for key in ("sasl.oauthbearer.client.credentials.client.secret", "ssl.keystore.password", "ssl.key.pem"):
+        assert client_settings.settings({key: "hush"})["secrets"] == ("hush",), key
 
 
 def test_half_a_surrogate_pair_is_sent_as_java_sends_it() -> None:

@@ -57,6 +57,7 @@ def test_subscriptions() -> None:
             "rack": got.rack_id,
         } == row["decoded"], row["case"]
     assert seen == 292
+    assert consumer_protocol.subscription(bytes(10)).user_data == b"", "empty user data is not null"
 
 
 def test_assignments() -> None:
