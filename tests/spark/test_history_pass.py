@@ -22,7 +22,6 @@ from spark_assign.kernels.history import told
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 from tests.frames import dataframe
-from tests.kafka.random_groups import seed
 from tests.unit.group_record_bytes import mutated
 
 pytestmark = [pytest.mark.spark]
@@ -61,10 +60,9 @@ def fate(key: bytes | None, value: bytes | None) -> str | None:
     return None
 
 
-def test_ten_thousand_mutations(spark: SparkSession) -> None:
+def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
     """In one query: what cannot be read is told with its place, and all else is used."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     given = [*recorded(), *((row["key"], row["value"]) for row in spark.read.parquet(str(SAMPLE)).limit(300).collect())]
     pairs = list(given)
     while len(pairs) < len(given) + MUTATIONS:
@@ -82,12 +80,12 @@ def test_ten_thousand_mutations(spark: SparkSession) -> None:
     rows = history.told.where(F.col("kind").isin(told.GROUP, told.UNREAD)).collect()
     unread = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == told.UNREAD}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
-    assert {place: row["code"] for place, row in unread.items()} == expected, f"SPARK_ASSIGN_SEED={number}"
+    assert {place: row["code"] for place, row in unread.items()} == expected
     assert len([row for row in rows if row["kind"] == told.UNREAD]) == len(unread)
     for (_, at), row in unread.items():
         assert (row["timestamp"].replace(tzinfo=UTC), row["key"], row["value"]) == records[at][3:]
     used = sum(row["records"] for row in rows if row["kind"] == told.GROUP)
-    assert used + len(unread) == len(records), f"SPARK_ASSIGN_SEED={number}"
+    assert used + len(unread) == len(records)
 
 
 def sample(spark: SparkSession) -> DataFrame:

@@ -17,17 +17,9 @@ from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.stage import Stage
-from tests.kafka import random_groups
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 NAMES = ("orders", "payments", "returns")
-
-
-def seeded() -> random.Random:
-    """A fresh seed; it is in the output of a test that fails."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    return random.Random(seed)
 
 
 def random_story(rng: random.Random, assignor: str) -> Timeline:

@@ -17,7 +17,6 @@ from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.kernels.history.stretches import LISTS, Stretches, of_commits, united, unlisted
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
-from tests.kafka.random_groups import seed
 from tests.unit import group_record_bytes as random_bytes
 
 UUID = "B7bwCk5oQxSRAg3-gGRA9A"
@@ -46,19 +45,18 @@ def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[obje
     return [read.faults.get(number, row) for number, row in enumerate(rows)]
 
 
-def test_values_as_the_reader_of_single_records_reads_them() -> None:
+def test_values_as_the_reader_of_single_records_reads_them(seed: int) -> None:
     """Every version, whole and mutated; and all together as each in a batch of its own."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     kinds, values = [], []
     for _ in range(4_000):
         value = random_bytes.commit_value(rng)
         values.append(random_bytes.mutated(rng, value) if rng.random() < 0.5 else value)
         kinds.append(1 if rng.random() < 0.9 else 0)
     expected = [alone(*each) for each in zip(kinds, values, strict=True)]
-    assert at_once(kinds, values, 3) == expected, f"SPARK_ASSIGN_SEED={number}"
+    assert at_once(kinds, values, 3) == expected
     for each in range(0, 4_000, 97):
-        assert at_once([kinds[each]], [values[each]]) == [expected[each]], f"SPARK_ASSIGN_SEED={number}, {each}"
+        assert at_once([kinds[each]], [values[each]]) == [expected[each]], each
     assert at_once([], []) == []
 
 
@@ -80,10 +78,9 @@ def test_values_of_every_length_cut_everywhere() -> None:
     assert at_once(kinds, values) == [alone(1, value) for value in values]
 
 
-def test_keys_as_the_reader_of_single_records_reads_them() -> None:
+def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
     """Type, group, topic and partition, or what is wrong; names that are no UTF-8 as Java reads them."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     keys = []
     for _ in range(4_000):
         key = random_bytes.commit_key(rng, rng.choice([0, 1]))
@@ -97,7 +94,7 @@ def test_keys_as_the_reader_of_single_records_reads_them() -> None:
         if kind >= 0:
             name = read.topics[topic] if topic >= 0 else None
             found = kind, read.groups[group], name, int(read.partition[row])
-        assert found == key_alone(key), f"SPARK_ASSIGN_SEED={number}, {key!r}"
+        assert found == key_alone(key), key
 
 
 def key_alone(data: bytes) -> tuple[object, ...]:
@@ -133,10 +130,9 @@ def test_what_kafka_said_of_commits() -> None:
 
 
 @pytest.mark.parametrize("span", [40, 2**60])
-def test_stretches_of_parts_make_those_of_all(span: int) -> None:
+def test_stretches_of_parts_make_those_of_all(seed: int, span: int) -> None:
     """However commits are split, shuffled and united again; against a loop over sorted times."""
-    number = seed()
-    rng = random.Random(f"{number}-{span}")
+    rng = random.Random(seed)
     for _ in range(150):
         gap = rng.choice([0, 1, 3, span // 5])
         rows = [
@@ -150,7 +146,7 @@ def test_stretches_of_parts_make_those_of_all(span: int) -> None:
         while len(parts) > 1:
             rng.shuffle(parts)
             parts = [united(joined(parts[:2]), gap)[0], *parts[2:]]
-        assert as_rows(parts[0]) == expected, f"SPARK_ASSIGN_SEED={number}"
+        assert as_rows(parts[0]) == expected
 
 
 def made(rows: list[tuple[int, int, int, int]], gap: int) -> Stretches:

@@ -218,9 +218,8 @@ def test_the_row_of_a_group() -> None:
 
 
 @pytest.mark.parametrize("turn", range(20))
-def test_members_add_up(turn: int) -> None:
+def test_members_add_up(seed: int, turn: int) -> None:
     """Before and joined less left is after, of each deploy; and no rebalance is in two."""
-    seed = random.randrange(2**32)
     rng = random.Random(seed)
     lives = [0] * 5
     at, there, generations = 0, [], []
@@ -237,6 +236,6 @@ def test_members_add_up(turn: int) -> None:
         generations.append(generation(number, at, [(each, [place]) for place, each in enumerate(there)]))
     timeline = past(*generations, commits={0: beats(0, at), 1: [x for x in beats(0, at) if rng.random() < 0.1]})
     found = told(timeline, Asked(together_ms=rng.choice([20_000, 100_000])))
-    assert all(each.members_before + each.joined - each.left == each.members_after for each in found), f"seed {seed}"
-    assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found), f"seed {seed}"
-    assert sum(each.rebalances for each in found) <= len(generations), f"seed {seed}"
+    assert all(each.members_before + each.joined - each.left == each.members_after for each in found)
+    assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found)
+    assert sum(each.rebalances for each in found) <= len(generations)

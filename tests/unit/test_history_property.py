@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -21,16 +20,13 @@ from spark_assign.kernels.history.timeline import Timeline
 from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
 
-SEED_VARIABLE = "SPARK_ASSIGN_SEED"
 STORIES = 8
 STEPS = 60
 
 
 @pytest.fixture(params=[Classic, Consumers])
-def stories(request: pytest.FixtureRequest) -> Iterator[Simulated]:
-    """Groups of a type; what a failure prints repeats them."""
-    seed = int(os.environ.get(SEED_VARIABLE, random.randrange(10**9)))
-    print(f"repeat with {SEED_VARIABLE}={seed}")
+def stories(request: pytest.FixtureRequest, seed: int) -> Iterator[Simulated]:
+    """Random groups of one type."""
     return (request.param(random.Random(f"{seed}-{number}")).play(STEPS) for number in range(STORIES))
 
 

@@ -14,7 +14,6 @@ from spark_assign.kernels.history.gather import in_parts, of_parts
 from spark_assign.kernels.history.reduce import RECORDS, reduced
 from spark_assign.kernels.history.stretches import STRETCH
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
-from tests.kafka.random_groups import seed
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table
 
@@ -49,36 +48,34 @@ def whole(chunks: list[list[Raw]], parts: int = 3) -> list[dict[str, Any]]:
     return sorted((row for each in found for row in each.to_pylist()), key=repr)
 
 
-def test_every_record_is_in_one_fact() -> None:
+def test_every_record_is_in_one_fact(seed: int) -> None:
     """Commits and tombstones by count, others with their place, key and value."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     given = records(rng, 2_000)
     rows = reduced(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
     counted = sum(each["commits"] for row in rows for each in row["stretches"] or [])
     counted += sum(len(row["once"] or []) for row in rows)
     kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
-    assert counted + len(kept) == len(given), f"SPARK_ASSIGN_SEED={number}"
+    assert counted + len(kept) == len(given)
     assert {row["kind"] for row in rows} == set(facts.KINDS)
     for row in kept:
         raw = given[row["offset"]]
-        assert {name: row[name] for name in RECORDS.names} == vars(raw), f"SPARK_ASSIGN_SEED={number}"
+        assert {name: row[name] for name in RECORDS.names} == vars(raw)
         assert (row["code"] is None) == (row["kind"] == facts.RECORD)
     assert {row["code"] for row in kept} >= {"no-key", "corrupt", "unknown-type", "newer-version"}
 
 
-def test_the_same_facts_however_records_are_split() -> None:
+def test_the_same_facts_however_records_are_split(seed: int) -> None:
     """Split, shuffled, in as many parts as one likes; a group is in one part."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     given = records(rng)
     expected = whole([given], 1)
     for parts in (2, 7):
         rng.shuffle(given)
         cuts = sorted(rng.randrange(len(given)) for _ in range(4))
         chunks = [given[a:b] for a, b in zip([0, *cuts], [*cuts, len(given)], strict=True)]
-        assert whole(chunks, parts) == expected, f"SPARK_ASSIGN_SEED={number}"
+        assert whole(chunks, parts) == expected
     homes: dict[tuple[str, str], Counter[int]] = {}
     for packed in in_parts([table(given)], GAP_MS, 7):
         for part, rows in zip(packed["part"].to_pylist(), packed["facts"].to_pylist(), strict=True):
@@ -88,9 +85,9 @@ def test_the_same_facts_however_records_are_split() -> None:
     assert all(len(part) == 1 for part in homes.values())
 
 
-def test_much_is_given_on_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where facts are many they leave in several turns; what is told is the same."""
-    rng = random.Random(7)
+    rng = random.Random(seed)
     given = records(rng)
     expected = whole([given])
     monkeypatch.setattr("spark_assign.kernels.history.gather._MOST_BYTES", 10_000)
