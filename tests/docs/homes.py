@@ -29,7 +29,7 @@ NOT_RUN = {
 }
 """Pattern of a command, or of the first line of a Python block: why it cannot run here."""
 
-HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka", "tests/e2e", "nowhere"
+HERE, KAFKA, LAUNCHER, NOWHERE = "tests/docs", "tests/kafka/live", "tests/e2e", "nowhere"
 
 IN_KAFKA = {
     "*snapshot --bootstrap-server * --command-config *": "test_security",
@@ -45,7 +45,7 @@ IN_KAFKA = {
     "kafka-reassign-partitions.sh *": "test_replicas",
     "kafka-leader-election.sh *": "test_replicas",
 }
-"""Pattern of a command that needs a broker: the test of tests/kafka that runs all those."""
+"""Pattern of a command that needs a broker: the test of tests/kafka/live that runs all those."""
 
 LAUNCH, SCRIPT = "./spark-submit.sh", "spark-assign"
 ENDED = "echo $?"
@@ -100,7 +100,7 @@ def home(step: Step) -> str:
 
 
 def needs_kafka(step: Step) -> str:
-    """The test of tests/kafka that runs a command; "" if none does."""
+    """The test of tests/kafka/live that runs a command; "" if none does."""
     return next((test for pattern, test in IN_KAFKA.items() if matches([step.text], pattern)), "")
 
 

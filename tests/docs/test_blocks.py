@@ -281,5 +281,5 @@ def _is_there(name: str) -> bool:
 def test_commands_of_other_tests_are_run() -> None:
     """Each command that needs Kafka belongs to a test that asks for it."""
     for step in homes.steps_at(homes.KAFKA):
-        test = ROOT / "tests" / "kafka" / f"{homes.needs_kafka(step)}.py"
+        test = ROOT / homes.KAFKA / f"{homes.needs_kafka(step)}.py"
         assert re.search(rf'documented\.steps\("{homes.needs_kafka(step)}"', test.read_text()), str(step)

@@ -8,8 +8,8 @@ import sys
 
 from tests.golden.consumer_group_rows import FILE
 from tests.kafka import maven, random_heartbeats
-from tests.kafka.test_classic_group import answered
-from tests.kafka.test_consumer_group import PROGRAM
+from tests.kafka.classes.test_classic_group import answered
+from tests.kafka.classes.test_consumer_group import PROGRAM
 
 SEQUENCES, STEPS = 300, 30
 

@@ -22,10 +22,10 @@ MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_said_and_leaves_nothing": (
         "mounts a small disk, which a container may forbid; that its words are found is in tests/unit/test_reason.py"
     ),
-    "tests.kafka.test_live_franz_go.test_what_is_called_sure_is_the_same_in_every_process": (
+    "tests.kafka.classes.test_live_franz_go.test_what_is_called_sure_is_the_same_in_every_process": (
         "needs Go and its module proxy, which a machine may lack; 800 recorded answers are in tests/golden"
     ),
-    "tests.kafka.test_detection_live.test_the_leader_is_told_of_go_and_node": (
+    "tests.kafka.live.test_detection_live.test_the_leader_is_told_of_go_and_node": (
         "needs Go or Node, which not every machine has; groups of these libraries are recorded in tests/unit"
     ),
 }

@@ -22,7 +22,7 @@ from tests.kafka.broker import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = ("eu", "us", "ap")
 TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
 

@@ -19,7 +19,7 @@ from tests.kafka import maven, random_groups, random_steps
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parent / "java" / "ClassicGroupSteps.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "ClassicGroupSteps.java"
 
 
 def answered(rows: list[Row], class_path: str, program: Path = PROGRAM) -> list[Row]:

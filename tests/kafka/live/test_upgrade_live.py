@@ -32,7 +32,7 @@ from tests.unit.test_migration_restarts import sheet_of, who_has
 
 pytestmark = [pytest.mark.kafka]
 
-PROGRAM = Path(__file__).parent / "java" / "OldConsumers.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "OldConsumers.java"
 TOPICS = {"up.orders": 11, "up.clicks": 6}
 ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-range": "range"}
 MIXED = {"up-mixed": "sticky", "up-three": "range"}

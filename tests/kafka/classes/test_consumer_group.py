@@ -11,11 +11,11 @@ import pytest
 from tests.golden import consumer_group_rows
 from tests.golden.consumer_group_rows import Row
 from tests.kafka import random_groups, random_heartbeats
-from tests.kafka.test_classic_group import answered
+from tests.kafka.classes.test_classic_group import answered
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parent / "java" / "ConsumerGroupSteps.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "ConsumerGroupSteps.java"
 SEQUENCES = 150
 
 

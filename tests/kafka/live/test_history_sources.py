@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 TOPIC = "hs.orders"
 KILLS = 2
 PRODUCERS, ROUNDS, OPEN_MS = 3, 8, 500
-TRANSACTIONAL = Path(__file__).parent / "java" / "OffsetTransactions.java"
+TRANSACTIONAL = Path(__file__).parents[1] / "java" / "OffsetTransactions.java"
 # Segments as short as transactions; and nobody compacts while copies are compared.
 CONFIGS = {"segment.ms": "1500", "min.compaction.lag.ms": "3600000"}
 ONE = Consumer("hs-classic", "hs-1", (TOPIC,), "range", commit_every_ms=200)

@@ -14,7 +14,7 @@ from tests.kafka import maven
 
 pytestmark = pytest.mark.kafka
 
-JAVA = Path(__file__).parent / "java"
+JAVA = Path(__file__).parents[1] / "java"
 
 ODD = {
     "next line": "k=a\u0085b",

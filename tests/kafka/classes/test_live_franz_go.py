@@ -16,7 +16,7 @@ from tests.kafka import random_groups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.once]
 
-SOURCE = Path(__file__).parent / "go"
+SOURCE = Path(__file__).parents[1] / "go"
 PROCESSES = 6
 GROUPS = 150
 

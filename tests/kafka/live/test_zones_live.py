@@ -21,7 +21,7 @@ from tests.kafka.conftest import RACKS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-PROGRAM = Path(__file__).parent / "java" / "NearReaders.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "NearReaders.java"
 TOPIC = "z.read"
 PLACED = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [2, 3]}
 """Of each partition its brokers, the leader first; broker 1 is in the first rack."""

@@ -18,7 +18,7 @@ from tests.kafka.group_members import Consumer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOPIC, GROUP = "hj.orders", "hj-readers"
 MEMBERS = [Consumer(GROUP, f"hj-{number}", (TOPIC,), "range", commit_every_ms=200) for number in (1, 2)]
 
