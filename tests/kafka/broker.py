@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
+import random
 import socket
 import subprocess
 import tempfile
@@ -20,6 +22,8 @@ from kafka.errors import KafkaError
 from tests.kafka import maven
 
 START_TIMEOUT_S = 240
+_PORTS = (10_000, 30_000)
+"""Below the ports for outgoing connections: from 32768 on Linux, from 49152 on macOS."""
 _NEAR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """Consumers with a rack read from a replica there (KIP-392)."""
 _JVM = ["-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -48,6 +52,10 @@ logger.requests.appenderRef.beats.ref = beats
 """
 
 
+LogPosition = Mapping[Path, int]
+"""How many bytes of each broker's log have been read."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A running cluster: where to connect, and the class path that its brokers run with."""
@@ -71,13 +79,30 @@ class Cluster:
         admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, dict(configs))], raise_on_unknown=False)
         admin.close()
 
-    def group_log(self) -> list[tuple[int, str]]:
-        """What the coordinators have said about their groups so far: at (ms since 1970) and text, in order of time."""
-        logs = [file.read_text(errors="replace") for file in self.folder.glob("broker-*.log")]
+    def log_position(self) -> LogPosition:
+        """Returns where the brokers' logs end now."""
+        return {file: file.stat().st_size for file in self.folder.glob("broker-*.log")}
+
+    def group_log(self, after: LogPosition | None = None) -> list[tuple[int, str]]:
+        """Returns what the coordinators logged about their groups after a position: time (ms since 1970) and text.
+
+        Sorted by time. A line that is still being written is left out.
+        """
         lines = [
-            line.split(" ", 3) for log in logs for line in log.splitlines() if " INFO GroupMetadataManager " in line
+            line.split(" ", 3)
+            for file in self.folder.glob("broker-*.log")
+            for line in _lines(file, (after or {}).get(file, 0))
+            if " INFO GroupMetadataManager " in line
         ]
-        return sorted((int(at), said) for at, _, _, said in lines)
+        return sorted((int(at), text) for at, _, _, text in lines)
+
+
+def _lines(file: Path, position: int) -> list[str]:
+    """Returns the complete lines of a file from a position on."""
+    with file.open("rb") as log:
+        log.seek(position)
+        text = log.read()
+    return text[: text.rfind(b"\n") + 1].decode(errors="replace").splitlines()
 
 
 @contextlib.contextmanager
@@ -95,41 +120,52 @@ def cluster(
     log of the broker that did not come up.
     """
     names = ["PLAINTEXT", *(["SECURE"] if secure else []), *(["MUTUAL"] if mutual else [])]
-    controller, *ports = free_ports(1 + len(names) * len(racks))
-    at = {name: ports[each * len(racks) : (each + 1) * len(racks)] for each, name in enumerate(names)}
-    servers = {name: ",".join(f"127.0.0.1:{port}" for port in of_name) for name, of_name in at.items()}
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-    with tempfile.TemporaryDirectory(prefix="spark-assign-kafka-") as scratch:
-        folder = Path(scratch)
-        files = []
+    with (
+        reserved_ports(1 + len(names) * len(racks)) as (controller, *ports),
+        tempfile.TemporaryDirectory(prefix="spark-assign-kafka-") as scratch,
+        contextlib.ExitStack() as running,
+    ):
+        at = {name: ports[each * len(racks) : (each + 1) * len(racks)] for each, name in enumerate(names)}
+        servers = {name: ",".join(f"127.0.0.1:{port}" for port in of_name) for name, of_name in at.items()}
+        cluster_id, folder = _uuid(), Path(scratch)
+        processes = []
         for number, rack in enumerate(racks, start=1):
             listeners = {name: of_name[number - 1] for name, of_name in at.items()}
             properties = _properties(folder, number, rack, listeners, controller, len(racks)) | dict(secure or {})
             file = folder / f"broker-{number}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-            files.append(file)
-        _format(class_path, cluster_id, files)
-        with contextlib.ExitStack() as running:
-            processes = [running.enter_context(_broker(class_path, file, jvm)) for file in files]
-            started = Cluster(
-                servers["PLAINTEXT"],
-                class_path,
-                folder,
-                tuple(racks),
-                servers.get("SECURE"),
-                servers.get("MUTUAL"),
-            )
-            _wait_until_ready(started, processes)
-            yield started
+            _format(class_path, cluster_id, number, Path(properties["log.dirs"]))
+            processes.append(running.enter_context(_broker(class_path, file, jvm)))
+        started = Cluster(
+            servers["PLAINTEXT"], class_path, folder, tuple(racks), servers.get("SECURE"), servers.get("MUTUAL")
+        )
+        _wait_until_ready(started, processes)
+        yield started
 
 
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now."""
-    with contextlib.ExitStack() as open_sockets:
-        sockets = [open_sockets.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+@contextlib.contextmanager
+def reserved_ports(count: int) -> Iterator[list[int]]:
+    """Yields loopback ports that no other run of these tests uses while the block runs.
+
+    They lie below the ports that the system gives to outgoing connections, so that no client takes one before its
+    server does. A UDP socket on the same number is the lock: the system releases it when the process ends.
+    """
+    with contextlib.ExitStack() as locks:
+        found: list[int] = []
+        while len(found) < count:
+            port = random.SystemRandom().randrange(*_PORTS)
+            lock = locks.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            with contextlib.suppress(OSError), socket.socket() as probe:
+                lock.bind(("127.0.0.1", port))
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+        yield found
+
+
+def _uuid() -> str:
+    """Returns a random id as Kafka writes them; none begins with a dash."""
+    return "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 
 
 def _properties(
@@ -168,16 +204,42 @@ def _properties(
     return properties
 
 
-def _format(class_path: str, cluster_id: str, files: list[Path]) -> None:
-    command = ["java", *_JVM, "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"]
-    tools = [
-        subprocess.Popen([*command, str(file)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for file in files
-    ]
-    for tool in tools:
-        said, _ = tool.communicate()
+def _format(class_path: str, cluster_id: str, number: int, log_dir: Path) -> None:
+    """Formats a log directory as `kafka-storage.sh format` does, but starts its JVM only once."""
+    log_dir.mkdir()
+    ids = f"version=1\ncluster.id={cluster_id}\nnode.id={number}\ndirectory.id={_uuid()}\n"
+    (log_dir / "meta.properties").write_text(ids)
+    if number == 1:
+        for name, content in _controller_files(class_path).items():
+            (log_dir / name).parent.mkdir(exist_ok=True)
+            (log_dir / name).write_bytes(content)
+
+
+@functools.cache
+def _controller_files(class_path: str) -> dict[str, bytes]:
+    """Returns what the storage tool writes for a controller beside its ids: the first snapshot of the metadata."""
+    with tempfile.TemporaryDirectory(prefix="spark-assign-format-") as scratch:
+        folder = Path(scratch)
+        properties = _properties(folder, 1, None, {"PLAINTEXT": 1}, 2, 1)
+        file, log_dir = folder / "format.properties", Path(properties["log.dirs"])
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        command = [
+            "java",
+            *_JVM,
+            "-cp",
+            class_path,
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            _uuid(),
+            "-c",
+            str(file),
+        ]
+        tool = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if tool.returncode != 0:
-            raise RuntimeError(f"kafka.tools.StorageTool format failed:\n{said[-2000:]}")
+            raise RuntimeError(f"kafka.tools.StorageTool format failed:\n{tool.stdout[-2000:]}")
+        written = [each for each in log_dir.rglob("*") if each.is_file() and each.name != "meta.properties"]
+        return {str(each.relative_to(log_dir)): each.read_bytes() for each in written}
 
 
 @contextlib.contextmanager
