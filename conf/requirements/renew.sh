@@ -12,7 +12,9 @@ together=(spark kafka msk report test docs mutants)
 pins="$(sed -n 's/^DEFAULT_PINS="\([^"]*\)".*/\1/p' spark-submit.sh)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-printf '%s\n' $pins >"$work/pins.txt"
+# The last versions with a wheel for Macs with Intel processors; mutants, which needs a newer libcst, has none there.
+intel() { printf "%s ; sys_platform == 'darwin' and platform_machine == 'x86_64'\n" "$@"; }
+{ printf '%s\n' $pins; intel 'cryptography<49'; } >"$work/pins.txt"
 
 compile() { # OUTPUT, then what is compiled: no network address and no folder gets into the file
   local output="$1"; shift
@@ -26,7 +28,7 @@ rm "$folder/all.txt"
 grep -v '^ *--hash' "$work/all.txt" | tr -d '\\' >>"$work/pins.txt"
 compile core.txt pyproject.toml
 for extra in "${together[@]}"; do compile "$extra.txt" pyproject.toml --extra "$extra"; done
-printf '%s\n' $pins >"$work/pins.txt"
+{ printf '%s\n' $pins; intel 'cryptography<49' 'libcst<1.9' 'lazy-object-proxy<1.12'; } >"$work/pins.txt"
 compile airflow.txt pyproject.toml --extra kafka --extra airflow
 # uv itself, which a set-up fetches where it is not on the PATH.
 echo uv >"$work/uv.in"

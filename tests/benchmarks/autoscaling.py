@@ -57,7 +57,8 @@ class Consumers:
     def fits(self, partition: int) -> NDArray[np.bool_]:
         """Of each consumer whether it is open and takes a partition."""
         after = self.load + self.speed[partition]
-        return ~np.isnan(after) & ((after <= CAPACITY) | ~self.has_some)
+        fits: NDArray[np.bool_] = ~np.isnan(after) & ((after <= CAPACITY) | ~self.has_some)
+        return fits
 
     def put(self, partition: int, consumer: int) -> None:
         """Assign it."""

@@ -6,11 +6,17 @@ import json
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+
+from tests.kafka.maven import KafkaUnavailableError
+
+_LONGEST_ERROR = 300
+"""Characters of an error in the table; the whole of it is on stderr."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,15 @@ class Result:
         return "met" if met else "missed"
 
 
+@dataclass(frozen=True)
+class Unmeasured:
+    """A benchmark that ended without its figures: its name, why, and `failed` or `skipped` (a tool is missing)."""
+
+    measure: str
+    detail: str
+    verdict: str = "failed"
+
+
 @dataclass
 class Bench:
     """One run: a Spark session that is started once, a work folder, how often to repeat, and at what size."""
@@ -42,7 +57,7 @@ class Bench:
     folder: Path
     repeats: int
     quick: bool
-    results: list[Result] = field(default_factory=list)
+    results: list[Result | Unmeasured] = field(default_factory=list)
     cold: bool = False
     _scratch: int = 0
 
@@ -59,7 +74,18 @@ class Bench:
         """A goal counts at full size only: a quick run measures Spark's fixed costs."""
         return None if self.quick else bound
 
-    def report(self, result: Result) -> None:
+    def run(self, name: str, work: Callable[[Bench], None]) -> None:
+        """Runs one benchmark. If it fails, or a tool is missing, reports that, so that the next one can run."""
+        try:
+            self.forget()
+            work(self)
+        except KafkaUnavailableError as missing:
+            self.report(Unmeasured(name, f"needs Kafka's classes: {missing}", "skipped"))
+        except Exception as error:
+            traceback.print_exc()
+            self.report(Unmeasured(name, " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_ERROR]))
+
+    def report(self, result: Result | Unmeasured) -> None:
         """Keep a figure and print it at once: a long run is worth watching."""
         self.results.append(result)
         print(as_lines([result]), end="", flush=True)
@@ -113,16 +139,19 @@ def heading() -> str:
     return _COLUMNS.format("measure", "fleet", "figure", "unit", "goal", "", "detail").rstrip() + "\n"
 
 
-def as_lines(results: list[Result]) -> str:
+def as_lines(results: Iterable[Result | Unmeasured]) -> str:
     """A line for each result, under `heading`."""
-    return "".join(
-        _COLUMNS.format(r.measure, r.fleet, f"{r.figure:,.2f}", r.unit, r.goal or "", r.verdict, r.detail).rstrip()
-        + "\n"
-        for r in results
-    )
+    return "".join(_COLUMNS.format(*_cells(result)).rstrip() + "\n" for result in results)
 
 
-def as_json(results: list[Result]) -> str:
+def _cells(result: Result | Unmeasured) -> tuple[str, ...]:
+    if isinstance(result, Unmeasured):
+        return result.measure, "", "", "", "", result.verdict, result.detail
+    figure = f"{result.figure:,.2f}"
+    return result.measure, result.fleet, figure, result.unit, result.goal or "", result.verdict, result.detail
+
+
+def as_json(results: Iterable[Result | Unmeasured]) -> str:
     """The same for machines."""
     return json.dumps([asdict(r) | {"verdict": r.verdict} for r in results], indent=1)
 

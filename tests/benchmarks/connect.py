@@ -102,7 +102,7 @@ def seconds_of_kafka(workers: int, connectors: int, clusters: int, folder: Path)
     program = "org.apache.kafka.connect.runtime.distributed.ConnectBenchmark"
     # One core does the work; the collector may use the other, as it may in a worker.
     command = ["java", "-Xmx4g", "-cp", f"{classes}:{jars}", program, *sizes]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, float] = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
     return answer
 

@@ -15,6 +15,7 @@ from tests.benchmarks import offsets_topic
 from tests.benchmarks.bench import Bench, Result, timed, to_noop
 from tests.benchmarks.processor import used_by
 
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _OF_A_TASK = 2_500_000
 """Records for each task over whole groups, as docs/history.md advises."""
 
@@ -30,10 +31,18 @@ def at_size(bench: Bench) -> None:
 
 
 def _grown(bench: Bench, sizes: tuple[int, ...]) -> None:
+    before = str(bench.spark.conf.get(_SHUFFLE_PARTITIONS))
+    try:
+        _grown_by_form(bench, sizes)
+    finally:
+        bench.spark.conf.set(_SHUFFLE_PARTITIONS, before)
+
+
+def _grown_by_form(bench: Bench, sizes: tuple[int, ...]) -> None:
     for name in offsets_topic.EACH:
         processor: dict[int, dict[str, float]] = {}
         for records in sizes:
-            bench.spark.conf.set("spark.sql.shuffle.partitions", max(records // _OF_A_TASK, 4))
+            bench.spark.conf.set(_SHUFFLE_PARTITIONS, max(records // _OF_A_TASK, 4))
             path = offsets_topic.written(bench.spark, records, bench.folder, name)
             processor[records] = _measured(bench, path, records, name)
             shutil.rmtree(path)

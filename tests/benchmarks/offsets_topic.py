@@ -97,7 +97,12 @@ def _rebalance(group: int, generation: int, at_ms: int) -> bytes:
     for place, name in enumerate(names):
         owned = np.arange(place * each, (place + 1) * each, dtype=">i4").tobytes()
         assignment = b"\0\1\0\0\0\1" + len(topic).to_bytes(2) + topic + each.to_bytes(4) + owned + b"\xff\xff\xff\xff"
-        member = {"memberId": name, "groupInstanceId": None, "clientId": name, "clientHost": "/10.0.0.1"}
+        member: dict[str, object] = {
+            "memberId": name,
+            "groupInstanceId": None,
+            "clientId": name,
+            "clientHost": "/10.0.0.1",
+        }
         member |= {"rebalanceTimeout": 300_000, "sessionTimeout": 45_000}
         members.append(member | {"subscription": subscription, "assignment": assignment})
     head = {"protocolType": "consumer", "generation": generation + 1, "protocol": "range", "leader": names[0]}

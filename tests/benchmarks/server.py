@@ -39,9 +39,7 @@ def uniform(bench: Bench) -> None:
                 kafka.ask(state)
             asked, present = _group(shape, state)
             _check_same(assign_homogeneous(*asked), present, int(theirs["checksum"]))
-            seconds = bench.in_turns(
-                ours=partial(_ours, asked), theirs=lambda state=state: float(kafka.ask(state)["seconds"])
-            )
+            seconds = bench.in_turns(ours=partial(_ours, asked), theirs=partial(_theirs, kafka, state))
             detail = f"ours {1e3 * seconds['ours']:.2f} ms, theirs {1e3 * seconds['theirs']:.2f} ms"
             ratio, goal = seconds["theirs"] / seconds["ours"], bench.goal(">= 1")
             bench.report(
@@ -73,6 +71,10 @@ def _ours(asked: tuple[Ints, Ints, Ints, Runs]) -> float:
     since = time.perf_counter()
     assign_homogeneous(*asked)
     return time.perf_counter() - since
+
+
+def _theirs(kafka: KafkaProcess, state: str) -> float:
+    return float(kafka.ask(state)["seconds"])
 
 
 def _check_same(ours: Targets, present: Ints, theirs: int) -> None:

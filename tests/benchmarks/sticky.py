@@ -110,6 +110,7 @@ def _check_sample(bench: Bench, path: Path, assignor: str) -> None:
     """A few groups have to get the same from their runs as from the rows that these stand for."""
     fleet = fleets.read(bench.spark, path)
     some = fleet.only(fleet.members.where(F.col("group_id").isin("group-0", "group-7", "group-101")))
+    assert some.owned_runs is not None
     as_rows = replace(some, owned=expand(some.owned_runs), owned_runs=None)
     by_runs, by_rows = (plan(each, assignor).assignments for each in (some, as_rows))
     differing = by_runs.exceptAll(by_rows).count() + by_rows.exceptAll(by_runs).count()

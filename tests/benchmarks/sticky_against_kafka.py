@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from spark_assign import facts as gathering
 from spark_assign import plan
-from spark_assign.kernels.group.assign import sticky_batch
 from spark_assign.kernels.group.decide import ASSIGNED, WITHHELD, Question, decide
 from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.sticky.batch import plan_batch
 from tests.benchmarks import fleets
@@ -25,7 +25,7 @@ from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
 from tests.benchmarks.kafka_process import KafkaProcess, write_group
 from tests.benchmarks.plans import plan_and_write
-from tests.benchmarks.sticky import assignors
+from tests.benchmarks.sticky import COOPERATIVE, assignors
 
 HEAP = "9g"
 WARM_UP = 15.0  # seconds
@@ -35,7 +35,7 @@ def giant(bench: Bench) -> None:
     """One member of 2,000 has left, all others keep what they own: speed as a multiple of theirs."""
     shape = Shape(1, bench.size(2_000, 50), bench.size(1_000, 50), bench.size(1_000, 50))
     larger = replace(shape, partitions=10 * shape.partitions)
-    with KafkaProcess(HEAP) as kafka:
+    with KafkaProcess("1g" if bench.quick else HEAP) as kafka:
         for name in assignors(bench):
             path = fleets.written_with_owners(bench.spark, shape, bench.folder)
             _compare(bench, kafka, path, name, f"{shape}", kernel=">= 10", job=">= 1")
@@ -50,7 +50,7 @@ def differing(bench: Bench) -> None:
     Theirs grows with the cube of the size. The largest group, which takes it minutes, is counted once, for sticky
     only, in the JVM that the smaller ones have warmed up.
     """
-    with KafkaProcess(HEAP) as kafka:
+    with KafkaProcess("1g" if bench.quick else HEAP) as kafka:
         for size in (20,) if bench.quick else (100, 400):
             for name in assignors(bench):
                 _compare_differing(bench, kafka, size, name)
@@ -69,7 +69,7 @@ def _compare(
     """Measure one group and one assignor, in turns; and make sure that both assign the same."""
     group = write_group(fleets.read(bench.spark, path), path / "json")
     facts = _facts(bench, path)
-    batch = sticky_batch(read_sheet(read(facts), set()), name)
+    batch = sticky_batch(read_sheet(read(facts), set()), cooperative=name == COOPERATIVE)
     if not (bench.quick or bench.cold):
         kafka.warm_up(name, group, WARM_UP)
     seconds = bench.in_turns(

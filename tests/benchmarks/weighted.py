@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -29,14 +30,14 @@ def at_size(bench: Bench) -> None:
     owners = {"nobody has anything": nobody, "owned at random": random, "one member gone": np.where(random, random, -1)}
     for what, owner in owners.items():
         group = _groups(1, members, load, owner)
-        seconds = bench.in_turns(kernel=lambda group=group: _held(group))["kernel"]
+        seconds = bench.in_turns(kernel=partial(_held, group))["kernel"]
         fleet = f"{partitions:,} partitions, {members:,} members"
         bench.report(Result(f"weighted, {what}", fleet, seconds, "s", bench.goal("<= 5")))
     number = bench.size(2_000, 20)
     load = draw.lognormal(0, 0.5, number * 200)
     owner = draw.integers(0, 50, number * 200) + np.repeat(np.arange(number) * 50, 200)
     groups = _groups(number, 50, load, owner)
-    seconds = bench.in_turns(kernel=lambda: _held(groups))["kernel"]
+    seconds = bench.in_turns(kernel=partial(_held, groups))["kernel"]
     fleet = f"{number:,} groups of 50 members, 200 partitions"
     bench.report(Result("weighted, owned at random", fleet, seconds, "s", detail="every group has to be settled"))
 

@@ -1,9 +1,14 @@
-"""The leader's assignments: textbook cases, random groups beside a second way to the same answer, and the seam."""
+"""The leader's assignments: textbook cases, random groups beside loops, groups recorded from Kafka, and the seam."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +16,7 @@ import pytest
 from spark_assign.errors import UnknownAssignorError
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, Joined, Topics, assign, code
-from tests.golden import leader_rows, sticky_kernel, vectors
+from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
@@ -84,26 +89,27 @@ def test_random_groups_as_the_loops_do(strategy: str) -> None:
     assert vectors.differences(expected, _sets(rows, asks, assign(asks))) == []
 
 
-@pytest.mark.parametrize("strategy", random_groups.STICKY)
-def test_random_groups_as_plan_does(strategy: str) -> None:
-    """The same kernels through the tables of facts, ownership as rows."""
-    rows = _rows(strategy, 80)
-    asks = [leader_rows.ask_of(row, strategy) for row in rows]
-    answers = assign(asks)
-    expected = sticky_kernel.planned(rows, strategy)
-    assert vectors.differences(expected.sets, _sets(rows, asks, answers)) == []
+@cache
+def _recorded() -> list[vectors.Row]:
+    """Returns every 25th random case of each assignor, recorded from Kafka's classes: assignments and exceptions."""
+    rows = []
+    for strategy in ALL:
+        with gzip.open(vectors.FOLDER / f"client-fuzz-{strategy}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            rows += [json.loads(line) for line in islice(lines, 0, None, 25)]
+    assert Counter(row["strategy"] for row in rows) == dict.fromkeys(ALL, 60)
+    return rows
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 240])
+def test_recorded_groups_as_kafka_does(size: int) -> None:
+    """Assignors side by side, in random order and in batches of any size: no answer depends on the asks beside it."""
+    rows = random.Random(size).sample(_recorded(), len(_recorded()))
+    asks = [leader_rows.ask_of(row, row["strategy"]) for row in rows]
+    answers = leader_rows.answered(asks, size)
+    assert vectors.differences(vectors.expected_sets(rows), _sets(rows, asks, answers)) == []
     refused = {row["case"]: answer.error for row, answer in zip(rows, answers, strict=True) if answer.error}
-    assert refused == expected.refused
-
-
-def test_asks_do_not_know_of_each_other() -> None:
-    """In any order, in batches of any size, all assignors side by side: the same answers."""
-    asks = [leader_rows.ask_of(row, strategy) for strategy in ALL for row in _rows(strategy, 12)]
-    expected = leader_rows.answered(asks, len(asks))
-    for size in (1, 7, 50):
-        order = random.Random(size).sample(range(len(asks)), len(asks))
-        answers = leader_rows.answered([asks[at] for at in order], size)
-        assert answers == [expected[at] for at in order]
+    assert vectors.other_errors(rows, refused) == []
+    assert refused
 
 
 @pytest.mark.parametrize("assignor", ALL)
