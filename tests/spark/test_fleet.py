@@ -148,10 +148,10 @@ def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
 
 def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     """Rows become runs and runs become rows, uneven ones too."""
-    parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6]}
+    parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6], "f": [40, 72, 104]}
     rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
     members = group({member: ["t"] for member in parts})
-    start = fleet(spark, topics=[("c", "t", 21)], **members, owned=rows)
+    start = fleet(spark, topics=[("c", "t", 105)], **members, owned=rows)
     assert start.owned is not None
     runs = compress(start.owned)
     assert tuples(runs, "member_id", "first", "step", "count") == [
@@ -163,6 +163,7 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         ("d", 13, 1, 2),
         ("e", 0, 1, 2),
         ("e", 5, 1, 2),
+        ("f", 40, 32, 3),
     ]
     assert tuples(expand(runs)) == sorted(rows)
 
