@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.runs import compress, expand
 from spark_assign.sinks.plan_store import read_plan
-from tests.spark.fleets import fleet, group, table, tuples
+from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -121,7 +121,7 @@ def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tupl
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
             rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
-    planned = plan(fleet(spark, **rows), "range")
+    planned = kept(plan(fleet(spark, **rows), "range"))
     expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
     assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
