@@ -12,11 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from spark_assign import Fleet
+from spark_assign import Fleet, Plan
+from spark_assign.caching import cached
 from spark_assign.schemas import INPUT_TABLES
 from tests.frames import dataframe
 
 Row = Sequence[Any]
+
+KINDS_OF_A_PLAN = ("assigned", "withheld", "unsure", "move", "revocation", "metrics", "rejected")
+"""The kinds of rows that the tables of a plan are made of."""
 
 
 def table(spark: SparkSession, name: str, rows: Iterable[Row], *more: StructField) -> DataFrame:
@@ -47,6 +51,12 @@ def tuples(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """All rows of a small table, sorted; of all columns or of those named."""
     rows = [tuple(row) for row in (df.select(*columns) if columns else df).collect()]
     return sorted(rows, key=lambda row: tuple((value is not None, value) for value in row))
+
+
+def kept(answer: Any) -> Any:
+    """Returns a plan, a drift, or the answer of an adviser whose tables share one pass, which is computed once."""
+    rows = answer.rows(*KINDS_OF_A_PLAN) if isinstance(answer, Plan) else answer.decided()
+    return answer.with_decided(cached(rows))
 
 
 def shuffled(fleet: Fleet, seed: int) -> Fleet:

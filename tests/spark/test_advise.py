@@ -14,7 +14,7 @@ from spark_assign import advise
 from spark_assign.advising.schemas import ADVISE_TABLES
 from spark_assign.errors import ConfigError
 from tests.docs import given
-from tests.spark.fleets import mixed, shuffled, stored, tuples, two_members
+from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -26,8 +26,7 @@ def collected(table: DataFrame) -> list[str]:
 
 def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in advice or not_advised, or with the reason in rejected; what cannot be asked says so."""
-    found = advise(mixed(spark))
-    found = found.with_decided(found.decided().persist())
+    found = kept(advise(mixed(spark)))
     assert {name: getattr(found, name).schema.names for name in ADVISE_TABLES} == {
         name: schema.names for name, schema in ADVISE_TABLES.items()
     }

@@ -17,7 +17,7 @@ from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_secon
 from spark_assign.protocol import Settings
 from spark_assign.schemas import COMPARISON
 from spark_assign.what_if import AS_IS, members_joined, members_left
-from tests.spark.fleets import fleet, tuples
+from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
@@ -190,7 +190,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
 @pytest.mark.parametrize("name", NAMES)
 def test_the_figures_are_those_of_one_plan(groups: Fleet, rows, claims, name: str) -> None:
     """Each assignor by itself, its plan looked at partition by partition."""
-    planned = plan(groups, name)
+    planned = kept(plan(groups, name))
     now = partitions(planned.runs)
     waits = {} if planned.withheld is None else partitions(planned.withheld)
     rounds: dict[str, list[Any]] = defaultdict(list)

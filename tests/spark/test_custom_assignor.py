@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField
 
 from spark_assign import Fleet, Group, GroupAssignor, plan, register
 from spark_assign.assignors import names, registry
-from tests.spark.fleets import fleet, group, table, tuples
+from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +57,7 @@ def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
         members=table(spark, "members", members, StructField("user_data", StringType())),
         subscriptions=table(spark, "subscriptions", [row for g in rows.values() for row in g["subscriptions"]]),
     )
-    planned = plan(both, {"w": "weighted", "*": "range"})
+    planned = kept(plan(both, {"w": "weighted", "*": "range"}))
     assert tuples(planned.metrics, "group_id", "assignor", "max_per_member") == [
         ("r", "range", 4),
         ("w", "weighted", 6),
@@ -78,7 +78,7 @@ def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
         subscriptions=[row for g in rows for row in g["subscriptions"]],
         owned=[("c", "fine", "m", "t", 0), ("c", "fine", "m", "t", 1)],
     )
-    planned = plan(many, "broken")
+    planned = kept(plan(many, "broken"))
     assert tuples(planned.assignments) == [("c", "fine", "m", "t", 0)]
     assert tuples(planned.metrics, "group_id", "unassigned", "moved", "revoked") == [("fine", 2, 0, 1)]
     assert tuples(planned.moves, "partition", "reason") == [(1, "unassigned")]

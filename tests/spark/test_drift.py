@@ -11,7 +11,7 @@ from spark_assign import Fleet, drift, plan
 from spark_assign.caching import cached
 from spark_assign.comparing.schemas import DRIFT_TABLES
 from spark_assign.errors import SourceError
-from tests.spark.fleets import fleet, tuples
+from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
@@ -65,7 +65,7 @@ def sides(spark: SparkSession) -> tuple[Fleet, Fleet]:
 
 def test_drift_of_two_fleets(sides: tuple[Fleet, Fleet]) -> None:
     """Members, ownership and topics; a static member that restarts is the same owner."""
-    found = drift(*sides)
+    found = kept(drift(*sides))
     for name, schema in DRIFT_TABLES.items():
         table = getattr(found, name)
         assert [(f.name, f.dataType) for f in table.schema] == [(f.name, f.dataType) for f in schema]
@@ -128,12 +128,12 @@ def test_drift_is_the_other_way_round_backwards(sides: tuple[Fleet, Fleet]) -> N
 def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     """The moves of a plan are the drift from the fleet to the plan; a stored plan's tables say the same."""
     before = sides[0]
-    planned = plan(before, "range")
+    planned = kept(plan(before, "range"))
     expected = tuples(planned.moves, "group_id", "topic", "partition", "from_member_id", "to_member_id")
     columns = ("group_id", "topic", "partition", "from_member_id", "to_member_id")
     assert tuples(drift(before, planned).ownership, *columns) == expected
     stored = {name: getattr(planned, name) for name in ("assignments", "metrics", "rejected")}
-    found = drift(before, stored)
+    found = kept(drift(before, stored))
     assert tuples(found.ownership, *columns) == expected
     assert found.topics.isEmpty()
     by_metrics = {row["group_id"]: row["max_over_mean"] for row in planned.metrics.collect()}
@@ -149,7 +149,7 @@ def test_a_stored_plan_is_compared_by_its_end(spark: SparkSession) -> None:
     before = make(spark, {"t": 4}, {"grows": {"a": owned, "b": []}, "rests": {"a": owned[:2], "b": owned[2:]}})
     planned = plan(before, "cooperative-sticky")
     tables = {name: cached(getattr(planned, name)) for name in ("runs", "revocations", "metrics", "rejected")}
-    found = drift(before, tables)
+    found = kept(drift(before, tables))
     assert (
         tuples(found.ownership, "group_id", "topic", "from_member_id", "to_member_id", "change")
         == [("grows", "t", "a", "b", "moved")] * 2

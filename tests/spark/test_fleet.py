@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.runs import compress, expand
 from spark_assign.sinks.plan_store import read_plan
-from tests.spark.fleets import fleet, group, table, tuples
+from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -121,7 +121,7 @@ def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tupl
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
             rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
-    planned = plan(fleet(spark, **rows), "range")
+    planned = kept(plan(fleet(spark, **rows), "range"))
     expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
     assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
@@ -148,10 +148,10 @@ def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
 
 def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     """Rows become runs and runs become rows, uneven ones too."""
-    parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6]}
+    parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6], "f": [40, 72, 104]}
     rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
     members = group({member: ["t"] for member in parts})
-    start = fleet(spark, topics=[("c", "t", 21)], **members, owned=rows)
+    start = fleet(spark, topics=[("c", "t", 105)], **members, owned=rows)
     assert start.owned is not None
     runs = compress(start.owned)
     assert tuples(runs, "member_id", "first", "step", "count") == [
@@ -163,6 +163,7 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         ("d", 13, 1, 2),
         ("e", 0, 1, 2),
         ("e", 5, 1, 2),
+        ("f", 40, 32, 3),
     ]
     assert tuples(expand(runs)) == sorted(rows)
 

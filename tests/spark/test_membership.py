@@ -15,7 +15,7 @@ from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, simulate
 from spark_assign.protocol.schemas import EVENTS
 from tests.frames import dataframe
-from tests.spark.fleets import mixed, shuffled, stored, tuples, two_members
+from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
 
@@ -26,7 +26,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     """Each is in memberships or, with the reason, in rejected; options are of those; `simulate` says the same."""
     given = mixed(spark)
     settings = Settings(restore_ms=60_000)
-    found = membership(given, settings, **ONE)
+    found = kept(membership(given, settings, **ONE))
     assert {name: getattr(found, name).schema.names for name in MEMBERSHIP_TABLES} == {
         name: schema.names for name, schema in MEMBERSHIP_TABLES.items()
     }

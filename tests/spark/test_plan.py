@@ -15,7 +15,7 @@ from spark_assign.schemas import PLAN_TABLES
 from tests.frames import dataframe
 from tests.golden import tables
 from tests.kafka import random_groups
-from tests.spark.fleets import fleet, group, table, tuples
+from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,7 @@ def _odd_fleet(spark: SparkSession) -> Fleet:
 @pytest.mark.once
 def test_every_change_of_owner_has_its_reason(spark: SparkSession) -> None:
     """m1 gets t0, t1, u0, u1 and m2 gets t2, t3."""
-    planned = plan(_odd_fleet(spark), "range")
+    planned = kept(plan(_odd_fleet(spark), "range"))
     for name in TABLES:
         found = [(field.name, field.dataType) for field in getattr(planned, name).schema.fields]
         assert found == [(field.name, field.dataType) for field in PLAN_TABLES[name].fields], name
@@ -75,7 +75,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
     """Of a fleet that gives ownership as runs; as rows it becomes runs before anything is counted."""
     odd = _odd_fleet(spark)
     assert odd.owned is not None
-    planned = plan(replace(odd, owned=None, owned_runs=compress(odd.owned)), "range")
+    planned = kept(plan(replace(odd, owned=None, owned_runs=compress(odd.owned)), "range"))
     assert planned.metrics.columns == PLAN_TABLES["metrics"].names
     [row] = planned.metrics.where("group_id = 'g'").collect()
     assert row.asDict() == {
@@ -113,7 +113,7 @@ def test_members_that_left_are_told_apart(spark: SparkSession) -> None:
     runs = [("c", "g", "m1", "t", 0, 1, 2), ("c", "g", "m2", "t", 2, 1, 2), ("c", "g", "m3", "t", 4, 1, 2)]
     start = fleet(spark, topics=[("c", "t", 6)], **rows, owned_runs=runs)
     after = start.with_members_left(table(spark, "members", [("c", "g", "m2"), ("c", "g", "nobody")]))
-    planned = plan(after, "range")
+    planned = kept(plan(after, "range"))
     assert tuples(planned.moves, "partition", "from_member_id", "to_member_id", "reason") == [
         (2, "m2", "m1", "member-left"),
         (3, "m2", "m3", "member-left"),
@@ -142,7 +142,7 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
             ("c", "old", None),
         ],
     )
-    planned = plan(many, {"pay-2": "range", "*": "configured"})
+    planned = kept(plan(many, {"pay-2": "range", "*": "configured"}))
     assert tuples(planned.metrics, "group_id", "assignor") == [
         ("idle", "none"),
         ("pay-1", "roundrobin"),
@@ -162,7 +162,7 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         ("t", 2),
         ("u", 2),
     ]
-    some = plan(many, {"pay-*": "range"})
+    some = kept(plan(many, {"pay-*": "range"}))
     assert {row.code for row in some.rejected.collect()} == {"no-pattern"}
     assert tuples(some.metrics, "group_id", "members", "partitions", "max_over_mean") == [
         ("idle", 0, 0, None),
@@ -191,7 +191,7 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> No
     ordered = tables.fleet_of(spark, random_groups.groups("range", seed, small=40, mid_size=0))
     names = ("topics", "members", "subscriptions", "owned", "owned_runs", "replicas", "brokers")
     mixed = replace(ordered, **{name: _shuffled(getattr(ordered, name), seed) for name in names})
-    one, other = plan(ordered, "range"), plan(mixed, "range")
+    one, other = kept(plan(ordered, "range")), kept(plan(mixed, "range"))
     for name in ("runs", "rejected"):
         assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
 

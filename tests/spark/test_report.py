@@ -28,7 +28,7 @@ from spark_assign.report.html.collect_simulated import drawn_ownership, simulati
 from spark_assign.schemas import GROUP_KEY, OFFSETS
 from spark_assign.sinks.plan_store import StoredPlan, read_plan, write_plan
 from tests.frames import dataframe
-from tests.spark.fleets import fleet
+from tests.spark.fleets import fleet, kept
 from tests.unit.report_rows import classes_of, ruled_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
@@ -280,7 +280,8 @@ def test_drift(spark: SparkSession) -> None:
     after = fleet(
         spark, **_owning({"few": ["a", "a", "a", "b"], "many": list("bbaa"), "same": list("ab"), "came": ["a"]})
     )
-    tables = {name: getattr(drift(before, after), name) for name in DRIFT_TABLES}
+    changed = kept(drift(before, after))
+    tables = {name: getattr(changed, name) for name in DRIFT_TABLES}
     rows = drift_rows(tables, {"from": "monday", "to": "friday"})
     assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
     assert [row["group_id"] for row in rows.worse] == ["few"]

@@ -13,7 +13,7 @@ from spark_assign.report.comparison import summarize_comparison
 from spark_assign.report.html import report
 from spark_assign.sinks.plan_store import read_plan
 from spark_assign.what_if import AS_IS, members_joined, members_left
-from tests.spark.fleets import fleet, tuples
+from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
@@ -53,11 +53,7 @@ def groups(spark: SparkSession) -> Fleet:
 @pytest.fixture(scope="module")
 def planned(groups: Fleet) -> Plan:
     """Each by its own assignor."""
-    computed = plan(groups)
-    return computed.with_decided(cached(computed.rows(*DECIDED)))
-
-
-DECIDED = ("assigned", "withheld", "unsure", "move", "revocation", "metrics", "rejected")
+    return kept(plan(groups))
 
 
 def test_each_group_by_its_own_assignor(planned: Plan) -> None:
@@ -83,8 +79,7 @@ def test_each_group_by_its_own_assignor(planned: Plan) -> None:
 @pytest.mark.parametrize("assignor", ["uniform", "server-range", "rack-uniform", "rack-server-range"])
 def test_every_group_may_go_over(groups: Fleet, assignor: str) -> None:
     """Whatever it is now, it gets what the broker's own groups get; the table it would stand in is a guess."""
-    over = plan(groups, assignor)
-    over = over.with_decided(cached(over.rows(*DECIDED)))
+    over = kept(plan(groups, assignor))
     metrics = {row["group_id"]: row for row in over.metrics.collect()}
     for name in ("moved", "withheld", "max_per_member", "rack_matched"):
         assert len({row[name] for row in metrics.values()}) == 1, name
@@ -170,7 +165,7 @@ def test_what_is_unsure_is_listed(groups: Fleet) -> None:
         owned=groups.owned.where("member_id != 'b' and partition < 3"),
         groups=groups.groups,
     )
-    over = plan(nameless, "uniform")
+    over = kept(plan(nameless, "uniform"))
     metrics = {row["group_id"]: row["unsure"] for row in over.metrics.collect()}
     listed: dict[str, int] = dict.fromkeys(GROUPS, 0)
     for row in over.unsure.collect():

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, Plan, SparkAssignError, converge, explain, plan
 from spark_assign.schemas import PLAN_TABLES, ROUNDS
-from tests.spark.fleets import fleet, table, tuples
+from tests.spark.fleets import fleet, kept, table, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
@@ -73,7 +73,7 @@ def groups(spark: SparkSession) -> Fleet:
 @pytest.fixture(scope="module")
 def cooperative(groups: Fleet) -> Plan:
     """The groups under cooperative-sticky."""
-    return plan(groups, "cooperative-sticky")
+    return kept(plan(groups, "cooperative-sticky"))
 
 
 def _of(group_id: str, rows: list[tuple]) -> list[tuple]:

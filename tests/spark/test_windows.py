@@ -26,7 +26,7 @@ def test_windows_deal_as_the_leader_does(
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
     asks = [leader_rows.ask_of(row, assignor) for row in rows]
     expected = leader_rows.sets_of(rows, asks, assign(asks))
-    planned = plan(tables.fleet_of(spark, rows), assignor)
+    planned = fleets.kept(plan(tables.fleet_of(spark, rows), assignor))
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     assert planned.rejected.isEmpty()
 
@@ -50,7 +50,7 @@ def test_topics_that_are_alike_change_nothing(
     answers = []
     for many_topics in (facts.MANY_TOPICS, 0):
         monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
-        planned = plan(some, assignor)
+        planned = fleets.kept(plan(some, assignor))
         answers.append(
             [sorted(map(str, getattr(planned, table).collect())) for table in ("moves", "metrics", "rejected")]
         )
@@ -69,7 +69,7 @@ def test_groups_stay_whole_where_windows_shuffle_again(spark: SparkSession, monk
     expected = tables.planned_sets(plan(tables.fleet_of(spark, rows), "range").assignments)
     spark.conf.set("spark.sql.requireAllClusterKeysForDistribution", "true")
     try:
-        planned = plan(tables.fleet_of(spark, rows), "range")
+        planned = fleets.kept(plan(tables.fleet_of(spark, rows), "range"))
         assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
         assert planned.rejected.isEmpty()
     finally:
