@@ -1,4 +1,4 @@
-"""The benchmark command runs: a small fleet, once, no claim about speed."""
+"""Every benchmark runs, and the command that runs them: small fleets, once, no claim about speed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.benchmarks.bench import Result
+from tests.benchmarks.__main__ import BENCHMARKS
+from tests.benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
+from tests.kafka.maven import KafkaUnavailableError
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +30,40 @@ ROOT = Path(__file__).parents[2]
 def test_a_goal_is_a_bound_with_a_direction(figure: float, goal: str | None, verdict: str) -> None:
     """Ratios of time have to stay below their goal, ratios of rates above."""
     assert Result("plan", "fleet", figure, "x", goal).verdict == verdict
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_each_benchmark_runs(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Each at a tiny size, in the session of the tests; without Maven, those against Kafka's classes are skipped."""
+    bench = Bench(spark, tmp_path, repeats=1, quick=True)
+    try:
+        BENCHMARKS[name](bench)
+    except KafkaUnavailableError as missing:
+        pytest.skip(f"needs Kafka's classes: {missing}")
+    assert bench.results
+
+
+@pytest.mark.spark
+def test_one_that_fails_is_reported_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    """A row with its name and the error, in the table and in the JSON; one that lacks a tool is not a failure."""
+
+    def fails(_: Bench) -> None:
+        raise ZeroDivisionError("no\n time")
+
+    def lacks(_: Bench) -> None:
+        raise KafkaUnavailableError("mvn is not on PATH")
+
+    bench = Bench(spark, tmp_path, repeats=1, quick=True)
+    for name, work in (("one", fails), ("two", lacks), ("three", lambda each: each.report(Result("m", "f", 1.0, "s")))):
+        bench.run(name, work)
+    assert bench.results == [
+        Unmeasured("one", "ZeroDivisionError: no time"),
+        Unmeasured("two", "needs Kafka's classes: mvn is not on PATH", "skipped"),
+        Result("m", "f", 1.0, "s"),
+    ]
+    assert [row["verdict"] for row in json.loads(as_json(bench.results))] == ["failed", "skipped", ""]
+    assert "failed" in as_lines(bench.results[:1])
 
 
 @pytest.mark.spark

@@ -69,9 +69,7 @@ def test_reasons_together() -> None:
         partition(0, [1, 2, 3]),
         fact(kinds.REMOVED, broker_id=3),
     ]
-    assert moved(decided(rows))["t", 0] == [(3, 4, "removed-broker"), (2, 5, "rack")] or moved(decided(rows))[
-        "t", 0
-    ] == [(3, 5, "removed-broker"), (2, 4, "rack")]
+    assert moved(decided(rows)) == {("t", 0): [(3, 4, "removed-broker"), (2, 5, "rack")]}
 
 
 def test_fewer_replicas_move_nothing() -> None:
@@ -80,13 +78,13 @@ def test_fewer_replicas_move_nothing() -> None:
                     fact(kinds.FACTOR, topic="t", amount=1)])  # fmt: skip
     assert moved(rows) == {}
     told = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLANNED}
-    assert told["t", 0]["replicas"] in ([3], [2])
+    assert told["t", 0]["replicas"] == [3]
     assert (told["u", 0]["previous"], told["u", 0]["replicas"], told["u", 0]["reasons"]) == ([1], [1], [])
     assert {row["bytes"] for row in told.values()} == {None}
 
 
 def test_all_figures() -> None:
-    """Two of three brokers are left, t-0 gives broker 3 up, t-2 is new, t-1 only changes its order or nothing."""
+    """Two of three brokers are left, t-0 gives broker 3 up, t-2 is new, t-1 stays as it is."""
     rows = decided(
         [
             *(broker(1), broker(2), broker(3)),
@@ -98,7 +96,8 @@ def test_all_figures() -> None:
     )
     assert moved(rows) == {("t", 0): [(3, 2, "removed-broker")]}
     found = figures(rows)
-    led = [row["replicas"][0] for row in rows if row["kind"] == PLANNED]
+    [stays] = [row for row in rows if row["partition"] == 1]
+    assert stays["replicas"] == [1, 2]
     assert found == {
         "brokers": 2,
         "partitions": 3,
@@ -109,8 +108,8 @@ def test_all_figures() -> None:
         "lower_bound": 1,
         "moved_bytes": 100,
         "lower_bound_bytes": 100,
-        "leaders_changed": 1 + (led[1] != 1),
-        "leaders_reordered": int(led[1] != 1),
+        "leaders_changed": 1,
+        "leaders_reordered": 0,
         "min_replicas": 3,
         "max_replicas": 3,
         "brokers_outside": 0,
