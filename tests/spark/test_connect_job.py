@@ -49,8 +49,8 @@ def test_a_folder_is_planned(
     assert "twice: duplicate-worker: workers: worker_id=w1." in printed
     files = (tmp_path / "revoked" / "run_id=first").glob("attempt=*/*.json")
     revoked = [json.loads(line) for file in files for line in file.open()]
-    assert [(row["worker_id"], row["connector"], row["task"]) for row in revoked] == [
-        ("w1", "files", task) for task in (0, 1)
+    assert [(row["worker_id"], row["kind"], row["connector"], row["task"]) for row in revoked] == [
+        ("w1", "task", "files", task) for task in (0, 1)
     ]
 
 
