@@ -40,6 +40,8 @@ COPIED = ("spark_assign", "jobs", "tests")
 
 DEFAULT_RUN = ("-o", "addopts=--import-mode=importlib", "-m", "not full")
 """Without --strict-markers, which refuses an expression with a marker that no test has."""
+SAMPLE = {"SPARK_ASSIGN_TEST_EVERY": "40"}
+"""Of the recorded cases of Kafka's classes every fortieth: a fault that this part shows, all of them show."""
 LIMIT_S = 600.0
 """Wall time of the tests of one fault. A run that takes longer proves nothing."""
 
@@ -102,7 +104,7 @@ class Copy:
 
     def run(self, tests: Iterable[str], needs_spark: bool) -> tuple[int, str, float]:
         """Returns the exit code of pytest, its output and its processor time, that of the JVM included."""
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.root)}
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.root)} | SAMPLE
         if needs_spark:
             environment |= self._jvm(environment)
         options = ("-x", "-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", "-W", "ignore", *DEFAULT_RUN)

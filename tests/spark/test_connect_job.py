@@ -44,8 +44,9 @@ def test_a_folder_is_planned(
     printed = capsys.readouterr().out
     assert "1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked" in printed
     assert "twice: duplicate-worker: workers: worker_id=w1." in printed
-    assert [(row["worker_id"], row["connector"], row["task"]) for row in stored(tmp_path, "revoked")] == [
-        ("w1", "files", task) for task in (0, 1)
+    revoked = stored(tmp_path, "revoked")
+    assert [(row["worker_id"], row["kind"], row["connector"], row["task"]) for row in revoked] == [
+        ("w1", "task", "files", task) for task in (0, 1)
     ]
 
 

@@ -17,6 +17,7 @@ from spark_assign.errors import SourceError
 from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
 from spark_assign.sinks import on_this_machine
+from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
 from spark_assign.sinks.plan_store import check_output, read_plan, run_before, safe_run_id, write_plan
 
@@ -236,7 +237,7 @@ def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path
     assert read_plan(spark, output, "r").tables["assignments"].count() == 4
 
 
-def test_catalog_tables(spark: SparkSession) -> None:
+def test_catalog_tables(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in a catalog: made on first use, appended to, replaced rows dropped with their partitions."""
     spark.sql("create database if not exists plans")
     for run_id, orders in (("r", 3), ("s", 2), ("r", 4)):
@@ -247,6 +248,9 @@ def test_catalog_tables(spark: SparkSession) -> None:
     assert read_plan(spark, "plans").manifest.run_id == "r"
     everything = spark.table("plans.assignments").groupBy("run_id").count().collect()
     assert {row["run_id"]: row["count"] for row in everything} == {"r": 4, "s": 2}
+    monkeypatch.setattr(CatalogTarget, "remove", lambda *_, **__: None)
+    write_plan(small_plan(spark, 5), "plans", run_id="r", tables=["assignments"])
+    assert read_plan(spark, "plans", "r").tables["assignments"].count() == 5, "rows of one attempt only"
 
 
 def test_a_schema_that_is_not_there_is_said_plainly(spark: SparkSession) -> None:

@@ -135,6 +135,8 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
     [row] = plan.metrics.collect()
     assert (row["cluster"], row["moved"], row["forced"], row["moved_bytes"]) == ("shrinks", 2, 2, 1000)
     assert {each["reason"] for each in plan.moves.collect()} == {"removed-broker", "rack"}
+    changed = plan.after.brokers.where("broker_id = 0 and rack_id = 'rack1'").collect()
+    assert [row["cluster"] for row in changed] == ["shrinks"]
     plan.release()
     with pytest.raises(FleetError, match=r"removed.broker_id: null or beyond int in a key: 1 row"):
         reassign(fleet, Change(removed=spark.createDataFrame([("shrinks", None)], "cluster string, broker_id int")))

@@ -70,6 +70,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     """The tables are written, and files for Kafka's tools; all ways of a group in words; exit codes."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     tables["members"].append(tables["members"][-1])
+    tables["brokers"].append(tables["brokers"][0] | {"cluster": "other", "broker_id": 9})
     place = written_as_json(tmp_path / "fleet", tables)
     out = tmp_path / "out"
     words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
@@ -82,6 +83,11 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         ("clicks", 1, [3, 2, 1]),
         ("orders", 2, [1, 3]),
     ]
+    moves = [json.loads(line) for file in out.glob("replica_moves/run_id=r/attempt=*/*.json") for line in file.open()]
+    assert moves
+    assert [row["saved_per_day"] for row in moves] == pytest.approx(
+        [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
+    )
     assert job.main(["--fleet", str(place), "--group", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out
     assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
