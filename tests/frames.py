@@ -13,11 +13,13 @@ from pyspark.sql.types import StructType
 from spark_assign.schemas import ONLY_IF_GIVEN
 
 
-def dataframe(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]]) -> DataFrame:
+def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequence[Any]]) -> DataFrame:
     """By way of Arrow: rows that a session is given as Python objects go through Python workers in every query.
 
     Rows may leave out the last columns, if those are `ONLY_IF_GIVEN`.
     """
+    if isinstance(schema, str):
+        schema = StructType.fromDDL(schema)
     arrow = to_arrow_schema(schema)
     least = len([field for field in schema if field.metadata != ONLY_IF_GIVEN])
     whole = [(*row, *[None] * (len(arrow) - max(len(row), least))) for row in rows]

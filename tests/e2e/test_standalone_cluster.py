@@ -20,6 +20,9 @@ from tests.e2e.conftest import PLAN, Submit
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
+QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of every JVM here: none lives long enough for the thorough compiler to earn its time back."""
+
 
 def free_port() -> int:
     """A port that nobody uses at the moment."""
@@ -40,6 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     master = f"spark://127.0.0.1:{port}"
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = QUICK_TO_START
     processes = []
 
     def start(name: str, kind: str, *arguments: str) -> None:
@@ -102,6 +106,8 @@ def on(master: str) -> list[str]:
         "spark.executor.memory": "640m",
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
+        "spark.driver.defaultJavaOptions": QUICK_TO_START,
+        "spark.executor.defaultJavaOptions": QUICK_TO_START,
     }
     options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     return ["--env", "standalone", *options]

@@ -13,6 +13,7 @@ from spark_assign.alerts import alerts
 from spark_assign.comparing.schemas import DRIFT_GROUPS
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import REJECTED
+from tests.frames import dataframe
 from tests.spark.fleets import written_as_json
 from tests.spark.test_compare_job import snapshot
 
@@ -28,7 +29,7 @@ def grown(spark: SparkSession, **groups: tuple[int, int, float | None, float | N
         row |= {"cluster": "c", "group_id": name, "change": "changed", "members_before": 4, "members_after": members}
         row |= {"partitions_before": 8, "partitions_after": partitions}
         rows.append(row | {"max_over_mean_before": before, "max_over_mean_after": after})
-    return spark.createDataFrame(rows, DRIFT_GROUPS)
+    return dataframe(spark, DRIFT_GROUPS, [[row[name] for name in DRIFT_GROUPS.names] for row in rows])
 
 
 def test_what_is_an_alert(spark: SparkSession) -> None:
@@ -41,7 +42,7 @@ def test_what_is_an_alert(spark: SparkSession) -> None:
         has_come=(4, 8, None, 4.0),
         went=(0, 0, 2.0, None),
     )
-    rejected = spark.createDataFrame([("c", g, "duplicate-member", "m twice") for g in "pq"], REJECTED)
+    rejected = dataframe(spark, REJECTED, [("c", g, "duplicate-member", "m twice") for g in "pq"])
     found = {(r["group_id"], r["alert"]): r["detail"] for r in alerts(rejected, drifted).collect()}
     assert found == {
         ("worse", "imbalance"): "1.00 would be even, 4 → 4 members, 8 → 8 partitions",
@@ -57,7 +58,7 @@ def test_what_is_an_alert(spark: SparkSession) -> None:
 def test_thresholds_that_make_no_sense(spark: SparkSession, limits: dict[str, Any]) -> None:
     """A typing error is not an alert for every group, nor none for ever."""
     with pytest.raises(ConfigError, match="expected"):
-        alerts(spark.createDataFrame([], REJECTED), **limits)
+        alerts(dataframe(spark, REJECTED, []), **limits)
 
 
 def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:

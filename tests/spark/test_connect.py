@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.connect.schemas import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
 from spark_assign.errors import FleetError, UnknownAssignorError
+from tests.frames import dataframe
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, asked
 from tests.golden.connect_scripts import totals
@@ -133,10 +135,10 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
         ("odd", "sessioned", 0, 1, 0, 1),
         ("calm", "sessioned", 0, 1, 0, 1),
     ]
-    clusters = spark.createDataFrame(clocks, ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in CLUSTERS[:-1]))
+    clusters = dataframe(spark, StructType(CLUSTERS.fields[:-1]), clocks)
     fleet = replace(fleet, clusters=fleet.clusters.unionByName(clusters, allowMissingColumns=True))
     more = [("early", 5, "worker-joined", "w"), ("odd", 5, "worker-gone", "w"), ("stray", 5, "worker-left", "w")]
-    more_events = spark.createDataFrame(more, "connect_cluster string, at_ms bigint, event string, subject string")
+    more_events = dataframe(spark, "connect_cluster string, at_ms bigint, event string, subject string", more)
     events = events.unionByName(more_events, allowMissingColumns=True)
     played = simulate_connect(
         fleet, events, start_ms=2_000, stop_ms=1_000, rebalance_ms=500, protocols=tuple(PUBLISHED)

@@ -72,7 +72,7 @@ def test_what_cannot_be_asked(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables are written; groups in words; exit codes; what is no time."""
+    """The tables are written; exit codes; what is no time."""
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
@@ -82,11 +82,18 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Make static:" in printed
     assert "c/twice: duplicate-member: " in printed
     assert len(stored(tmp_path / "out", "options")) == 4 * 2 * 4
+    assert job.main([*words, "--least-session", "soon"]) == 2
+    assert "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d" in capsys.readouterr().err
+
+
+@pytest.mark.once
+def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that `--group` names; none."""
+    place = two_members(tmp_path / "fleet", "range", 8)
+    words = ["--fleet", str(place), "--restore-ms", "60000", "--sessions", "45s,90s", "--restart", "10s"]
     assert job.main([*words, "--group", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: Make it static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
     assert "    group.instance.id=g-0" in printed
     assert job.main([*words, "--group", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out
-    assert job.main([*words, "--least-session", "soon"]) == 2
-    assert "'soon' is no time; write 500ms, 30s, 2m, 1h or 1d" in capsys.readouterr().err

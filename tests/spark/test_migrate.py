@@ -77,7 +77,7 @@ def test_what_cannot_be_asked(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables are written; groups are ranked; steps in words; exit codes."""
+    """The tables are written; groups are ranked; exit codes."""
     place = two_members(tmp_path / "fleet", "range", 4)
     words = ["--fleet", str(place), "--library", "java"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
@@ -91,6 +91,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         "last-member": 4,
         "way-back": None,
     }
+    assert job.main([*words, "--server-assignor", "range"]) == 2
+
+
+@pytest.mark.once
+def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their steps; no group."""
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 4)), "--library", "java"]
     assert job.main([*words, "--group", "g*", "--policy", "disabled"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go-with-warning, offline. group.consumer.migration.policy=disabled" in printed
@@ -98,4 +105,3 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "session.timeout.ms: group.consumer.session.timeout.ms of the broker" in printed
     assert job.main([*words, "--group", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out
-    assert job.main([*words, "--server-assignor", "range"]) == 2

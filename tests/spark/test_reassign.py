@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import FleetError
 from spark_assign.replicas import Change, Check, Reassignment, ReplicaFleet, check, reassign
+from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
 
@@ -33,13 +34,13 @@ def _fleet(spark: SparkSession) -> ReplicaFleet:
     replicas += [("lost", "t", 0, [9])]
     replicas += [("raised", "t", at, [at]) for at in range(4)]
     return ReplicaFleet(
-        spark.createDataFrame(replicas, REPLICAS).repartition(3), spark.createDataFrame(brokers, BROKERS).repartition(2)
+        dataframe(spark, REPLICAS, replicas).repartition(3), dataframe(spark, BROKERS, brokers).repartition(2)
     )
 
 
 def _change(spark: SparkSession) -> Change:
     def table(rows: list[Any], schema: str) -> DataFrame:
-        return spark.createDataFrame(rows, f"cluster string, {schema}")
+        return dataframe(spark, f"cluster string, {schema}", rows)
 
     topics = [("fewer", "t", 2), ("raised", "t", 2), ("lost", "t", 1), ("repaired", "t", 2)]
     return Change(
@@ -128,7 +129,7 @@ def test_check(checked: Check, planned: Reassignment) -> None:
 
 def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> None:
     """Patterns of clusters and topics; other clusters are left alone; sizes; faults."""
-    sizes = spark.createDataFrame([("shrinks", "t", 9, 500)], "cluster string, topic string, partition int, bytes int")
+    sizes = dataframe(spark, "cluster string, topic string, partition int, bytes int", [("shrinks", "t", 9, 500)])
     sized = ReplicaFleet(fleet.replicas, fleet.brokers, sizes)
     change = Change.of(sized, cluster="sh*", removed=[19], racks={0: "rack1"}, replication_factors={"u": 1, "t": 2})
     plan = reassign(sized, change)
@@ -139,6 +140,6 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
     assert [row["cluster"] for row in changed] == ["shrinks"]
     plan.release()
     with pytest.raises(FleetError, match=r"removed.broker_id: null or beyond int in a key: 1 row"):
-        reassign(fleet, Change(removed=spark.createDataFrame([("shrinks", None)], "cluster string, broker_id int")))
+        reassign(fleet, Change(removed=dataframe(spark, "cluster string, broker_id int", [("shrinks", None)])))
     with pytest.raises(FleetError, match=r"brokers.broker_id: the column is missing"):
         ReplicaFleet(fleet.replicas, fleet.brokers.drop("broker_id"))

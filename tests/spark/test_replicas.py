@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import FleetError
 from spark_assign.replicas import place
+from tests.frames import dataframe
 from tests.golden.replica_rows import expected, recorded, seed_that_draws
 from tests.golden.vectors import Row
 
@@ -35,8 +36,8 @@ def _tables(spark: SparkSession, rows: Iterable[Row], seed: int) -> tuple[DataFr
     random.Random(seed).shuffle(requests)
     random.Random(seed).shuffle(brokers)
     return (
-        spark.createDataFrame(requests, REQUESTS).repartition(3),
-        spark.createDataFrame(brokers, BROKERS).repartition(2),
+        dataframe(spark, REQUESTS, requests).repartition(3),
+        dataframe(spark, BROKERS, brokers).repartition(2),
     )
 
 
@@ -76,13 +77,15 @@ def test_striped_places_as_recorded(spark: SparkSession, seed: int) -> None:
 
 def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
     """Null seeds: the same from the same result; the seeds shown give the same in another call; many tiles."""
-    requests = spark.createDataFrame(
-        [("c", "racked", 9_000, 3), ("d", "plain", 51_000, 14)],
+    requests = dataframe(
+        spark,
         "cluster string, topic string, partitions int, replication_factor int",
+        [("c", "racked", 9_000, 3), ("d", "plain", 51_000, 14)],
     )
-    brokers = spark.createDataFrame(
-        [("c", id, f"r{id % 4}") for id in range(10)] + [("d", id, None) for id in range(20)],
+    brokers = dataframe(
+        spark,
         "cluster string, broker_id int, rack_id string",
+        [("c", id, f"r{id % 4}") for id in range(10)] + [("d", id, None) for id in range(20)],
     )
 
     def digest(asked: DataFrame) -> dict[str, Any]:
@@ -100,7 +103,9 @@ def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
 
 def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     """Nulls, requests for the same partitions and numbers that Kafka cannot count are rejected."""
-    requests = spark.createDataFrame(
+    requests = dataframe(
+        spark,
+        REQUESTS,
         [
             ("c", "good", 2, 1, 0, None, None),
             ("c", "null", None, 1, 0, None, None),
@@ -111,9 +116,8 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
             ("c", "beyond", 4, 1, 2**31 - 2, None, None),
             ("empty", "t", 1, 1, 0, None, None),
         ],
-        REQUESTS,
     )
-    brokers = spark.createDataFrame([("c", id, None, None, None) for id in (7, 3)], BROKERS)
+    brokers = dataframe(spark, BROKERS, [("c", id, None, None, None) for id in (7, 3)])
     placed = place(requests, brokers)
     assert sorted((row["topic"], row["code"]) for row in placed.rejected.collect()) == [
         ("beyond", "beyond-int"),

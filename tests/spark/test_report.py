@@ -232,7 +232,7 @@ def test_comparisons(spark: SparkSession) -> None:
             chosen = assignor == best
             key = ("c", group, assignor, "as-is", None if out else 3)
             rows.append((*key, *figures, now, "code" if out else None, chosen, f"{assignor}: why"))
-    compared = spark.createDataFrame([*rows, *((*row[:3], "later", *row[4:]) for row in rows)], columns)
+    compared = dataframe(spark, columns, [*rows, *((*row[:3], "later", *row[4:]) for row in rows)])
     listed = [{"cluster": "c", "group_id": group} for group in ("changes", "keeps", "bad", "not compared")]
     found = compare_rows(compared, listed)
     assert [
@@ -351,9 +351,10 @@ def test_connect_clusters(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_replicas(spark: SparkSession) -> None:
     """Replicas and leaders of every broker before and after; lists of csv are read, too."""
-    placement = spark.createDataFrame(
-        [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
+    placement = dataframe(
+        spark,
         "cluster string, topic string, partition int, previous array<int>, replicas array<int>",
+        [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
     )
     as_text = placement.withColumns({name: F.to_json(name) for name in ("previous", "replicas")})
     for table in (placement, as_text):

@@ -62,7 +62,7 @@ def test_from_eager_to_cooperative(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables are written; restarts in words; exit codes."""
+    """The tables are written; exit codes."""
     place = two_members(tmp_path / "fleet", "sticky", 4)
     words = ["--fleet", str(place), "--to", "3.9", "--clients", "g=Java@2.8"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
@@ -72,6 +72,12 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "c/twice: duplicate-member: " in printed
     restarts = [(row["step"], row["member_id"], row["stopped"]) for row in stored(tmp_path / "out", "steps")]
     assert sorted(restarts) == [(1, "a", 8), (2, "b", 8)]
+
+
+@pytest.mark.once
+def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their restarts; no group."""
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "sticky", 4)), "--to", "3.9", "--clients", "g=Java@2.8"]
     assert job.main([*words, "--group", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: go. The rules of 3.9 differ, and move nothing here." in printed
