@@ -82,17 +82,14 @@ make_venv() {
     extras="${have##* },$extras"
   fi
   mkdir -p "$ROOT/build"
-  say "Setting up $VENV (first use or changed dependencies; takes a minute, log in build/$SET_UP.log) …"
+  say "Setting up $VENV (first use or changed dependencies; takes about a minute, log in build/$SET_UP.log) …"
   # A set-up that was interrupted left no stamp: start over.
   if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
     local python; python="$(find_python)" || exit $?
     "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
   fi
   rm -f "$stamp"
-  "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || {
-    tail -20 "$log" >&2
-    fail "the dependencies could not be installed (above, and in build/$SET_UP.log); nothing was run"
-  }
+  "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || exit 3
   printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
   say "Set up in $((SECONDS - started)) s."
 }
@@ -114,9 +111,10 @@ check_java() {
   local java="java" major
   [[ -n "${JAVA_HOME:-}" ]] && java="$JAVA_HOME/bin/java"
   java_says="$("$java" -version 2>&1)" || true
-  major="$(sed -n 's/.*version "\([0-9]*\).*/\1/p' <<<"$java_says" | head -1)"
+  major="$(sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' <<<"$java_says" | head -1)"
   if [[ -z "$major" ]] || ((major < 17)); then
-    fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one, or set JAVA_HOME."
+    fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one (for example: apt install
+  openjdk-17-jre-headless), or name one by JAVA_HOME."
   fi
 }
 
@@ -239,13 +237,13 @@ fi
 
 extras=spark,kafka
 [[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
-set_up "$extras"
 
-# Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
+# Plain Python, without a JVM: help, settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
 without_spark() {
   local words=" $* "
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
+  [[ "$words" != *" --help "* ]] || return 0
   case "$job" in
     snapshot | ingest) [[ "$words" != *" --table-prefix"* ]] ;;
     simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;
@@ -255,10 +253,14 @@ without_spark() {
   esac
 }
 
-if without_spark "$@"; then
+# Before the set-up, which takes its time.
+spark=yes
+if without_spark "$@"; then spark=""; else check_java; fi
+set_up "$extras"
+
+if [[ -z "$spark" ]]; then
   command=(env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
 else
-  check_java
   if [[ "$environment" == local || -z "${SPARK_HOME:-}" ]]; then
     spark_home="$(find_pyspark)"
   else

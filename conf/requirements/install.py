@@ -1,8 +1,10 @@
 """Installs what pyproject.toml declares into the environment whose Python runs this; ./spark-submit.sh calls it.
 
 The versions are those of the lock beside this file, each by its hash, so that next year's set-up is this year's. uv
-installs them where it is on the PATH or the package index has it, else pip does. An index that lacks a locked version
-gets what pyproject.toml allows instead, and a line that says so; a package whose hash is another one ends the set-up.
+installs them where it is on the PATH or the package index has it, else pip does. Only wheels are installed, and Spark,
+which is published as source and needs no compiler. An index that lacks a locked version gets what pyproject.toml allows
+instead, and a line that says what it lacks; a package whose hash is another one ends the set-up, and so does an index
+that cannot be reached.
 
 Only Python's own library is here: nothing else is installed yet. What is used of the environment:
 
@@ -14,11 +16,16 @@ from __future__ import annotations
 
 import ast
 import os
+import platform
 import re
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
 import tomllib
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +36,32 @@ ROOT = FOLDER.parents[1]
 WITH_AIRFLOW = frozenset({"airflow", "kafka"})
 """Extras of Airflow's environment; its lock has both, resolved on their own."""
 
+WHEELS = ("--only-binary", ":all:", "--no-binary", "pyspark", "--no-binary", "pyspark-client")
+"""For pip and uv: nothing is built from source but Spark, as only its wheels need no compiler to be made."""
+
+PYPI = "https://pypi.org/simple"
+
+CONTACT_SECONDS = 4
+"""How long an index may take to accept a connection: two lost packets are sent again within it."""
+
 WRONG_HASH = re.compile(r"DO NOT MATCH THE HASHES|[Hh]ash mismatch")
 """What pip and uv say of a package that is not the one that was locked."""
+
+
+HERE = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
+
+CAUSES = (
+    (r"No space left on device", "the disk is full"),
+    (r"Because ([\w.-]+(?:\{[^}]*\})?\S*) has no (?:usable )?wheels?", f"{{}} has no wheel for {HERE}"),
+    (r"there (?:is no version|are no versions) of (\S+)", "the package index does not have {}"),
+    (r"Because (\S+) was not found in the (?:package registry|provided package locations)", "no package index has {}"),
+    (r"No matching distribution found for (\S+)", f"the package index has no wheel of {{}} for {HERE}"),
+    (r"Failed to build `?([\w.=-]+)", "{} could not be built from source"),
+    (r"Failed building wheel for (\S+)", "{} could not be built from source"),
+    (r"Failed to (?:fetch|download):? `?([^\s`]+)", "{} could not be fetched"),
+    (r"(?i)^\s*error: (.*)$", "{}"),
+)
+"""What uv and pip say when they fail, and the cause as a user reads it; the first that fits counts."""
 
 
 class SetUpError(Exception):
@@ -97,6 +128,81 @@ def environment_of_uv(pip: Mapping[str, str], given: Mapping[str, str]) -> dict[
     return {name: value for name, value in told.items() if value} | dict(given)
 
 
+def cause(said: str) -> str:
+    """What a failed installer lacked, from its output: the package and what is wrong with it."""
+    for pattern, sentence in CAUSES:
+        found = re.search(pattern, said, re.MULTILINE)
+        if found:
+            # Of a package that is locked for some Pythons uv says so: numpy{python_full_version < '3.12'}==2.4.6
+            return sentence.format(*(re.sub(r"\{.*?\}", "", word).rstrip(".,") for word in found.groups()))
+    return said.strip().rpartition("\n")[2] or "the installer failed without a word"
+
+
+def indexes(pip: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
+    """The package indexes that uv or pip asks first; none if they may need none, or uv has a settings file."""
+    links = [Path(link).exists() or "://" in link for link in pip.get("find-links", "").split()]
+    home = Path(given.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    files = (given.get("UV_CONFIG_FILE", ""), home / "uv" / "uv.toml", "/etc/uv/uv.toml")
+    uv = environment_of_uv(pip, given)
+    if any(links) or {"UV_NO_INDEX", "UV_OFFLINE"} & uv.keys() or any(file and Path(file).exists() for file in files):
+        return []
+    return list(
+        dict.fromkeys((uv.get("UV_DEFAULT_INDEX") or uv.get("UV_INDEX_URL") or PYPI, pip.get("index-url") or PYPI))
+    )
+
+
+def unreachable(index: str, proxy: str = "") -> str | None:
+    """Why nothing answers there; None where something does, even if it refuses.
+
+    An answer may be slow: only the connection must be made in time. Certificates are left to the installers, who have
+    authorities of their own.
+    """
+    if not index.startswith(("http://", "https://")):
+        return None
+    found: list[str | None] = [f"no connection within {CONTACT_SECONDS} s"]
+
+    def ask() -> None:
+        handlers = [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
+        try:
+            urllib.request.build_opener(*handlers).open(
+                urllib.request.Request(re.sub(r"//[^/]*@", "//", index), method="HEAD"), timeout=CONTACT_SECONDS
+            ).close()
+        except urllib.error.HTTPError:
+            found[0] = None
+        except urllib.error.URLError as error:
+            reason = error.reason
+            found[0] = None if isinstance(reason, ssl.SSLError) else getattr(reason, "strerror", None) or str(reason)
+        except (OSError, ValueError):  # connected, and then slow or no HTTP
+            found[0] = None
+        else:
+            found[0] = None
+
+    thread = threading.Thread(target=ask, daemon=True)  # the look-up of a name has no time limit of its own
+    thread.start()
+    thread.join(CONTACT_SECONDS + 1)
+    return found[0]
+
+
+def reach(pip: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Checks that an index answers, before an installer tries for minutes.
+
+    Raises:
+        SetUpError: none does.
+    """
+    reasons = {}
+    for index in indexes(pip, given):
+        reason = unreachable(index, pip.get("proxy", ""))
+        if reason is None:
+            return
+        reasons[re.sub(r"//[^/]*@", "//", index)] = reason
+    if reasons:
+        said = ", ".join(f"{index} ({reason})" for index, reason in reasons.items())
+        raise SetUpError(
+            f"the package index cannot be reached: {said}. Check the network, or name your index by "
+            "PIP_INDEX_URL=https://… and a proxy by HTTPS_PROXY=…"
+        )
+
+
 Run = Callable[[Sequence[str], Mapping[str, str]], tuple[bool, str]]
 """Runs a command in an environment: has it ended with 0, and what it has printed."""
 
@@ -110,9 +216,10 @@ class Installer:
     environment: Mapping[str, str]
 
 
-def installers(run: Run, given: Mapping[str, str]) -> list[Installer]:
+def installers(run: Run, settings: Mapping[str, str], given: Mapping[str, str]) -> list[Installer]:
     """uv if it is there or can be had, then pip; or the one that the caller names."""
-    pip = Installer("pip", (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"), given)
+    words = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *WHEELS)
+    pip = Installer("pip", words, given)
     named = given.get("SPARK_ASSIGN_INSTALLER", "")
     if named not in ("", "uv", "pip"):
         raise SetUpError(f"SPARK_ASSIGN_INSTALLER={named}: expected uv or pip")
@@ -125,14 +232,19 @@ def installers(run: Run, given: Mapping[str, str]) -> list[Installer]:
         if named:
             raise SetUpError("uv is neither on the PATH nor to be had from the package index")
         return [pip]
-    _, listed = run([sys.executable, "-m", "pip", "config", "list"], given)
-    environment = environment_of_uv(settings_of_pip(listed), given)
-    uv = Installer("uv", (program, "pip", "install", "--python", sys.executable), environment)
+    command = (program, "pip", "install", "--python", sys.executable, *WHEELS)
+    uv = Installer("uv", command, environment_of_uv(settings, given))
     return [uv] if named else [uv, pip]
 
 
 def install(
-    extras: Sequence[str], pins: str, default_pins: str, run: Run, say: Callable[[str], None], given: Mapping[str, str]
+    extras: Sequence[str],
+    pins: str,
+    default_pins: str,
+    run: Run,
+    say: Callable[[str], None],
+    given: Mapping[str, str],
+    check: Callable[[Mapping[str, str], Mapping[str, str]], None] = reach,
 ) -> None:
     """Installs the core and these extras.
 
@@ -143,6 +255,7 @@ def install(
         run: runs a command.
         say: tells the user.
         given: the caller's environment.
+        check: raises if no index answers, given pip's settings and the caller's environment.
 
     Raises:
         SetUpError: they could not be installed.
@@ -151,29 +264,40 @@ def install(
     allowed = declared(project, extras)
     pins = "" if pins == default_pins else pins
     files = [] if given.get("SPARK_ASSIGN_LOCK") == "no" else locks(extras, pins)
-    there = installers(run, given)
-    locked = bool(files) and _first(there, ["--require-hashes", *_each("-r", map(str, files))], run)
-    if files and not locked:
-        say("The package index does not have the locked versions: installing others that pyproject.toml allows …")
-    if locked and not pins:
-        return
+    settings = settings_of_pip(run([sys.executable, "-m", "pip", "config", "list"], given)[1])
+    check(settings, given)
+    there = installers(run, settings, given)
+    lacks = ""
+    if files:
+        lacks = _first(there, ["--require-hashes", *_each("-r", map(str, files))], run)
+        if not lacks and not pins:
+            return
+        if lacks:
+            say(f"{lacks}. Installing other versions that pyproject.toml allows …")
     if not pins and "spark" in extras:
         pins = default_pins
-    if not _first(there, [*allowed, *pins.split()], run):
-        raise SetUpError("the dependencies could not be installed")
+    failed = _first(there, [*allowed, *pins.split()], run)
+    if failed:
+        also = f"; nor could other versions be installed that pyproject.toml allows: {failed}"
+        raise SetUpError((lacks or failed) + (also if lacks and failed != lacks else ""))
 
 
-def _first(there: Iterable[Installer], words: Sequence[str], run: Run) -> bool:
+def _first(there: Iterable[Installer], words: Sequence[str], run: Run) -> str:
+    """Installs by the first installer that can: "", or why the first of them could not."""
+    causes = []
     for installer in there:
         done, said = run([*installer.command, *words], installer.environment)
         if done:
-            return True
+            return ""
         if WRONG_HASH.search(said):
+            named = re.search(r"Hash mismatch for `(.*?)`|^\s+(\S+==\S+)[^\n]*:$", said, re.MULTILINE)
             raise SetUpError(
-                "a package is not the one that was locked: its hash differs. If your index is known to build its own "
-                "packages,\n  SPARK_ASSIGN_LOCK=no installs them without the lock; if not, do not trust it"
+                f"{(named[1] or named[2]) if named else 'a package'} is not the one that was locked: its hash differs. "
+                "If your index is known to build its own packages,\n  SPARK_ASSIGN_LOCK=no installs them without the "
+                "lock; if not, do not trust it"
             )
-    return False
+        causes.append(cause(said))
+    return causes[0]
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:
@@ -197,7 +321,7 @@ def main(extras: str, pins: str, default_pins: str) -> int:
             names, pins, default_pins, _run_logged, lambda line: print(line, file=sys.stderr, flush=True), os.environ
         )
     except SetUpError as error:
-        print(error, file=sys.stderr)
+        print(f"spark-submit.sh: {error}", file=sys.stderr)
         return 1
     return 0
 

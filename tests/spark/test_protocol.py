@@ -182,27 +182,26 @@ def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
         upgrade_plan(fleet, "k", "other", [("c9", ["range"])])
 
 
-def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("library", "client_id"), [("librdkafka", "rdkafka"), ("Java", "consumer-other-1")])
+def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, library: str, client_id: str) -> None:
     """librdkafka refuses a list that mixes both protocols; of Java all steps hold; and it is said for whom they do."""
     rows = tables()
-    for library, client_id in (("librdkafka", "rdkafka"), ("Java", "consumer-other-1")):
-        rows["members"] = [
-            (*line[:4], client_id, *line[5:]) if line[2] == "c2" else (*line[:4], "consumer-other-2", *line[5:])
-            for line in tables()["members"]
-        ]
-        fleet = fleet_of(spark, rows)
-        steps = listed(upgrade_plan(fleet, "k", "other"), "step")
-        said = holds_for(fleet, "k", "other")
-        assert [each["client"] for each in steps] == ["Java", library] * 2
-        if library == "Java":
-            assert not any(each["refused"] for each in steps)
-            assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in said
-        else:
-            assert steps[0]["refused"] is None
-            assert steps[1]["refused"].startswith("librdkafka does not start with eager and cooperative assignors")
-            assert all(each["refused"].startswith("not reached") for each in steps[2:])
-            assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in said
-        assert said.startswith("Rolling steps hold for Java and franz-go clients only.")
+    rows["members"] = [
+        (*line[:4], client_id if line[2] == "c2" else "consumer-other-2", *line[5:]) for line in rows["members"]
+    ]
+    fleet = fleet_of(spark, rows)
+    steps = listed(upgrade_plan(fleet, "k", "other"), "step")
+    said = holds_for(fleet, "k", "other")
+    assert [each["client"] for each in steps] == ["Java", library] * 2
+    if library == "Java":
+        assert not any(each["refused"] for each in steps)
+        assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in said
+    else:
+        assert steps[0]["refused"] is None
+        assert steps[1]["refused"].startswith("librdkafka does not start with eager and cooperative assignors")
+        assert all(each["refused"].startswith("not reached") for each in steps[2:])
+        assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in said
+    assert said.startswith("Rolling steps hold for Java and franz-go clients only.")
 
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:

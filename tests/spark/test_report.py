@@ -123,7 +123,7 @@ def test_totals_and_classes(stored: StoredPlan, rows: PlanRows) -> None:
 
 
 @pytest.mark.once
-def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan) -> None:
+def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan, rows: PlanRows) -> None:
     """Those whose end offset is 0, of groups and of their members; without offsets nothing is known."""
     ends = [("c", "joined", "t", partition, None, 0 if partition < 4 else 9, None) for partition in range(6)]
     ends += [("c", "claimed", "t", 0, None, None, None), ("other", "joined", "t", 5, None, 0, None)]
@@ -137,7 +137,7 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredPlan) -> 
     for row in found.members:
         mine = {each for group, member, each in after if (group, member) == (row["group_id"], row["member_id"])}
         assert row["silent"] == (len(mine & {0, 1, 2, 3}) if row["group_id"] == "joined" else 0)
-    assert plan_rows(stored).silent is None
+    assert rows.silent is None
     assert "4 without traffic" in report(stored, offsets=dataframe(spark, OFFSETS, ends))
 
 

@@ -201,7 +201,7 @@ def test_on_the_page(planned: Plan) -> None:
 
 def test_carried_out_nothing_moves_any_more(groups: Fleet, tmp_path: Path) -> None:
     """Stored, read back, held against what came of it; and the way there had two steps."""
-    over = plan(groups, "uniform")
+    over = kept(plan(groups, "uniform"))
     over.write(str(tmp_path), run_id="over", tables=("runs", "revocations", "metrics"))
     stored = read_plan(groups.members.sparkSession, str(tmp_path), "over")
     assert stored.tables["metrics"].where("unsure is null").count() == 0

@@ -113,6 +113,10 @@ def test_the_job(
     assert "2 share groups planned, 1 rejected: 4 members, 3 partitions" in printed
     assert "c/bad: duplicate-member: members: member_id=m" in printed
     assert {row["partition"] for row in stored(tmp_path, "assignments")} == {0, 1, 2}
-    assert share.main(["--fleet", str(folder)]) == 0
     assert share.main([]) == 2
     assert "give --fleet PLACE" in caplog.text + capsys.readouterr().err
+
+
+def test_rejected_groups_are_no_failure_unless_asked(spark: SparkSession, folder: Path) -> None:
+    """Exit code 0 without --fail-on."""
+    assert share.main(["--fleet", str(folder)]) == 0

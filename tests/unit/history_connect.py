@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from tests.unit.history_log import classic_member
+from tests.unit.history_log import classic_member, numbers_bytes, text_bytes
 
 Task = tuple[str, int]
 
 
 def told(connectors: Iterable[str] = (), tasks: Iterable[Task] = (), revoked: Iterable[Task] = ()) -> bytes:
     """An assignment."""
-    head = struct.pack(">hh", 2, 0) + _text("leader") + _text("http://leader") + struct.pack(">q", 1)
+    head = struct.pack(">hh", 2, 0) + text_bytes("leader") + text_bytes("http://leader") + struct.pack(">q", 1)
     return head + _items(connectors, tasks) + _items((), revoked) + struct.pack(">i", 0)
 
 
 def worker(member_id: str, running: bytes | None, assignment: bytes) -> dict[str, Any]:
     """A worker in a GroupMetadata value: what it ran when it joined, and what it is told."""
     ran = struct.pack(">i", -1) if running is None else struct.pack(">i", len(running)) + running
-    said = struct.pack(">h", 2) + _text("http://worker") + struct.pack(">q", 1) + ran
+    said = struct.pack(">h", 2) + text_bytes("http://worker") + struct.pack(">q", 1) + ran
     return classic_member(member_id, {}, subscription=said, assignment=assignment)
 
 
@@ -28,12 +28,6 @@ def _items(connectors: Iterable[str], tasks: Iterable[Task]) -> bytes:
     found: dict[str, list[int]] = {connector: [-1] for connector in connectors}
     for connector, task in tasks:
         found.setdefault(connector, []).append(task)
-    return struct.pack(">i", len(found)) + b"".join(_text(name) + _numbers(each) for name, each in found.items())
-
-
-def _numbers(numbers: Sequence[int]) -> bytes:
-    return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-
-
-def _text(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
+    return struct.pack(">i", len(found)) + b"".join(
+        text_bytes(name) + numbers_bytes(each) for name, each in found.items()
+    )

@@ -116,20 +116,22 @@ def owners(told: Iterable[Owned], at_ms: int) -> dict[tuple[str, int], set[str]]
 
 def subscription(*topics: str, version: int = 1) -> bytes:
     """ConsumerProtocol: what a member subscribes to."""
-    return struct.pack(">hi", version, len(topics)) + b"".join(map(_text, topics)) + struct.pack(">ii", -1, 0)
+    return struct.pack(">hi", version, len(topics)) + b"".join(map(text_bytes, topics)) + struct.pack(">ii", -1, 0)
 
 
 def assignment(has: Mapping[str, Iterable[int]], version: int = 1) -> bytes:
     """ConsumerProtocol: what a member is given."""
-    parts = [_text(topic) + _numbers(list(partitions)) for topic, partitions in has.items()]
+    parts = [text_bytes(topic) + numbers_bytes(list(partitions)) for topic, partitions in has.items()]
     return struct.pack(">hi", version, len(parts)) + b"".join(parts) + struct.pack(">i", -1)
 
 
-def _text(text: str) -> bytes:
+def text_bytes(text: str) -> bytes:
+    """Returns a string as Kafka's protocols write it: its length, then its bytes."""
     return struct.pack(">h", len(text.encode())) + text.encode()
 
 
-def _numbers(numbers: Sequence[int]) -> bytes:
+def numbers_bytes(numbers: Sequence[int]) -> bytes:
+    """Returns an array of int32 as Kafka's protocols write it."""
     return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
 
 
@@ -197,3 +199,49 @@ def current(epoch: int, has: Mapping[str, Iterable[int]], gives: Mapping[str, It
         "assignedPartitions": topics(has),
         "partitionsPendingRevocation": topics(gives),
     }
+
+
+def join(
+    log: Log, at: int, epoch: int, member_id: str, targets: dict[str, dict[str, list[int]]], **has: list[int]
+) -> None:
+    """What the coordinator writes when a member joins: who, the epoch, targets, and what it has."""
+    log.write(at, "ConsumerGroupMemberMetadata", metadata(member_id, "t"), memberId=member_id)
+    log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+    for each, target in targets.items():
+        log.write(at, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics(target)}, memberId=each)
+    log.write(at, "ConsumerGroupTargetAssignmentMetadata", {"assignmentEpoch": epoch, "assignmentTimestamp": 0})
+    log.write(at, "ConsumerGroupCurrentMemberAssignment", current(epoch, has), memberId=member_id)
+
+
+def tombstones(log: Log, at: int, member_id: str) -> None:
+    """A member goes."""
+    for name in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata"):
+        log.write(at, f"ConsumerGroup{name}", None, memberId=member_id)
+
+
+# --- Streams groups ---------------------------------------------------------------------------------------
+
+
+def subtopology(name: str, sources: list[str], sinks: list[str]) -> dict[str, object]:
+    """Of a StreamsGroupTopology value."""
+    lists = ("sourceTopicRegex", "stateChangelogTopics", "repartitionSourceTopics", "copartitionGroups")
+    given = {"subtopologyId": name, "sourceTopics": sources, "repartitionSinkTopics": sinks}
+    return {**given, **{each: [] for each in lists}}
+
+
+def streams_metadata(member_id: str) -> dict[str, object]:
+    """A StreamsGroupMemberMetadata value."""
+    nothing = {"instanceId": None, "rackId": None, "userEndpoint": None, "clientTags": []}
+    known = {
+        "clientId": member_id,
+        "clientHost": "/10.0.0.1",
+        "rebalanceTimeoutMs": 1,
+        "topologyEpoch": 1,
+        "processId": "p",
+    }
+    return {**nothing, **known}
+
+
+def tasks_of(name: str, partitions: list[int]) -> list[dict[str, object]]:
+    """Tasks of a subtopology."""
+    return [{"subtopologyId": name, "partitions": partitions}]

@@ -17,6 +17,7 @@ from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.stage import Stage
+from tests.unit.history_log import numbers_bytes, text_bytes
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 NAMES = ("orders", "payments", "returns")
@@ -124,7 +125,7 @@ def subscription(joined: Joined, names: Sequence[str], assignor: str) -> bytes:
         told = generation if in_user_data is None else in_user_data
         user_data = struct.pack(">i", told) if told >= 0 else None
     told_owned = owned if assignor == "cooperative-sticky" else {}
-    topics = [_text(names[each]) for each in sorted(joined.topics)]
+    topics = [text_bytes(names[each]) for each in sorted(joined.topics)]
     said = struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data
     return (
         b"\0\3" + struct.pack(">i", len(topics)) + b"".join(topics) + said + _topic_partitions(told_owned)
@@ -134,9 +135,5 @@ def subscription(joined: Joined, names: Sequence[str], assignor: str) -> bytes:
 
 def _topic_partitions(mine: dict[str, list[int]]) -> bytes:
     return struct.pack(">i", len(mine)) + b"".join(
-        _text(topic) + struct.pack(f">i{len(some)}i", len(some), *some) for topic, some in mine.items()
+        text_bytes(topic) + numbers_bytes(partitions) for topic, partitions in mine.items()
     )
-
-
-def _text(text: str) -> bytes:
-    return struct.pack(">h", len(text.encode())) + text.encode()

@@ -13,9 +13,14 @@ from tests.unit.history_log import (
     classic_member,
     current,
     generation,
+    join,
     metadata,
     owners,
+    streams_metadata,
     subscription,
+    subtopology,
+    tasks_of,
+    tombstones,
     topics,
 )
 
@@ -269,24 +274,6 @@ def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
     assert timeline.rejected == ()
 
 
-def join(
-    log: Log, at: int, epoch: int, member_id: str, targets: dict[str, dict[str, list[int]]], **has: list[int]
-) -> None:
-    """What the coordinator writes when a member joins: who, the epoch, targets, and what it has."""
-    log.write(at, "ConsumerGroupMemberMetadata", metadata(member_id, "t"), memberId=member_id)
-    log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
-    for each, target in targets.items():
-        log.write(at, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics(target)}, memberId=each)
-    log.write(at, "ConsumerGroupTargetAssignmentMetadata", {"assignmentEpoch": epoch, "assignmentTimestamp": 0})
-    log.write(at, "ConsumerGroupCurrentMemberAssignment", current(epoch, has), memberId=member_id)
-
-
-def tombstones(log: Log, at: int, member_id: str) -> None:
-    """A member goes."""
-    for name in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata"):
-        log.write(at, f"ConsumerGroup{name}", None, memberId=member_id)
-
-
 def consumer_group() -> Log:
     """A joins and has all; b joins and gets 1 when a has given it up; a leaves."""
     log = Log()
@@ -415,31 +402,6 @@ def test_tasks_of_streams_have_roles() -> None:
         moved = {"activeTasks": tasks_of("0", active), "standbyTasks": tasks_of("0", standby), "warmupTasks": []}
         log.write(2_000, "StreamsGroupTargetAssignmentMember", moved, memberId=member_id)
     assert log.told("rebalance", "generation", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
-
-
-def subtopology(name: str, sources: list[str], sinks: list[str]) -> dict[str, object]:
-    """Of a StreamsGroupTopology value."""
-    lists = ("sourceTopicRegex", "stateChangelogTopics", "repartitionSourceTopics", "copartitionGroups")
-    given = {"subtopologyId": name, "sourceTopics": sources, "repartitionSinkTopics": sinks}
-    return {**given, **{each: [] for each in lists}}
-
-
-def streams_metadata(member_id: str) -> dict[str, object]:
-    """A StreamsGroupMemberMetadata value."""
-    nothing = {"instanceId": None, "rackId": None, "userEndpoint": None, "clientTags": []}
-    known = {
-        "clientId": member_id,
-        "clientHost": "/10.0.0.1",
-        "rebalanceTimeoutMs": 1,
-        "topologyEpoch": 1,
-        "processId": "p",
-    }
-    return {**nothing, **known}
-
-
-def tasks_of(name: str, partitions: list[int]) -> list[dict[str, object]]:
-    """Tasks of a subtopology."""
-    return [{"subtopologyId": name, "partitions": partitions}]
 
 
 def test_members_of_share_groups_share() -> None:

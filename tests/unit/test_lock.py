@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 import sys
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from packaging.version import Version
 
 from conf.requirements import install as set_up
 from conf.requirements.install import FOLDER, ROOT, SetUpError, declared, environment_of_uv, locks, settings_of_pip
+from tests.unit import connect_stub
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -159,14 +162,17 @@ class Machine:
     def install(self, extras: str, pins: str = "", **given: str) -> list[str]:
         """The requirements of each command that was run, with the program before them."""
         environment = {"PATH": "/nowhere", **given}
-        set_up.install(extras.split(","), pins, DEFAULT, self.run, self.told.append, environment)
+        set_up.install(extras.split(","), pins, DEFAULT, self.run, self.told.append, environment, lambda *_: None)
         short = []
         for words in self.ran:
             program = "pip" if "-m pip" in words else "uv"
+            assert f" {WHEELS} " in words
+            words = words.replace(f" {WHEELS} ", " ")
             short.append(f"{program} {words.split(' --disable-pip-version-check ')[-1].split(' --python python ')[-1]}")
         return short
 
 
+WHEELS = "--only-binary :all: --no-binary pyspark --no-binary pyspark-client"
 LOCK = "--require-hashes -r core.txt -r spark.txt -r kafka.txt"
 UV = "pip --require-hashes -r uv.txt"
 
@@ -197,12 +203,13 @@ def test_pip_where_there_is_no_uv() -> None:
 
 def test_an_index_without_the_locked_versions() -> None:
     """Gets what pyproject.toml allows; the user is told."""
-    machine = Machine(fails="core.txt")
+    machine = Machine(fails="core.txt", says="ERROR: No matching distribution found for numpy==2.5.5")
     *locked_ones, free = machine.install("spark,kafka")
     assert locked_ones == [UV, f"uv {LOCK}", f"pip {LOCK}"]
     assert free == f"uv {' '.join([*declared(PROJECT, ['spark', 'kafka']), DEFAULT])}"
     assert machine.told == [
-        "The package index does not have the locked versions: installing others that pyproject.toml allows …"
+        f"the package index has no wheel of numpy==2.5.5 for {set_up.HERE}. "
+        "Installing other versions that pyproject.toml allows …"
     ]
 
 
@@ -229,6 +236,78 @@ def test_another_spark_and_no_lock() -> None:
 
 
 def test_nothing_can_be_installed() -> None:
-    """Said, and nothing goes on."""
-    with pytest.raises(SetUpError, match="could not be installed"):
-        Machine(fails="core.txt|pandas").install("spark,kafka")
+    """The first cause is named first, and nothing goes on."""
+    machine = Machine(fails="core.txt|pandas", says="error: no route\n")
+    with pytest.raises(SetUpError, match=r"^no route$"):
+        machine.install("spark,kafka")
+    assert len(machine.ran) == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because cryptography==50.0.2 has no usable "
+            "wheels and you require cryptography==50.0.2, we can conclude",
+            f"cryptography==50.0.2 has no wheel for {set_up.HERE}",
+        ),
+        (
+            "  cause: Because numpy{python_full_version < '3.12'}==2.4.6 has no usable wheels and you require",
+            f"numpy==2.4.6 has no wheel for {set_up.HERE}",
+        ),
+        (
+            "Because there is no version of numpy==9.9 and you require numpy==9.9, we can",
+            "the package index does not have numpy==9.9",
+        ),
+        (
+            "Because numpy was not found in the package registry and you require numpy",
+            "no package index has numpy",
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the requirement twofish==0.3.0 (from versions: none)\n"
+            "ERROR: No matching distribution found for twofish==0.3.0",
+            f"the package index has no wheel of twofish==0.3.0 for {set_up.HERE}",
+        ),
+        ("  × Failed to build `pyspark==4.1.4`\n", "pyspark==4.1.4 could not be built from source"),
+        ("error: Failed to fetch: `https://i.example/numpy/`", "https://i.example/numpy/ could not be fetched"),
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("a\nsomething else\n", "something else"),
+    ],
+)
+def test_the_cause_of_a_failed_set_up(said: str, cause: str) -> None:
+    """The package and what it lacked, out of what uv or pip prints."""
+    assert set_up.cause(said) == cause
+
+
+def test_a_hash_that_differs_names_its_package() -> None:
+    """In the words of uv, and of pip."""
+    for said in (
+        "error: Failed to read `x==1`\n  Hash mismatch for `x==1`",
+        "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    x==1 from https://i/x.whl:\n",
+    ):
+        with pytest.raises(SetUpError, match=r"^x==1 is not the one that was locked"):
+            Machine(fails="core.txt", says=said).install("spark,kafka")
+
+
+def test_which_indexes_are_asked() -> None:
+    """Those of pip's settings and of uv's; none offline, or where uv has settings of its own."""
+    assert set_up.indexes({}, {"XDG_CONFIG_HOME": "/nowhere"}) == [set_up.PYPI]
+    pip = {"index-url": "https://mine.example/simple"}
+    assert set_up.indexes(pip, {"XDG_CONFIG_HOME": "/nowhere"}) == ["https://mine.example/simple"]
+    assert set_up.indexes({**pip, "no-index": "true"}, {}) == []
+    assert set_up.indexes({**pip, "find-links": str(FOLDER)}, {}) == []
+    assert set_up.indexes(pip, {"UV_CONFIG_FILE": __file__}) == []
+
+
+def test_an_index_that_cannot_be_reached() -> None:
+    """Said at once, with what to do and without the password of its address; one that refuses is reached."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        index = f"http://me:hush@127.0.0.1:{nobody.getsockname()[1]}/simple"
+        started = time.monotonic()
+        with pytest.raises(SetUpError, match=r"the package index cannot be reached: .*Check the network, or") as raised:
+            set_up.reach({"index-url": index}, {"UV_DEFAULT_INDEX": index, "XDG_CONFIG_HOME": "/nowhere"})
+        assert time.monotonic() - started < 10
+    assert "hush" not in str(raised.value)
+    with connect_stub.serving({}) as stub:
+        assert set_up.unreachable(f"{stub.url}/simple") is None
