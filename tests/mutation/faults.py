@@ -38,8 +38,7 @@ from tests.mutation.session import ROOT
 COPIED = ("spark_assign", "jobs", "tests")
 """The folders that are copied; the tests find the root from their own path. All else is linked."""
 
-DEFAULT_RUN = ("-o", "addopts=--import-mode=importlib", "-m", "not full")
-"""Without --strict-markers, which refuses an expression with a marker that no test has."""
+DEFAULT_RUN = ("-m", "not full")
 SAMPLE = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 """Of the recorded cases of Kafka's classes every fortieth: a fault that this part shows, all of them show."""
 LIMIT_S = 600.0

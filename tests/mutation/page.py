@@ -36,8 +36,8 @@ that is collected already.
 The code around the kernels (Spark drivers, wire formats, stores, sources, commands, jobs) has a list of faults put in
 by hand, `tests/mutation/faults.toml`: the changed text, what a user would see, and the tests that must fail.
 `tests/faults` puts one fault after the other into a copy of the project and runs its tests, which takes about
-twenty minutes of processor time; the exit code is 1 if a fault survives. A test may leave the default run only if the tests
-that stay still catch every fault.
+twenty minutes of processor time; the exit code is 1 if a fault survives. A test may leave the default run only if the
+tests that stay still catch every fault.
 
 What survives of the mutants stands below with the reason, from `tests/mutation/known.toml`; `tests/mutants --page`
 writes this page.
