@@ -75,7 +75,10 @@ def test_what_runs_on_a_push_is_what_runs_here() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     (job,) = workflow["jobs"].values()
-    assert job["steps"][-1]["run"].splitlines()[-1] == ".ci/run"
+    (command,) = (step["run"] for step in job["steps"] if "run" in step)
+    on_a_push, nightly = re.fullmatch(r"\.ci/run \$\{\{ (contains.*) && '(\w+)' \|\| '' \}\}", command).groups()
+    assert on_a_push == """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
+    assert nightly == "full"
     assert all("@" in step["uses"] for step in job["steps"] if "uses" in step)
     java = next(step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/setup-java"))
     assert java["java-version"] == "17"
