@@ -16,7 +16,7 @@ from typing import Any
 from kafka.admin import NewTopic
 
 from tests.kafka import maven
-from tests.kafka.broker import Cluster, free_ports
+from tests.kafka.broker import Cluster, reserved_ports
 
 TIMEOUT_S = 60
 GROUP = "connect-live"
@@ -51,10 +51,12 @@ class ConnectCluster:
     folder: Path
     group: str = GROUP
     workers: list[Worker] = field(default_factory=list)
+    ports: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Keeps the ports of all workers reserved."""
 
     def start(self, count: int = 1) -> list[Worker]:
         """Start workers at the same time; they answer when this returns."""
-        fresh = [self._started(port) for port in free_ports(count)]
+        fresh = [self._started(port) for port in self.ports.enter_context(reserved_ports(count))]
         self.workers += fresh
         for worker in fresh:
             self._wait(worker, lambda worker=worker: self.get("/", worker) is not None, "answers")
@@ -181,3 +183,4 @@ def running(broker: Cluster, folder: Path, workers: int, group: str = GROUP) -> 
             worker.process.kill()
         for worker in cluster.workers:
             worker.process.wait()
+        cluster.ports.close()

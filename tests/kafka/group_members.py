@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from spark_assign.sources.kafka import snapshot
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import about
+from tests.kafka.live_groups import Tables, read
 
 PROGRAM = Path(__file__).parent / "java" / "GroupMembers.java"
-SETTLE_TIMEOUT_S = 90
+SETTLE_TIMEOUT_S = 120
+LOOK_EVERY_S, QUIET_S = 0.4, 1.0
 _CLASSES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -114,31 +114,47 @@ def write(process: subprocess.Popen[str], lines: Iterable[str]) -> None:
     process.stdin.flush()
 
 
-def wait_until_settled(cluster: Cluster, members: Mapping[str, int]) -> None:
-    """Until each group is Stable with that many members and owns all that it reads, and stays as it is for two seconds.
+def wait_until_settled(cluster: Cluster, members: Mapping[str, int], groups: str | None = None) -> Tables:
+    """Waits until each group is Stable with this number of members, owns all that it reads, and stays so for a while.
 
-    Nor has its coordinator said anything about it in these: between two looks a group may have been elsewhere.
+    Between two snapshots a group may rebalance: nor must its coordinator log anything about it for that long.
+
+    Returns:
+        The last snapshot, of the groups that match `groups` and at least of these.
     """
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    before: object = None
-    while time.monotonic() < deadline:
-        said = cluster.group_log()
-        tables = {name: table.to_pylist() for name, table in snapshot(cluster.bootstrap_servers).tables.items()}
-        states = {row["group_id"]: row["state"] for row in tables["groups"]}
-        joined = Counter(row["group_id"] for row in tables["members"])
-        owned = [row for row in tables["owned_runs"] if row["group_id"] in members]
-        settled = all(states.get(group) == "Stable" for group in members) and joined.items() >= members.items()
-        settled = settled and {row["group_id"] for row in owned} >= members.keys() and not _unowned(tables, members)
-        now = owned, [about(group, said) for group in members]
-        if settled and now == before:
-            return
-        before = now if settled else None
-        time.sleep(2)
-    found = f"{joined} of {dict(members)}, {states}, not owned: {_unowned(tables, members)}"
-    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {found}")
+    began, start = time.monotonic(), cluster.log_position()
+    since, before, problem = began, None, "not looked yet"
+    while time.monotonic() < began + SETTLE_TIMEOUT_S:
+        log = cluster.group_log(start)
+        tables = read(cluster, groups or list(members))
+        problem = _unsettled(tables, members)
+        now = (
+            [row for row in tables["owned_runs"] if row["group_id"] in members],
+            [about(each, log) for each in members],
+        )
+        if problem or now != before:
+            since, before = time.monotonic(), None if problem else now
+        elif time.monotonic() - since >= QUIET_S:
+            return tables
+        time.sleep(LOOK_EVERY_S)
+    raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {problem}")
 
 
-def _unowned(tables: Mapping[str, list[dict[str, Any]]], groups: Container[str]) -> set[tuple[str, str]]:
+def _unsettled(tables: Tables, members: Mapping[str, int]) -> str:
+    """Returns what the groups still lack; empty if nothing."""
+    states = {row["group_id"]: row["state"] for row in tables["groups"]}
+    joined = Counter(row["group_id"] for row in tables["members"])
+    owning = {row["group_id"] for row in tables["owned_runs"]}
+    waiting = {
+        group: (states.get(group), joined[group])
+        for group, size in members.items()
+        if states.get(group) != "Stable" or joined[group] != size or group not in owning
+    }
+    unowned = _unowned(tables, members)
+    return f"{waiting} of {dict(members)}, not owned: {unowned}" if waiting or unowned else ""
+
+
+def _unowned(tables: Tables, groups: Container[str]) -> set[tuple[str, str]]:
     """Topics that a member subscribes to and that its group does not own all of: group and topic.
 
     Cooperative members have given up some, and nobody has got that yet.

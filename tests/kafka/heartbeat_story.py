@@ -4,7 +4,8 @@ case in a group of its own, all at once, told by the listeners and by the member
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,17 @@ from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.kip848_story import Row, Tables, create_topics, describe
-from tests.kafka.protocol_story import CALLS, Calls, Owners, Partition, read_told
+from tests.kafka.kip848_story import AWAY, create_topics, describe
+from tests.kafka.live_groups import Partition, Row, Tables, events
+from tests.kafka.protocol_story import CALLS, Calls, Owners
 
 # No two names share a bucket of a hash set of so many, nor do their ids (`create_topics`).
 TOPICS = {"h.a": 7, "h.b": 5}
 HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 15_000, 60_000
 SETTLE_TIMEOUT_S = 120
 DOWN_MS, PAUSE_MS = 3_000, 6_000
-"""How long members that come back are away, and how long all are left in peace then: some heartbeats each."""
+"""How long simulated members that come back are away, and the time between two restarts: some heartbeats each. The real
+ones wait until their groups have settled."""
 
 JOINS, LEAVES, CRASHES, RESTARTS = "member-starts", "member-leaves", "member-crashes", "member-restarts"
 
@@ -124,14 +127,17 @@ def joined_calls(calls: Calls) -> Calls:
     return joined
 
 
-def settled(cluster: Cluster, sizes: Mapping[str, int]) -> State:
-    """Wait until every group has so many members, all of them at its target, and stays so; then look."""
+def settled(cluster: Cluster, sizes: Mapping[str, int], away: Collection[tuple[str, str]] = ()) -> State:
+    """Wait until every group has so many members, all of them at its target, and stays so; then look.
+
+    Static members that are `away` (group and client id) have left for a while.
+    """
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     before: object = None
     while time.monotonic() < deadline:
-        time.sleep(1.5)
+        time.sleep(0.5)
         found = describe(cluster, sizes)
-        waits_for = {name: why for name, size in sizes.items() if (why := _unsettled(found.get(name), size))}
+        waits_for = {name: why for name, size in sizes.items() if (why := _unsettled(found.get(name), size, away))}
         now = {name: group.group_epoch for name, group in found.items()}
         if not waits_for and now == before:
             tables = snapshot(cluster.bootstrap_servers, groups="h-*", topics="h.*").tables
@@ -148,7 +154,7 @@ def settled(cluster: Cluster, sizes: Mapping[str, int]) -> State:
     raise AssertionError(f"groups did not settle in {SETTLE_TIMEOUT_S} s: {waits_for}")
 
 
-def _unsettled(group: Any, size: int) -> str | None:
+def _unsettled(group: Any, size: int, away: Collection[tuple[str, str]]) -> str | None:
     if group is None:
         return "is not there"
     if len(group.members) != size or group.assignment_epoch != group.group_epoch:
@@ -156,7 +162,12 @@ def _unsettled(group: Any, size: int) -> str | None:
     late = [
         each.client_id
         for each in group.members
-        if each.member_epoch != group.group_epoch or _partitions(each.assignment) != _partitions(each.target_assignment)
+        if (
+            each.member_epoch != AWAY
+            if (group.group_id, each.client_id) in away
+            else each.member_epoch != group.group_epoch
+            or _partitions(each.assignment) != _partitions(each.target_assignment)
+        )
     ]
     return f"{late} are not at their targets" if late else None
 
@@ -211,16 +222,19 @@ def play(cluster: Cluster, folder: Path) -> Story:
     with group_members.running(cluster, staying, files[0]) as main:
         with group_members.running(cluster, doomed, files[1]) as ending:
             before = settled(cluster, sizes)
-            first = len(read_told(files))
+            first = len(events(files))
             ending.kill()
             ending.wait()
         group_members.start(main, [case.subjects[0] for case in CASES if case.event == JOINS])
         group_members.order(main, "leave_for_good", [case.subjects[0] for case in CASES if case.event == LEAVES])
         for number in range(max(len(case.subjects) for case in CASES)):
             cycle = [case.subjects[number] for case in CASES if case.event == RESTARTS and number < len(case.subjects)]
+            sizes = {case.group: len(case.members) for case in CASES if set(case.members) & set(cycle)}
+            static = {(each.group, each.client_id) for each in cycle if each.instance_id}
             group_members.leave(main, cycle)
-            time.sleep(DOWN_MS / 1000)
+            left = Counter(each.group for each in cycle if not each.instance_id)
+            settled(cluster, {group: size - left[group] for group, size in sizes.items()}, static)
             group_members.start(main, cycle)
-            time.sleep(PAUSE_MS / 1000)
+            settled(cluster, sizes)
         after = settled(cluster, {case.group: case.size_after for case in CASES})
-        return Story(before, after, read_told(files)[first:])
+        return Story(before, after, events(files)[first:])

@@ -25,6 +25,7 @@ from spark_assign.wire.consumer_group_describe import ConsumerGroupDescribeReque
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import Partition, Tables
 
 ASSIGNORS = ("uniform", "range")
 # No two names share a bucket of a hash set of so many, nor do their ids, see `create_topics`: which of two came first
@@ -39,13 +40,11 @@ PATTERNS = (r"k\..*", r"l\..*", r".\.[ae]", r"(k|l)\.(carts|grows)")
 SETTLE_TIMEOUT_S = 120
 PATTERNS_WAIT_S = 11
 """A group that has looked for topics looks for those of another pattern 10 seconds later (`GroupMetadataManager`)."""
-_TIMES = {"consumer.heartbeat.interval.ms": "500", "consumer.session.timeout.ms": "10000"}
+_TIMES = {"consumer.heartbeat.interval.ms": "500", "consumer.session.timeout.ms": "15000"}
 
-_AWAY = -2
+AWAY = -2
+"""The epoch of a static member that has left for a while."""
 
-Row = dict[str, Any]
-Tables = dict[str, list[Row]]
-Partition = tuple[str, int]
 Owners = dict[tuple[str, str], frozenset[Partition]]
 """Group and member id to partitions, of everybody who has some."""
 
@@ -149,7 +148,7 @@ def settled(
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     before: object = None
     while time.monotonic() < deadline:
-        time.sleep(1.5)
+        time.sleep(0.5)
         found = describe(cluster, groups)
         waits_for = {
             name: why for name, group in groups.items() if (why := _unsettled(group, found.get(name), assigned, gone))
@@ -197,7 +196,7 @@ def _wait_until_away(cluster: Cluster, members: Collection[Consumer]) -> None:
         assert time.monotonic() < deadline, there
         time.sleep(0.5)
         for name, group in describe(cluster, {each.group for each in members}).items():
-            there -= {(name, member.instance_id) for member in group.members if member.member_epoch == _AWAY}
+            there -= {(name, member.instance_id) for member in group.members if member.member_epoch == AWAY}
 
 
 def _partitions(assignment: Any) -> frozenset[Partition]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tests.kafka.group_members import Consumer
 
 TOPICS = {"t.a": 7, "t.b": 5}
-SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 6_000, 1_000
+SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 10_000, 1_000
 LONG_SESSION_TIMEOUT_MS = 30_000
 """Of those that nobody is to miss, however slow the machine is."""
 

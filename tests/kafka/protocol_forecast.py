@@ -15,8 +15,9 @@ from spark_assign.protocol.schemas import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_O
 from spark_assign.schemas import INPUT_TABLES
 from tests.frames import dataframe
 from tests.kafka import protocol_story
+from tests.kafka.live_groups import Partition, Row
 from tests.kafka.protocol_cases import CASES, DOWN_MS, HEARTBEAT_INTERVAL_MS, JOINS, KILLED, TOPICS, Case
-from tests.kafka.protocol_story import CALLS, Calls, Owners, Partition, Row, Story
+from tests.kafka.protocol_story import CALLS, Calls, Owners, Story
 
 AT_MS, UNTIL_MS = 1_500, 20_000
 """Between two heartbeats; and late enough for everything."""

@@ -3,29 +3,21 @@ of its own, all at once, told by the listeners, by the coordinator's log and by 
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from kafka.admin import NewTopic
-
-from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import about, generations
+from tests.kafka.coordinator_log import HeldUpError, about, generations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
-from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, TOPICS, Case
+from tests.kafka.live_groups import Partition, Row, Tables, create_topics, events, owners_in, read, wait_until
+from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, RESTARTS, TOPICS, Case
 
 CALLS = ("revoked", "lost", "assigned")
-PATIENCE_S = 60
 
-Row = dict[str, Any]
-Tables = dict[str, list[Row]]
-Partition = tuple[str, int]
 Owners = dict[str, set[Partition]]
 """Client id to partitions: member ids change when a member restarts."""
 Calls = dict[str, list[tuple[str, set[Partition]]]]
@@ -98,11 +90,11 @@ class Story:
 
     def owners_before(self, group: str) -> Owners:
         """Who owns what in the settled group."""
-        return _owners(self.before, group)
+        return owners_in(self.before, group)
 
     def owners_after(self, group: str) -> Owners:
         """Who owns what in the end."""
-        return _owners(self.after, group)
+        return owners_in(self.after, group)
 
     def log_of(self, group: str) -> list[tuple[int, str]]:
         """What the coordinator says about the group after the event."""
@@ -123,11 +115,14 @@ class Story:
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
-    """Let all groups settle, let everything happen at once, and let them settle again."""
-    admin = cluster.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    """Let all groups settle, let everything happen at once, let them settle again; repeat it if members were held up."""
+    create_topics(cluster, TOPICS)
+    return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
+
+
+def _play(cluster: Cluster, folder: Path) -> Story:
+    folder.mkdir()
+    start = cluster.log_position()
     doomed = [case.subject for case in CASES if case.killed]
     staying = [each for case in CASES for each in case.members if each not in doomed]
     leaders = [case.subject for case in CASES if case.killed and case.subject == case.members[0]]
@@ -135,50 +130,48 @@ def play(cluster: Cluster, folder: Path) -> Story:
     with group_members.running(cluster, [], files[0]) as main:
         with group_members.running(cluster, leaders, files[1]) as ending:
             # Who is in a group first leads it.
-            _wait_until(lambda: _assigned(read_told(files)) >= _keys(leaders), "leaders")
+            wait_until(lambda: _assigned(events(files)) >= _keys(leaders), "leaders")
             group_members.start(main, staying)
-            _wait_until(lambda: _assigned(read_told(files)) >= _keys(staying), "those who stay")
+            wait_until(lambda: _assigned(events(files)) >= _keys(staying), "those who stay")
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
-            first_told, first_log = read_told(files), cluster.group_log()
+            first_told, first_log, logged = events(files), cluster.group_log(start), cluster.log_position()
             happened_ms = int(time.time() * 1000)
             ending.kill()
             ending.wait()
         group_members.start(main, [case.subject for case in CASES if case.event == JOINS])
-        group_members.leave(main, [case.subject for case in CASES if case.closes])
-        time.sleep(DOWN_MS / 1000)
+        closing = [case.subject for case in CASES if case.closes]
+        group_members.leave(main, closing)
+
+        def told() -> list[Row]:
+            return events(files)[len(first_told) :]
+
+        def others_went_on() -> bool:
+            """Whether all that close have closed, and their groups have rebalanced without the dynamic ones."""
+            left = [case.group for case in CASES if case.event == RESTARTS and not case.static]
+            log, rows = cluster.group_log(logged), told()
+            closed = {(row["group"], row["client_id"]) for row in rows if row["event"] == "closed"}
+            rebalanced = all(generations(group, log) for group in left) and nobody_was_held_up(left, log, rows)
+            return closed >= _keys(closing) and rebalanced
+
+        wait_until(others_went_on, "those who close, and the others of their groups")
+        # The simulated members are away for this long; a busy machine may need longer for the same.
+        time.sleep(max(0.0, (happened_ms + DOWN_MS) / 1000 - time.time()))
         returning = [case.returning() for case in CASES if case.comes_back]
         group_members.start(main, returning)
         # By then everybody is back, and was told so.
-        _wait_until(lambda: _assigned(read_told(files)[len(first_told) :]) >= _keys(returning), "those who come back")
+        wait_until(lambda: _assigned(told()) >= _keys(returning), "those who come back")
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
-        return Story(
-            before,
-            _read(cluster),
-            assignors_before,
-            _assignors(cluster),
-            first_told,
-            read_told(files)[len(first_told) :],
-            first_log,
-            cluster.group_log()[len(first_log) :],
-            happened_ms,
-        )
+        after, assignors, rows, log = _read(cluster), _assignors(cluster), told(), cluster.group_log(logged)
+    if not nobody_was_held_up([case.group for case in CASES], log, rows, sum(case.missed for case in CASES)):
+        raise HeldUpError
+    return Story(before, after, assignors_before, assignors, first_told, rows, first_log, log, happened_ms)
 
 
 def client_ids(tables: Tables, group: str) -> dict[str, str]:
     """Member id to client id."""
     return {row["member_id"]: row["client_id"] for row in tables["members"] if row["group_id"] == group}
-
-
-def _owners(tables: Tables, group: str) -> Owners:
-    clients = client_ids(tables, group)
-    found: Owners = {client: set() for client in clients.values()}
-    for run in tables["owned_runs"]:
-        if run["group_id"] == group:
-            partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-            found[clients[run["member_id"]]] |= {(run["topic"], partition) for partition in partitions}
-    return found
 
 
 def _by_time(row: Row) -> tuple[int, int]:
@@ -195,8 +188,8 @@ def _last(told: list[Row], group: str) -> dict[str, Row]:
 
 
 def _read(cluster: Cluster) -> Tables:
-    tables = snapshot(cluster.bootstrap_servers, groups="t-*", topics="t.*").tables
-    return {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs", "groups")}
+    tables = read(cluster, "t-*", "t.*")
+    return {name: tables[name] for name in ("topics", "members", "subscriptions", "owned_runs", "groups")}
 
 
 def _assignors(cluster: Cluster) -> dict[str, str]:
@@ -206,22 +199,9 @@ def _assignors(cluster: Cluster) -> dict[str, str]:
     return {group: found["protocol_data"] for group, found in described.items()}
 
 
-def read_told(files: Iterable[Path]) -> list[Row]:
-    """Every line so far, by time; a line that is being written is left for later."""
-    lines = [line for file in files for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return sorted(map(json.loads, lines), key=lambda row: int(row["at_ms"]))
-
-
 def _keys(consumers: Iterable[Consumer]) -> set[tuple[str, str]]:
     return {(each.group, each.client_id) for each in consumers}
 
 
 def _assigned(told: Iterable[Row]) -> set[tuple[str, str]]:
     return {(row["group"], row["client_id"]) for row in told if row["event"] == "assigned"}
-
-
-def _wait_until(there: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not there():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
-        time.sleep(0.2)

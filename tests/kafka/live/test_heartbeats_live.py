@@ -18,7 +18,6 @@ from spark_assign.protocol.schemas import EVENTS, SETTINGS_OF_GROUPS
 from spark_assign.schemas import INPUT_TABLES
 from tests.frames import dataframe
 from tests.kafka import heartbeat_story
-from tests.kafka.broker import Cluster
 from tests.kafka.heartbeat_story import (
     CASES,
     CRASHES,
@@ -33,8 +32,8 @@ from tests.kafka.heartbeat_story import (
     Story,
     joined_calls,
 )
-from tests.kafka.kip848_story import Row
-from tests.kafka.protocol_story import CALLS, Calls, Owners, Partition
+from tests.kafka.live_groups import Partition, Row
+from tests.kafka.protocol_story import CALLS, Calls, Owners
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -51,10 +50,7 @@ class Forecast:
     rebalances: int
 
 
-@pytest.fixture(scope="module")
-def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Every case, all at once."""
-    return heartbeat_story.play(broker, tmp_path_factory.mktemp("heartbeats"))
+play = heartbeat_story.play
 
 
 @pytest.fixture(scope="module")

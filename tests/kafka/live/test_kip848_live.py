@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,21 +17,21 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.schemas import INPUT_TABLES
+from tests import seeds
 from tests.frames import dataframe
-from tests.kafka import kip848_story, random_groups
+from tests.kafka import kip848_story
 from tests.kafka.broker import Cluster
-from tests.kafka.kip848_story import FRESH, GROWN, Owners, Row, State, Tables
+from tests.kafka.kip848_story import FRESH, GROWN, Owners, State
+from tests.kafka.live_groups import Row, Tables, partitions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-SEED = random_groups.seed()
-REPEAT = f"repeat with {random_groups.SEED_VARIABLE}={SEED}"
+REPEAT = f"repeat with {seeds.repeat()}"
 
 
-@pytest.fixture(scope="module")
-def story(broker: Cluster) -> dict[str, State]:
-    """The states, in their order."""
-    return kip848_story.tell(broker, random.Random(SEED))
+def play(cluster: Cluster, folder: Path) -> dict[str, State]:
+    """Returns the states, in their order."""
+    return kip848_story.tell(cluster, random.Random(seeds.seed_for("kip848")))
 
 
 def _fleet(spark: SparkSession, tables: dict[str, Tables]) -> Fleet:
@@ -107,9 +108,7 @@ def test_the_target_is_what_members_have(story: dict[str, State]) -> None:
     for step, state in story.items():
         owners: dict[tuple[str, str], set[tuple[str, int]]] = {}
         for run in state.tables["owned_runs"]:
-            partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-            who = run["group_id"], run["member_id"]
-            owners.setdefault(who, set()).update((run["topic"], partition) for partition in partitions)
+            owners.setdefault((run["group_id"], run["member_id"]), set()).update(partitions(run))
         assert owners == {who: set(got) for who, got in state.targets.items()}, f"{step}, {REPEAT}"
     assert len(story) == 12
 

@@ -23,7 +23,7 @@ from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations
 from tests.kafka.group_members import Consumer
-from tests.kafka.protocol_story import read_told
+from tests.kafka.live_groups import events
 
 pytestmark = [pytest.mark.kafka]
 
@@ -76,16 +76,16 @@ def restarted(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict
         group_members.wait_until_settled(broker, {of[0].group: 3 for of in groups.values()})
         _PREDICTED.update(_predict(broker))
         for away_ms in AWAY_MS:
-            seen, logged = len(read_told([told])), len(broker.group_log())
+            seen, logged = len(events([told])), broker.log_position()
             for number in range(3):
                 pair = [of[number] for of in groups.values()]
-                before = len(read_told([told]))
+                before = len(events([told]))
                 group_members.leave(process, pair)
                 time.sleep(away_ms / 1000)
                 group_members.start(process, pair)
                 _wait_until_assigned(told, before, pair)
                 time.sleep(SETTLES_S)
-            rows, log = read_told([told])[seen:], broker.group_log()[logged:]
+            rows, log = events([told])[seen:], broker.group_log(logged)
             for kind, of in groups.items():
                 found[kind, away_ms] = _measure(of[0].group, rows, log)
     return found
@@ -114,7 +114,7 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
 def _wait_until_assigned(told: Path, before: int, those: Iterable[Consumer]) -> None:
     wanted = {each.client_id for each in those}
     deadline = time.monotonic() + 30
-    while not wanted <= {row["client_id"] for row in read_told([told])[before:] if row["event"] == "assigned"}:
+    while not wanted <= {row["client_id"] for row in events([told])[before:] if row["event"] == "assigned"}:
         assert time.monotonic() < deadline, f"not assigned in 30 s: {wanted}"
         time.sleep(0.05)
 

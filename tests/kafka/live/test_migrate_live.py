@@ -6,31 +6,26 @@ after each step is the plan of what was there before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, migrate, plan
-from spark_assign.schemas import INPUT_TABLES
-from spark_assign.sources.kafka import snapshot
-from tests.frames import dataframe
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import Owners, Tables, clients, create_topics, owners
+from tests.kafka.live_groups import fleet as fleet_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPICS = {"mig.orders": 7, "mig.clicks": 5}
 NOW = {"mig-range": "range", "mig-cooperative": "cooperative-sticky", "mig-static": "range"}
 MEMBERS = 3
-Tables = dict[str, list[dict[str, Any]]]
-Owners = dict[tuple[str, str], frozenset[tuple[str, int]]]
-"""Group and client id to partitions."""
 
 
 def consumer(group: str, number: int, protocol: str) -> Consumer:
@@ -41,20 +36,15 @@ def consumer(group: str, number: int, protocol: str) -> Consumer:
     return replace(made, heartbeat_interval_ms=500) if protocol == "classic" else made
 
 
-@pytest.fixture(scope="module")
-def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
+def play(broker: Cluster, folder: Path) -> dict[str, Tables]:
     """The snapshots after each step: `over 0 away`, `over 0 back`, … and the same of the way back."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
+    create_topics(broker, TOPICS)
     for group in NOW:
         broker.configure_group(group, {"consumer.heartbeat.interval.ms": "500"})
     states: dict[str, Tables] = {}
 
     def look(step: str, members: dict[str, int]) -> None:
-        group_members.wait_until_settled(broker, members)
-        tables = snapshot(broker.bootstrap_servers, groups="mig-*", topics="mig.*").tables
-        states[step] = {name: table.to_pylist() for name, table in tables.items()}
+        states[step] = group_members.wait_until_settled(broker, members, "mig-*")
 
     everyone = dict.fromkeys(NOW, MEMBERS)
     # A static member that is away is a member all the same; by the new protocol nothing is settled until it is back.
@@ -68,35 +58,7 @@ def story(broker: Cluster) -> Iterator[dict[str, Tables]]:
                 look(f"{way} {number} away", away)
                 group_members.start(members, [consumer(group, number, new) for group in NOW])
                 look(f"{way} {number} back", everyone)
-        yield states
-    admin.close()
-
-
-def fleet_of(spark: SparkSession, tables: Tables, **changed: list[dict[str, Any]]) -> Fleet:
-    """A snapshot as a fleet."""
-    rows = tables | changed
-    return Fleet(
-        **{
-            name: dataframe(spark, schema, [tuple(row[field] for field in schema.names) for row in rows[name]])
-            for name, schema in INPUT_TABLES.items()
-            if name in rows
-        }
-    )
-
-
-def clients(tables: Tables) -> dict[tuple[str, str], str]:
-    """Group and member id to client id."""
-    return {(row["group_id"], row["member_id"]): row["client_id"] for row in tables["members"]}
-
-
-def owners(tables: Tables) -> Owners:
-    """Who has what, by the snapshot."""
-    names, found = clients(tables), {}
-    for run in tables["owned_runs"]:
-        partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-        who = run["group_id"], names[run["group_id"], run["member_id"]]
-        found[who] = found.get(who, frozenset()) | {(run["topic"], partition) for partition in partitions}
-    return found
+    return states
 
 
 def kinds(tables: Tables) -> dict[str, str]:
@@ -113,7 +75,7 @@ def planned(fleet: Fleet, names: dict[tuple[str, str], str], assignor: dict[str,
     for row in [*made.assignments.collect(), *later.where("member_id is not null").collect()]:
         who = row["group_id"], names[row["group_id"], row["member_id"]]
         found.setdefault(who, set()).add((row["topic"], row["partition"]))
-    return {who: frozenset(got) for who, got in found.items()}
+    return found
 
 
 def renamed(before: Tables, after: Tables) -> list[dict[str, Any]]:

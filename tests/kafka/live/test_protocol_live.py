@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from spark_assign.kernels import java_hash
 from tests.kafka import protocol_forecast, protocol_story
-from tests.kafka.broker import Cluster
 from tests.kafka.protocol_cases import CASES, HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Case
 from tests.kafka.protocol_forecast import Forecast
 from tests.kafka.protocol_story import Story, client_ids
@@ -22,10 +21,7 @@ SLACK_MS = 1_500
 """A busy machine is late; never early."""
 
 
-@pytest.fixture(scope="module")
-def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Every case, all at once."""
-    return protocol_story.play(broker, tmp_path_factory.mktemp("protocol"))
+play = protocol_story.play
 
 
 @pytest.fixture(scope="module")

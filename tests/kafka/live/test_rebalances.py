@@ -4,23 +4,18 @@ from a snapshot, against what real Java consumers are told and what the broker r
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.schemas import INPUT_TABLES
-from spark_assign.sources.kafka import snapshot
-from tests.frames import dataframe
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import nobody_was_held_up
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import Owners, Row, Tables, create_topics, fleet, owners, read, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -29,11 +24,6 @@ ALL = tuple(TOPICS)
 COOPERATIVE, EAGER = "cooperative-sticky", "sticky"
 ASSIGNORS = (EAGER, COOPERATIVE)
 DIFFERING = [ALL, ("m.a", "m.b"), ("m.b", "m.c", "m.d")]
-
-Row = dict[str, Any]
-Tables = dict[str, list[Row]]
-Owners = dict[tuple[str, str], set[tuple[str, int]]]
-"""Group and client id to partitions: member ids change when a static member restarts."""
 
 
 def _name(assignor: str, kind: str) -> str:
@@ -75,8 +65,7 @@ class Story:
 
 
 def _read(cluster: Cluster) -> Tables:
-    tables = snapshot(cluster.bootstrap_servers, groups="m-*", topics="m.*").tables
-    return {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_runs", "groups")}
+    return read(cluster, "m-*", "m.*")
 
 
 def _events(file: Path, after: int = 0) -> list[Row]:
@@ -87,20 +76,14 @@ def _wait_for_new_ids(cluster: Cluster, before: Tables) -> None:
     """Until the restarted static members have joined: the coordinator then knows them by new member ids."""
     restarted = {(consumer.group, consumer.client_id) for consumer in RESTARTED}
     old = {row["member_id"] for row in before["members"] if (row["group_id"], row["client_id"]) in restarted}
-    deadline = time.monotonic() + 30
-    while old & {row["member_id"] for row in _read(cluster)["members"]}:
-        assert time.monotonic() < deadline, "the static members did not come back"
-        time.sleep(0.5)
+    wait_until(
+        lambda: not old & {row["member_id"] for row in _read(cluster)["members"]}, "the static members come back"
+    )
 
 
-@pytest.fixture(scope="module")
-def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def play(broker: Cluster, folder: Path) -> Story:
     """Three members a group; one with a static id is killed and comes back; then a fourth joins the other groups."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
-    folder = tmp_path_factory.mktemp("rebalances")
+    create_topics(broker, TOPICS)
     first = folder / "first"
     with group_members.running(broker, FIRST, first):
         with group_members.running(broker, RESTARTED) as process:
@@ -115,11 +98,11 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
             for attempt in range(JOINS):
                 joining = folder / f"joining-{attempt}"
                 group_members.wait_until_settled(broker, GROUPS)
-                waiting, told, logged = _read(broker), len(_events(first)), len(broker.group_log())
+                waiting, told, logged = _read(broker), len(_events(first)), broker.log_position()
                 with group_members.running(broker, JOINERS, joining):
                     group_members.wait_until_settled(broker, GROUPS | JOINED)
                     joined, told_at_join, told_joiners = _read(broker), _events(first, told), _events(joining)
-                    log = broker.group_log()[logged:]
+                    log = broker.group_log(logged)
                 if nobody_was_held_up(JOINED, log, told_at_join + told_joiners):
                     return Story(settled, restarted, waiting, joined, told_at_restart, told_at_join, told_joiners)
     raise AssertionError(f"members were held up each of {JOINS} times")
@@ -130,35 +113,14 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def _fleet(spark: SparkSession, tables: Tables, owned: list[Row], generation: int) -> Fleet:
     """These groups as they join their next rebalance: who owned something says so in the group's generation."""
-    owners = {(row["group_id"], row["member_id"]) for row in owned}
+    owning = {(row["group_id"], row["member_id"]) for row in owned}
     members = [
         row
         | {"user_data_generation_id": None}
-        | {"generation_id": generation if (row["group_id"], row["member_id"]) in owners else None}
+        | {"generation_id": generation if (row["group_id"], row["member_id"]) in owning else None}
         for row in tables["members"]
     ]
-    rows = tables | {"members": members, "owned_runs": owned}
-    return Fleet(
-        **{
-            name: dataframe(spark, schema, [tuple(map(row.get, schema.names)) for row in rows[name]])
-            for name, schema in INPUT_TABLES.items()
-            if name in rows
-        }
-    )
-
-
-def _owners(tables: Tables) -> Owners:
-    return _by_client(tables, tables["owned_runs"])
-
-
-def _by_client(tables: Tables, runs: list[Row]) -> Owners:
-    clients = {(row["group_id"], row["member_id"]): row["client_id"] for row in tables["members"]}
-    owners: Owners = {(group, client): set() for (group, _), client in clients.items()}
-    for run in runs:
-        partitions = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-        client = clients[run["group_id"], run["member_id"]]
-        owners[run["group_id"], client] |= {(run["topic"], partition) for partition in partitions}
-    return owners
+    return fleet(spark, tables | {"members": members, "owned_runs": owned})
 
 
 def _listed(rows: DataFrame) -> list[Row]:
@@ -174,9 +136,9 @@ def _told(events: list[Row], event: str) -> Owners:
     return told
 
 
-def _in(assignor: str, owners: Owners) -> Owners:
+def _in(assignor: str, found: Owners) -> Owners:
     names = (_name(assignor, "alike"), _name(assignor, "differing"))
-    return {who: partitions for who, partitions in owners.items() if who[0] in names and partitions}
+    return {who: partitions for who, partitions in found.items() if who[0] in names and partitions}
 
 
 # --- predicted = actual -----------------------------------------------------------------------------------------
@@ -185,7 +147,7 @@ def _in(assignor: str, owners: Owners) -> Owners:
 def test_a_settled_group_stays(spark: SparkSession, story: Story) -> None:
     """Another rebalance of the same members changes nothing: the plan is what the broker reports."""
     planned = plan(_fleet(spark, story.settled, story.settled["owned_runs"], 1), "configured")
-    assert _by_client(story.settled, _listed(planned.runs)) == _owners(story.settled)
+    assert owners(story.settled, _listed(planned.runs)) == owners(story.settled)
     assert len(story.settled["groups"]) == 6
 
 
@@ -193,7 +155,7 @@ def test_a_static_member_comes_back(spark: SparkSession, story: Story) -> None:
     """Killed and restarted within its session timeout, under a new member id: nothing moves, nobody is told."""
     old, new = ({row["member_id"] for row in tables["members"]} for tables in (story.settled, story.restarted))
     assert len(old - new) == len(RESTARTED)
-    assert _owners(story.restarted) == _owners(story.settled)
+    assert owners(story.restarted) == owners(story.settled)
     assert story.told_at_restart == []
     planned = plan(_fleet(spark, story.restarted, story.restarted["owned_runs"], 1), "configured")
     assert planned.moves.collect() == []
@@ -214,19 +176,19 @@ def test_a_member_joins(spark: SparkSession, story: Story) -> None:
     runs = _listed(first.runs)
 
     # An eager member gives everything up before it joins, and has its new assignment after one round.
-    assert _in(EAGER, _told(story.told_at_join, "revoked")) == _in(EAGER, _owners(story.waiting))
-    assert _in(EAGER, _by_client(story.joined, runs)) == _in(EAGER, _owners(story.joined))
+    assert _in(EAGER, _told(story.told_at_join, "revoked")) == _in(EAGER, owners(story.waiting))
+    assert _in(EAGER, owners(story.joined, runs)) == _in(EAGER, owners(story.joined))
     assert _in(EAGER, revoked)
 
     # A cooperative one gives up what the first round says, and keeps the rest; the second hands that over.
     assert _in(COOPERATIVE, _told(story.told_at_join, "revoked")) == _in(COOPERATIVE, revoked)
     assert _in(COOPERATIVE, revoked)
-    after_one_round = _in(COOPERATIVE, _by_client(story.joined, runs))
-    assert after_one_round != _in(COOPERATIVE, _owners(story.joined))
+    after_one_round = _in(COOPERATIVE, owners(story.joined, runs))
+    assert after_one_round != _in(COOPERATIVE, owners(story.joined))
     second = plan(_fleet(spark, story.joined, runs, 2), "configured")
-    assert _in(COOPERATIVE, _by_client(story.joined, _listed(second.runs))) == _in(COOPERATIVE, _owners(story.joined))
+    assert _in(COOPERATIVE, owners(story.joined, _listed(second.runs))) == _in(COOPERATIVE, owners(story.joined))
     assert second.revocations.collect() == []
     assert _in(COOPERATIVE, _told(story.told_joiners, "assigned")) == {
-        who: partitions for who, partitions in _in(COOPERATIVE, _owners(story.joined)).items() if who[1] in ("a3", "d3")
+        who: partitions for who, partitions in _in(COOPERATIVE, owners(story.joined)).items() if who[1] in ("a3", "d3")
     }
     assert not _told(story.told_at_join, "lost")

@@ -10,7 +10,6 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
@@ -22,6 +21,7 @@ from spark_assign.sources.tables import read_fleet
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
+from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -49,17 +49,13 @@ NEWCOMERS = [
 LEAVERS = [_consumers()[0], _consumers()[4], _consumers()[9]]
 
 
-@pytest.fixture(scope="module")
-def rounds(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def play(broker: Cluster, folder: Path) -> list[Path]:
     """Snapshots of the groups as they settled; after one member has joined each; and after one has left each."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     sizes = {"sh-alike": 3, "sh-many": 5, "sh-differing": 4}
     for group in sizes:
         broker.configure_group(group, {"share.heartbeat.interval.ms": "300"})
-    folders = [tmp_path_factory.mktemp("share") / name for name in ("before", "joined", "left")]
+    folders = [folder / name for name in ("before", "joined", "left")]
     with group_members.running(broker, _consumers()) as process:
         epochs = _settle(broker, sizes, {}, folders[0])
         _step(process, broker, sizes, +1)
@@ -96,7 +92,7 @@ def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], fold
             write_folder(taken, str(folder))
             return now
         settled = seen if fine else None
-        time.sleep(2)
+        time.sleep(1)
     raise AssertionError(f"share groups did not settle: {joined} of {sizes}, epochs {epochs} after {before}")
 
 
@@ -110,9 +106,9 @@ def _owned(fleet: Fleet) -> Owned:
     }
 
 
-def test_predicted_is_actual(spark: SparkSession, rounds: list[Path]) -> None:
+def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after a join, and after a departure, planned from what was owned before it."""
-    fleets = [read_fleet(spark, str(folder)) for folder in rounds]
+    fleets = [read_fleet(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
         assert before.owned_runs is not None
         there = after.members.select(*MEMBER_KEY)
@@ -128,9 +124,9 @@ def test_predicted_is_actual(spark: SparkSession, rounds: list[Path]) -> None:
         assert actual - predicted == set()
 
 
-def test_the_snapshot_reads_share_groups(spark: SparkSession, rounds: list[Path]) -> None:
+def test_the_snapshot_reads_share_groups(spark: SparkSession, story: list[Path]) -> None:
     """Members of all three, several owners of a partition, a subscription to nothing, what can be assigned."""
-    fleet = read_fleet(spark, str(rounds[0]))
+    fleet = read_fleet(spark, str(story[0]))
     assert fleet.groups is not None
     assert {(row["group_id"], row["group_type"], row["assignor"]) for row in fleet.groups.collect()} == {
         (group, "share", "simple") for group in ("sh-alike", "sh-many", "sh-differing")
@@ -154,9 +150,9 @@ def test_the_snapshot_reads_share_groups(spark: SparkSession, rounds: list[Path]
     }
 
 
-def test_plan_names_what_plans_them(spark: SparkSession, rounds: list[Path]) -> None:
+def test_plan_names_what_plans_them(spark: SparkSession, story: list[Path]) -> None:
     """`plan` rejects share groups with a code and the command."""
-    rejected = plan(read_fleet(spark, str(rounds[0])), "range").rejected.collect()
+    rejected = plan(read_fleet(spark, str(story[0])), "range").rejected.collect()
     assert {(row["group_id"], row["code"]) for row in rejected} == {
         (group, "share-group") for group in ("sh-alike", "sh-many", "sh-differing")
     }

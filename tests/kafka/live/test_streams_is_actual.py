@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
@@ -22,6 +21,7 @@ from spark_assign.sources.tables import read_fleet
 from spark_assign.streams import plan_streams
 from tests.kafka import streams_members
 from tests.kafka.broker import Cluster
+from tests.kafka.live_groups import create_topics
 from tests.kafka.streams_members import Instance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -38,15 +38,10 @@ def _instance(number: int, folder: Path) -> Instance:
     return Instance(APP, f"str-{number}", str(folder / f"state-{number}"), ("str.clicks",), ("str.orders",))
 
 
-@pytest.fixture(scope="module")
-def rounds(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def play(broker: Cluster, folder: Path) -> list[Path]:
     """Snapshots of the application: two instances, three, four, and without one of the first."""
-    admin = broker.admin()
-    admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
-    admin.wait_for_topics(list(TOPICS))
-    admin.close()
+    create_topics(broker, TOPICS)
     broker.configure_group(APP, {f"streams.{name}": str(value) for name, value in CONFIGURED.items()})
-    folder = tmp_path_factory.mktemp("streams")
     instances = [_instance(number, folder) for number in range(4)]
     places = [folder / f"round-{number}" for number in range(4)]
     with streams_members.running(broker, instances[:2]) as process:
@@ -73,7 +68,7 @@ def _settle(broker: Cluster, size: int, before: int, folder: Path) -> int:
             write_folder(taken, str(folder))
             return epochs[0]
         settled = seen if fine else None
-        time.sleep(2)
+        time.sleep(1)
     raise AssertionError(f"the application did not settle with {size} members after epoch {before}: {seen}")
 
 
@@ -87,9 +82,9 @@ def _tasks(rows: Iterable[object]) -> Tasks:
     return {(row["member_id"], row["subtopology"], row["task"], row["role"]) for row in rows}  # type: ignore[index]
 
 
-def test_predicted_is_actual(spark: SparkSession, rounds: list[Path]) -> None:
+def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after two joins and a departure, planned from what members had reached before."""
-    fleets = [read_fleet(spark, str(folder)) for folder in rounds]
+    fleets = [read_fleet(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
         planned = plan_streams(_with_tasks_of(before, after))
         assert planned.rejected.collect() == []
@@ -107,9 +102,9 @@ def _with_tasks_of(before: Fleet, after: Fleet) -> Fleet:
     return replace(after, tasks=before.tasks.join(after.members.select(*MEMBER_KEY), MEMBER_KEY, "left_semi"))
 
 
-def test_the_snapshot_reads_the_application(spark: SparkSession, rounds: list[Path]) -> None:
+def test_the_snapshot_reads_the_application(spark: SparkSession, story: list[Path]) -> None:
     """Its topology, its processes, and how many standbys it is to have."""
-    fleet = read_fleet(spark, str(rounds[-1]))
+    fleet = read_fleet(spark, str(story[-1]))
     assert fleet.groups is not None
     assert fleet.subtopologies is not None
     assert [(row["group_type"], row["standby_replicas"]) for row in fleet.groups.collect()] == [("streams", 1)]

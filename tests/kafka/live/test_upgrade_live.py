@@ -8,7 +8,6 @@ of members has first.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, group_members, maven
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import nobody_was_held_up
+from tests.kafka.coordinator_log import HeldUpError, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
 from tests.unit.test_migration_restarts import sheet_of, who_has
 
@@ -38,7 +37,6 @@ ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-
 MIXED = {"up-mixed": "sticky", "up-three": "range"}
 OLD, NEW = "2.8.2", "3.9.1"
 MEMBERS, FIRST = 3, 1
-ATTEMPTS = 3
 Tables = dict[str, list[dict[str, Any]]]
 WRITTEN_BY = {"2.8-3.3": OLD, "2.4-3.3": OLD, "3.4+": NEW}
 """The releases that a snapshot tells, and which of ours that is."""
@@ -68,10 +66,6 @@ def _librdkafka(servers: str) -> list[str]:
         pytest.skip(f"needs librdkafka: {reason}")
 
 
-class HeldUpError(Exception):
-    """Members of a group were not all told their parts in every generation."""
-
-
 @pytest.fixture(scope="module")
 def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tables]:
     """The snapshots: `before`, then `0 away`, `0 back` and so on; in `mixed` one of a group of two releases."""
@@ -79,23 +73,20 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
     admin.wait_for_topics(list(TOPICS))
     admin.close()
-    for attempt in range(ATTEMPTS):
-        with contextlib.suppress(HeldUpError):
-            return _play(broker, tmp_path_factory.mktemp(f"upgrade-{attempt}"))
-    raise AssertionError(f"members were held up each of {ATTEMPTS} times")
+    return repeated(lambda attempt: _play(broker, tmp_path_factory.mktemp(f"upgrade-{attempt}")))
 
 
 def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
     """Groups from their first member on, until all have restarted; all leave at the end."""
     states: dict[str, Tables] = {}
-    logged, files = len(broker.group_log()), [folder / name for name in ("old", "new", "newest")]
+    logged, files = broker.log_position(), [folder / name for name in ("old", "new", "newest")]
 
     def look(step: str, members: dict[str, int]) -> None:
         group_members.wait_until_settled(broker, members)
         tables = snapshot(broker.bootstrap_servers, groups="up-*", topics="up.*").tables
         states[step] = {name: table.to_pylist() for name, table in tables.items()}
         told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-        if not nobody_was_held_up(ASSIGNORS, broker.group_log()[logged:], told):
+        if not nobody_was_held_up(ASSIGNORS, broker.group_log(logged), told):
             raise HeldUpError
 
     with ExitStack() as stack:
