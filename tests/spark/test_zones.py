@@ -67,7 +67,7 @@ def test_what_is_missing(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables are written, and files for Kafka's tools; all ways of a group in words; exit codes."""
+    """The tables are written, and files for Kafka's tools; exit codes."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     tables["members"].append(tables["members"][-1])
     place = written_as_json(tmp_path / "fleet", tables)
@@ -82,6 +82,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         ("clicks", 1, [3, 2, 1]),
         ("orders", 2, [1, 3]),
     ]
+    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
+
+
+@pytest.mark.once
+def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All ways of a group, where consumers fetch from followers."""
+    tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
+    place = written_as_json(tmp_path / "fleet", tables)
     assert job.main(["--fleet", str(place), "--group", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out
-    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
