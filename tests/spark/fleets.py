@@ -60,9 +60,9 @@ def kept(answer: Any) -> Any:
 
 
 def shuffled(fleet: Fleet, seed: int) -> Fleet:
-    """The same rows in a random order, and in five Spark partitions."""
+    """The same rows in five Spark partitions, each in a random one."""
     tables = {name: getattr(fleet, name) for name in INPUT_TABLES if getattr(fleet, name) is not None}
-    return replace(fleet, **{name: rows.orderBy(F.rand(seed)).repartition(5) for name, rows in tables.items()})
+    return replace(fleet, **{name: rows.repartition(5, F.rand(seed)) for name, rows in tables.items()})
 
 
 KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}

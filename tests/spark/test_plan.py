@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
 from spark_assign.runs import compress
 from spark_assign.schemas import PLAN_TABLES
-from tests.frames import dataframe
 from tests.golden import tables
 from tests.kafka import random_groups
-from tests.spark.fleets import fleet, group, kept, table, tuples
+from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -173,15 +171,6 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         plan(many, "roundrobbin")
 
 
-def _shuffled(df: DataFrame | None, seed: int) -> DataFrame | None:
-    """The same rows in another order and in seven Spark partitions."""
-    if df is None:
-        return None
-    rows = df.collect()
-    random.Random(seed).shuffle(rows)
-    return dataframe(df.sparkSession, df.schema, rows).repartition(7)
-
-
 @pytest.mark.once
 def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> None:
     """Rows in any order, in any number of Spark partitions: the same plan, row for row.
@@ -189,9 +178,7 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> No
     (The sticky kernels have a test of their own, without Spark.)
     """
     ordered = tables.fleet_of(spark, random_groups.groups("range", seed, small=40, mid_size=0))
-    names = ("topics", "members", "subscriptions", "owned", "owned_runs", "replicas", "brokers")
-    mixed = replace(ordered, **{name: _shuffled(getattr(ordered, name), seed) for name in names})
-    one, other = kept(plan(ordered, "range")), kept(plan(mixed, "range"))
+    one, other = kept(plan(ordered, "range")), kept(plan(shuffled(ordered, seed), "range"))
     for name in ("runs", "rejected"):
         assert_df_equality(getattr(one, name), getattr(other, name), ignore_row_order=True, ignore_nullable=True)
 

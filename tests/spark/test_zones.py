@@ -67,7 +67,7 @@ def test_what_is_missing(spark: SparkSession) -> None:
 
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables are written, and files for Kafka's tools; all ways of a group in words; exit codes."""
+    """The tables are written, and files for Kafka's tools; exit codes."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     tables["members"].append(tables["members"][-1])
     tables["brokers"].append(tables["brokers"][0] | {"cluster": "other", "broker_id": 9})
@@ -88,6 +88,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert [row["saved_per_day"] for row in moves] == pytest.approx(
         [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
     )
+    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
+
+
+@pytest.mark.once
+def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All ways of a group, where consumers fetch from followers."""
+    tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
+    place = written_as_json(tmp_path / "fleet", tables)
     assert job.main(["--fleet", str(place), "--group", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out
-    assert job.main(["--fleet", str(place), "--price", "nan"]) == 2
