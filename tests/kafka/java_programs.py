@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,11 @@ def _compiled(program: str, class_path: str) -> Path:
         if classes:
             _compile(source, class_path, classes)
     return folder
+
+
+def _expanded(class_path: str) -> Iterator[str]:
+    for part in class_path.split(os.pathsep):
+        yield from sorted(glob.glob(f"{part}.jar")) if part.endswith("*") else [part]
 
 
 def _compile(source: Path, class_path: str, classes: Path) -> None:
