@@ -7,7 +7,6 @@ boxed numbers let fit into memory; the rate of that is held against ours of one 
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import subprocess
 from functools import partial
@@ -17,7 +16,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas import Change, ReplicaFleet, place, reassign
 from tests.benchmarks.bench import Bench, Result, first_of, to_noop
-from tests.kafka import maven
+from tests.kafka import fetched, maven
+from tests.runner import tools
 
 PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "AdminUtilsBenchmark.java"
 ADMIN_UTILS = "org.apache.kafka:kafka-server-common:3.9.1"
@@ -71,12 +71,10 @@ def _their_rate(bench: Bench, racks: int, partitions: int) -> float:
 def _admin_utils() -> Path:
     """The jar of the last release that has the class."""
     _, artifact, version = ADMIN_UTILS.split(":")
-    folder = maven.cache()
+    folder = fetched.cache()
     jar = folder / f"{artifact}-{version}.jar"
     if not jar.exists():
-        found = shutil.which("mvn")
-        if found is None:
-            raise maven.KafkaUnavailableError(f"mvn is not on PATH and there is no {jar}")
+        found = fetched.need(tools.MAVEN)
         copy = ["dependency:copy", f"-Dartifact={ADMIN_UTILS}", f"-DoutputDirectory={folder}"]
         subprocess.run([found, "-B", "-q", *copy], check=True, capture_output=True)
     return jar

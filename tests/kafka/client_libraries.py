@@ -7,28 +7,21 @@ libraries are built into one program. Each program reads the members to run, a l
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka import maven
+from tests.kafka import fetched, java_programs, maven
+from tests.kafka.fetched import UnavailableError
+from tests.runner import tools
 
 PROGRAMS = Path(__file__).parent / "leaders"
 LIBRDKAFKA = Path(__file__).parent / "librdkafka" / "members.py"
-JAVA_PROGRAM = Path(__file__).parent / "java" / "Leaders.java"
 FOUR = ("range", "roundrobin", "sticky", "cooperative-sticky")
 EAGER = FOUR[:3]
-
-
-class UnavailableError(Exception):
-    """What is missing on this machine, in one line."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +41,15 @@ class Running:
     def command(self, servers: str) -> list[str]:
         """What runs its members; fetches what that takes. Raises UnavailableError."""
         if self.library == "Java":
-            options = ["-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-            try:
-                return ["java", *options, "-cp", maven.clients_classpath(self.release), str(JAVA_PROGRAM), servers]
-            except maven.KafkaUnavailableError as reason:
-                raise UnavailableError(str(reason)) from None
+            options = ("-Xms32m", "-Xmx192m", *java_programs.SHORT_LIVED)
+            return java_programs.command("Leaders", maven.clients_classpath(self.release), servers, options=options)
         if self.library == "kafkajs":
             modules = _npm(self.release)
             return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "leaders.js"), servers]
         if self.package:
             folder = _of_pip(self.package, self.release)
             return ["env", f"PYTHONPATH={folder}", sys.executable, str(PROGRAMS / "leaders.py"), self.package, servers]
-        return [str(_go_program()), self.library, servers]
+        return [str(go_program(PROGRAMS / "go", "leaders")), self.library, servers]
 
 
 LIBRARIES = (
@@ -91,8 +81,8 @@ def librdkafka_members(servers: str) -> list[str]:
 
 
 def _of_pip(package: str, release: str) -> Path:
-    folder = maven.cache() / "clients" / f"{package}-{release}-{sys.implementation.cache_tag}"
-    with _fresh(folder) as scratch:
+    folder = fetched.cache() / "clients" / f"{package}-{release}-{sys.implementation.cache_tag}"
+    with fetched.filling(folder) as scratch:
         if scratch:
             only = ["--only-binary", ":all:", "--disable-pip-version-check", "-q"]
             _run([sys.executable, "-m", "pip", "install", *only, "--target", str(scratch), f"{package}=={release}"])
@@ -100,46 +90,23 @@ def _of_pip(package: str, release: str) -> Path:
 
 
 def _npm(release: str) -> Path:
-    _need("node", "npm")
-    folder = maven.cache() / "clients" / f"kafkajs-{release}"
-    with _fresh(folder) as scratch:
+    fetched.need(tools.NODE)
+    folder = fetched.cache() / "clients" / f"kafkajs-{release}"
+    with fetched.filling(folder) as scratch:
         if scratch:
             _run(["npm", "install", "--silent", "--no-audit", "--prefix", str(scratch), f"kafkajs@{release}"])
     return folder / "node_modules"
 
 
-def _go_program() -> Path:
-    """Built anew when its sources change."""
-    _need("go")
-    sources = sorted((PROGRAMS / "go").iterdir())
-    mark = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
-    folder = maven.cache() / "clients" / f"go-{mark}"
-    with _fresh(folder) as scratch:
-        if scratch:
-            _run(["go", "build", "-C", str(PROGRAMS / "go"), "-o", str(scratch / "leaders"), "."])
-    return folder / "leaders"
-
-
-@contextlib.contextmanager
-def _fresh(folder: Path) -> Iterator[Path | None]:
-    """A folder to fill, which is this one afterwards; null where it is there already."""
-    if folder.exists():
-        yield None
-        return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, then renamed: what was interrupted never looks complete.
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as scratch:
-        filled = Path(scratch) / "filled"
-        filled.mkdir()
-        yield filled
-        with contextlib.suppress(OSError):  # another one was faster
-            filled.rename(folder)
-
-
-def _need(*programs: str) -> None:
-    for program in programs:
-        if shutil.which(program) is None:
-            raise UnavailableError(f"{program} is not on PATH")
+def go_program(sources: Path, name: str) -> Path:
+    """A program, built again when its sources change. Raises UnavailableError."""
+    fetched.need(tools.GO)
+    mark = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(sources.iterdir()))).hexdigest()[:12]
+    folder = fetched.cache() / "clients" / f"go-{mark}"
+    with fetched.filling(folder) as built:
+        if built:
+            _run(["go", "build", "-C", str(sources), "-o", str(built / name), "."])
+    return folder / name
 
 
 def _run(command: list[str]) -> None:

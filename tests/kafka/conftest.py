@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kafka import broker as kafka_broker
-from tests.kafka import maven, secure_listener
+from tests.kafka import fetched, maven, secure_listener
 
 RACKS = ("rack-a", "rack-b", "rack-c")
 
@@ -17,12 +16,8 @@ RACKS = ("rack-a", "rack-b", "rack-c")
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
     """A class path with Kafka's broker, clients and tools; skips without Java or Maven, but fails in CI."""
-    try:
+    with fetched.or_skipped():
         return maven.kafka_classpath()
-    except maven.KafkaUnavailableError as reason:
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(f"Kafka is needed in CI: {reason}", pytrace=False)
-        pytest.skip(f"needs Kafka: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import about
 from tests.kafka.live_groups import Tables, read
 
-PROGRAM = Path(__file__).parent / "java" / "GroupMembers.java"
 SETTLE_TIMEOUT_S = 120
 LOOK_EVERY_S, QUIET_S = 0.4, 1.0
 _CLASSES = {
@@ -67,8 +67,8 @@ def running(
     What their rebalance listeners are told is appended to the file `events`, a line of JSON a call. Whoever kills
     the process that the block is given has members that do not leave.
     """
-    command = ["java", "-Xms64m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += ["-cp", cluster.class_path, str(PROGRAM), cluster.bootstrap_servers]
+    options = ("-Xms64m", "-Xmx768m", *java_programs.SHORT_LIVED)
+    command = java_programs.command("GroupMembers", cluster.class_path, cluster.bootstrap_servers, options=options)
     with fed(command, [consumer.spec() for consumer in consumers], events) as process:
         yield process
 

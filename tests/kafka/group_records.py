@@ -9,13 +9,13 @@ from typing import Any
 
 from spark_assign.wire.group_records import NEWEST, Value, read_key, read_value
 from spark_assign.wire.reader import WireError
-from tests.kafka import live_assignors, random_groups
+from tests.kafka import live_assignors
 from tests.kafka.random_group_records import Bytes
 from tests.unit import group_record_json
 
 Row = dict[str, Any]
 
-PROGRAM = live_assignors.PROGRAM.with_name("GroupRecords.java")
+PROGRAM = "GroupRecords"
 RECORDED = Path(__file__).parents[1] / "unit" / "group_records.jsonl.gz"
 """Answers, for a test without Java (`python -m tests.kafka.record_group_records`)."""
 ONLY_BEFORE_4_1 = (0, 9)
@@ -69,6 +69,6 @@ def encoded(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def repeat(seed: int, rows: Sequence[Row]) -> str:
-    """What to say of rows that differ."""
-    return f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(rows)} differ, {str(rows[0])[:3000]}"
+def differing(rows: Sequence[Row]) -> str:
+    """The message for rows that differ."""
+    return f"{len(rows)} differ, {str(rows[0])[:3000]}"

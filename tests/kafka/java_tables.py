@@ -7,9 +7,7 @@ large tables, and some of everything; keys are taken out again, put in again, an
 from __future__ import annotations
 
 import itertools
-import json
 import random
-import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,11 +27,10 @@ from spark_assign.kernels.java_hash import (
 )
 from spark_assign.kernels.sticky.groups import Groups
 from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced, walks
-from tests.kafka import maven
+from tests.kafka import java_programs
 
 Row = dict[str, Any]
 
-PROGRAM = Path(__file__).parent / "java" / "Tables.java"
 RECORDED = Path(__file__).parents[1] / "unit" / "java_tables.jsonl.gz"
 """Rows with their `walk`, for a test without Java (`python -m tests.kafka.record_java_tables`)."""
 
@@ -43,15 +40,9 @@ _SAME_BUCKET = 1024
 
 
 def walked_by_java(rows: Iterable[Row], class_path: str) -> list[Row]:
-    """The rows with `walk`; raises RuntimeError with Java's own words if the program fails."""
+    """The rows with `walk`."""
     asked = list(rows)
-    questions = "".join(f"{json.dumps(row)}\n" for row in asked).encode()
-    command = ["java", *maven.SHORT_LIVED, "-cp", class_path, str(PROGRAM)]
-    done = subprocess.run(command, input=questions, capture_output=True, check=False)
-    answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    if done.returncode != 0 or len(answers) != len(asked):
-        said = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{PROGRAM.name} answered {len(answers)} of {len(asked)} tables:\n{said}")
+    answers = java_programs.answers("Tables", asked, class_path)
     return [row | answer for row, answer in zip(asked, answers, strict=True)]
 
 

@@ -13,13 +13,15 @@ be told puts it into the class path, everybody else's standard output stays clea
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.kafka import fetched
+from tests.kafka.fetched import UnavailableError
+from tests.runner import tools
 
 VERSION = "4.4.0"
 """Of the broker, its coordinators and the clients."""
@@ -27,8 +29,6 @@ APPLICATIONS_VERSION = "4.3.1"
 """Of tools, Connect and Streams."""
 OLDER_CLIENTS = ("4.1.2", "3.9.1")
 """Releases of the clients whose assignors are asked as well."""
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a JVM that compiles a program, answers some questions and ends: it takes a third less of a processor."""
 
 JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
 _KAFKA = "org.apache.kafka"
@@ -94,19 +94,10 @@ _KAFKA_SOURCE = JarSet(
 _OF_KAFKA_SOURCE = f"org.apache.spark,{_KAFKA},org.apache.commons"
 
 
-class KafkaUnavailableError(Exception):
-    """Java, Maven or the jars are missing on this machine; the message says which, in one line."""
-
-
-def cache() -> Path:
-    """Where all that was fetched is kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark_assign"
-
-
 def kafka_classpath() -> str:
     """A Java class path with broker and clients; downloads them at the first call.
 
-    Raises KafkaUnavailableError where java or mvn is missing, or where mvn fails.
+    Raises UnavailableError where java or mvn is missing, or where mvn fails.
     """
     return _classpath(_BROKER)
 
@@ -139,7 +130,7 @@ def logging_classpath() -> str:
 def delta_jars() -> list[str]:
     """The jars that a session needs to know Delta; downloads them at the first call.
 
-    Raises KafkaUnavailableError where mvn is missing, or where it fails.
+    Raises UnavailableError where mvn is missing, or where it fails.
     """
     return _for_spark(_DELTA, _OF_DELTA)
 
@@ -151,63 +142,52 @@ def kafka_source_jars() -> list[str]:
 
 def _for_spark(wanted: JarSet, groups: str) -> list[str]:
     """The jars of these groups, of which Spark has none."""
-    folder = cache() / wanted.name
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-            jars = _fetched(_maven(wanted, folder), Path(scratch), wanted.pom, f"-DincludeGroupIds={groups}")
-            with contextlib.suppress(OSError):  # another one was faster
-                jars.rename(folder)
+    folder = fetched.cache() / wanted.name
+    with fetched.filling(folder) as jars:
+        if jars:
+            _fetch(jars, wanted.pom, f"-DincludeGroupIds={groups}")
     return sorted(map(str, folder.glob("*.jar")))
 
 
 def _classpath(wanted: JarSet) -> str:
-    if shutil.which("java") is None:
-        raise KafkaUnavailableError("java is not on PATH")
+    fetched.need(tools.JAVA)
     return str(_with_jars(wanted) / "*")
 
 
 def _with_jars(wanted: JarSet) -> Path:
     """The folder of a set, which has its jars by now."""
     named = os.environ.get(JARS_VARIABLE)
-    folder = (Path(named) if named else cache() / "kafka") / wanted.name
+    folder = (Path(named) if named else fetched.cache() / "kafka") / wanted.name
     if not all((folder / jar).exists() for jar in wanted.jars):
         _download(wanted, folder)
     return folder
 
 
-def _maven(wanted: JarSet, folder: Path) -> str:
-    found = shutil.which("mvn")
-    if found is None:
-        missing = [jar for jar in wanted.jars if not (folder / jar).exists()]
-        raise KafkaUnavailableError(f"mvn is not on PATH and {folder} lacks {', '.join(missing)}")
-    return found
-
-
-def _fetched(maven: str, scratch: Path, pom: str, *more: str) -> Path:
-    """A folder with the jars of a pom. Raises KafkaUnavailableError where mvn fails."""
-    file, jars = scratch / "pom.xml", scratch / "jars"
-    file.write_text(pom)
-    command = [maven, "-B", "-q", "-f", str(file), "dependency:copy-dependencies"]
-    command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}", *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _fetch(jars: Path, pom: str, *more: str) -> None:
+    """Fetches the jars of a pom into a folder. Raises UnavailableError where mvn is missing, or where it fails."""
+    with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+        file.write(pom)
+        file.flush()
+        command = [fetched.need(tools.MAVEN), "-B", "-q", "-f", file.name, "dependency:copy-dependencies"]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}", *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines()
-        raise KafkaUnavailableError(f"mvn could not fetch the jars: {said[0] if said else 'no output'}")
-    return jars
+        raise UnavailableError(f"mvn could not fetch the jars: {said[0] if said else 'no output'}")
 
 
 def _download(wanted: JarSet, folder: Path) -> None:
-    maven = _maven(wanted, folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, then renamed: an interrupted download never looks like a complete folder.
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-        jars = _fetched(maven, Path(scratch), wanted.pom)
-        if not folder.exists():
-            with contextlib.suppress(OSError):  # another one was faster
-                jars.rename(folder)
-                return
-        # A folder in use is added to, jar by jar, those that it is judged by last.
-        fresh = [jar for jar in jars.glob("*.jar") if not (folder / jar.name).exists()]
+    with fetched.filling(folder) as jars:
+        if jars:
+            _fetch(jars, wanted.pom)
+            return
+    _add(wanted, folder)
+
+
+def _add(wanted: JarSet, folder: Path) -> None:
+    """Adds what a folder lacks, jar by jar, those that it is judged by last: it may be in use."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as scratch:
+        _fetch(Path(scratch), wanted.pom)
+        fresh = [jar for jar in Path(scratch).glob("*.jar") if not (folder / jar.name).exists()]
         for jar in sorted(fresh, key=lambda jar: jar.name in wanted.jars):
             jar.replace(folder / jar.name)

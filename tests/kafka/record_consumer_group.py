@@ -8,8 +8,7 @@ import sys
 
 from tests.golden.consumer_group_rows import FILE
 from tests.kafka import maven, random_heartbeats
-from tests.kafka.classes.test_classic_group import answered
-from tests.kafka.classes.test_consumer_group import PROGRAM
+from tests.kafka.group_steps import answered
 
 SEQUENCES, STEPS = 300, 30
 
@@ -21,7 +20,7 @@ def main(seed: int) -> None:
         for name, steps in random_heartbeats.sequences(seed, SEQUENCES, STEPS)
         for number, (op, _) in enumerate(steps)
     ]
-    found = answered(rows, maven.kafka_classpath(), PROGRAM)
+    found = answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps")
     # The same bytes for the same rows: without a time.
     with open(FILE, "wb") as file, gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as lines:
         lines.write("".join(f"{json.dumps(row)}\n" for row in found).encode())

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.kafka import group_members, maven
+from tests.kafka import group_members, java_programs, maven
 from tests.kafka.broker import Cluster
-
-PROGRAM = group_members.PROGRAM.with_name("StreamsMembers.java")
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ def running(
     What tasks they have is appended to the file `events`, a line of JSON a change. Whoever kills the process that the
     block is given has members that do not leave.
     """
-    command = ["java", "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += ["-cp", maven.applications_classpath(), str(PROGRAM), cluster.bootstrap_servers]
+    options, jars = ("-Xms64m", "-Xmx512m", *java_programs.SHORT_LIVED), maven.applications_classpath()
+    command = java_programs.command("StreamsMembers", jars, cluster.bootstrap_servers, options=options)
     with group_members.fed(command, [each.spec() for each in instances], events) as process:
         yield process
 

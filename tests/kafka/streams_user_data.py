@@ -17,7 +17,7 @@ from tests.kafka.random_group_records import harmed
 Row = dict[str, Any]
 TaskOfJson = tuple[int, int, str | None]
 
-PROGRAM = live_assignors.PROGRAM.with_name("StreamsUserData.java")
+PROGRAM = "StreamsUserData"
 RECORDED = Path(__file__).parents[1] / "unit" / "streams_user_data.jsonl.gz"
 """Answers, for a test without Java (`python -m tests.kafka.record_group_records`)."""
 KINDS = ("subscription", "assignment")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.kafka import maven
-from tests.runner.tools import MAVEN, lacks
+from tests.kafka import fetched, maven
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -24,10 +23,8 @@ def jars() -> str:
     release = ".".join(pyspark.__version__.split(".")[:2])
     if release != maven.DELTA_FOR_SPARK:
         pytest.skip(f"Delta {maven.DELTA_VERSION} is for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
-    try:
+    with fetched.or_skipped():
         return ",".join(maven.delta_jars())
-    except maven.KafkaUnavailableError as reason:
-        lacks(MAVEN, str(reason))
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])

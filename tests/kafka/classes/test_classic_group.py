@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,29 +12,12 @@ from spark_assign.kernels.protocol.steps import play_all
 from spark_assign.protocol.replaying import RECORDED_GROUP_ID
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
-from tests.kafka import maven, random_groups, random_steps
+from tests.kafka import random_steps
+from tests.kafka.group_steps import answered
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parents[1] / "java" / "ClassicGroupSteps.java"
-
-
-def answered(rows: list[Row], class_path: str, program: Path = PROGRAM) -> list[Row]:
-    """The rows with `expect` filled in by Kafka's class.
-
-    Raises RuntimeError with Java's own words if the program fails or does not answer every row.
-    """
-    with tempfile.TemporaryFile() as standard_input:
-        standard_input.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
-        standard_input.seek(0)
-        # Without the flag Java leaves out the messages of exceptions that it throws often.
-        command = ["java", *maven.SHORT_LIVED, "-XX:-OmitStackTraceInFastThrow", "-cp", class_path, str(program)]
-        done = subprocess.run(command, stdin=standard_input, capture_output=True, check=False)
-    answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    if done.returncode != 0 or len(answers) != len(rows):
-        said = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{program.name} answered {len(answers)} of {len(rows)} steps:\n{said}")
-    return [{**row, "expect": answer} for row, answer in zip(rows, answers, strict=True)]
+PROGRAM = "ClassicGroupSteps"
 
 
 def ours(rows: list[Row]) -> list[str]:
@@ -60,23 +40,21 @@ def _sorted(states: str) -> str:
 def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
     """The program that is asked below gives for the recorded steps what was recorded."""
     rows = [row for row in classic_group_rows.recorded() if row["sequence"] < "fuzz-0020"]
-    now = answered([{**row, "expect": None} for row in rows], kafka_jars)
+    now = answered([{**row, "expect": None} for row in rows], kafka_jars, PROGRAM)
     assert classic_group_rows.differences(rows, [json.dumps(row["expect"]) for row in now]) == []
 
 
-def test_random_sequences(kafka_jars: str) -> None:
+def test_random_sequences(kafka_jars: str, seed: int) -> None:
     """Every step's answer or error, and the whole state after it."""
-    seed = random_groups.seed()
     rows: list[Row] = [
         {"sequence": name, "step": number, "op": op}
         for name, ops in random_steps.sequences(seed, 120)
         for number, op in enumerate(ops)
     ]
-    expected = [{**row, "expect": json.loads(_settled(row["expect"]))} for row in answered(rows, kafka_jars)]
+    expected = [{**row, "expect": json.loads(_settled(row["expect"]))} for row in answered(rows, kafka_jars, PROGRAM)]
     differences = classic_group_rows.differences(expected, ours(rows))
     largest = max(len(row["expect"]["members"]) for row in expected)
     errors = sum("error" in row["expect"] for row in expected)
     print(f"{len(rows)} steps, {errors} of them errors of Kafka's, groups of up to {largest} members")
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
-    assert not differences, f"{len(differences)} steps differ, {repeat}:\n" + "\n".join(differences[:5])
-    assert largest > 96, repeat
+    assert not differences, f"{len(differences)} steps differ:\n" + "\n".join(differences[:5])
+    assert largest > 96

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.golden import consumer_group_rows
 from tests.golden.consumer_group_rows import Row
-from tests.kafka import random_groups, random_heartbeats
-from tests.kafka.classes.test_classic_group import answered
+from tests.kafka import random_heartbeats
+from tests.kafka.group_steps import answered
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parents[1] / "java" / "ConsumerGroupSteps.java"
+PROGRAM = "ConsumerGroupSteps"
 SEQUENCES = 150
 
 
@@ -27,9 +26,8 @@ def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
     assert consumer_group_rows.differences(rows, [row["expect"] for row in now]) == []
 
 
-def test_random_life(kafka_jars: str) -> None:
+def test_random_life(kafka_jars: str, seed: int) -> None:
     """Every answer or error, and the whole group after it: epochs, states, targets, who has what, orders."""
-    seed = random_groups.seed()
     rows: list[Row] = []
     ours: list[Row] = []
     for name, steps in random_heartbeats.sequences(seed, SEQUENCES):
@@ -37,11 +35,10 @@ def test_random_life(kafka_jars: str) -> None:
             rows.append({"sequence": name, "step": number, "op": op})
             ours.append(json.loads(json.dumps(result)))
     expected = answered(rows, kafka_jars, PROGRAM)
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
     differences = consumer_group_rows.differences(expected, ours)
-    assert not differences, f"{len(differences)} steps differ, {repeat}:\n" + "\n".join(differences[:3])
+    assert not differences, f"{len(differences)} steps differ:\n" + "\n".join(differences[:3])
     states = Counter(member["state"] for row in expected for member in row["expect"].get("members", {}).values())
     errors = Counter(row["expect"].get("error") for row in expected)
     print(f"{len(rows)} steps, {dict(errors)}, members {dict(states)}")
-    assert min(states[each] for each in ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")) > 1_000, repeat
-    assert {"FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "UNRELEASED_INSTANCE_ID"} <= errors.keys(), repeat
+    assert min(states[each] for each in ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")) > 1_000
+    assert {"FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "UNRELEASED_INSTANCE_ID"} <= errors.keys()

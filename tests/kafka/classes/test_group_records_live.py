@@ -7,8 +7,16 @@ from collections import Counter
 import pytest
 
 from spark_assign.wire.group_records import NEWEST, write_key
-from tests.kafka import live_assignors, maven, random_group_records, random_groups
-from tests.kafka.group_records import ONLY_BEFORE_4_1, PROGRAM, SINCE_4_1, answered, differs, refused_since_4_4, repeat
+from tests.kafka import live_assignors, maven, random_group_records
+from tests.kafka.group_records import (
+    ONLY_BEFORE_4_1,
+    PROGRAM,
+    SINCE_4_1,
+    answered,
+    differing,
+    differs,
+    refused_since_4_4,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -29,16 +37,15 @@ def release(request: pytest.FixtureRequest, kafka_jars: str) -> Release:
     return maven.group_coordinator_classpath("4.0.0"), ONLY_BEFORE_4_1
 
 
-def test_records_are_read_and_written_as_the_broker_does(release: Release) -> None:
+def test_records_are_read_and_written_as_the_broker_does(release: Release, seed: int) -> None:
     """What we write it reads as we do and writes alike; what it writes of the same fields are our bytes."""
-    seed = random_groups.seed()
     made = list(random_group_records.records(seed, EACH, release[1]))
     read = answered([pair for _, _, pair in made], release[0])
     different = [row for row, (_, _, pair) in zip(read, made, strict=True) if differs(row, *pair)]
-    assert not different, repeat(seed, different)
+    assert not different, differing(different)
     again = [row for row in read if row.get("value_written", row["value"]) != row["value"]]
     again += [row for row in read if row["key_written"] != row["key"] or "not_written" in row]
-    assert not again, repeat(seed, again)
+    assert not again, differing(again)
     given = [
         {"type": type, "version": version, "fields": row["value_read"], "value": row["value"]}
         for row, (type, version, _) in zip(read, made, strict=True)
@@ -46,13 +53,12 @@ def test_records_are_read_and_written_as_the_broker_does(release: Release) -> No
     ]
     written = live_assignors.answered(given, release[0], PROGRAM)
     different = [row for row in written if row["written"] != row["value"]]
-    assert not different, repeat(seed, different)
+    assert not different, differing(different)
     assert len(written) > 0.7 * len(made)
 
 
-def test_damaged_records(release: Release) -> None:
+def test_damaged_records(release: Release, seed: int) -> None:
     """Cut, turned, added to and mixed up: refused by both, or read alike by both."""
-    seed = random_groups.seed()
     sound = [pair for _, _, pair in random_group_records.records(seed, EACH, release[1])]
     harmed = [TAG_TWICE, *random_group_records.damaged(seed, sound, DAMAGED)]
     # A key may have been turned into a type of the other release.
@@ -62,7 +68,7 @@ def test_damaged_records(release: Release) -> None:
         harmed = [pair for pair in harmed[: DAMAGED // 5] if not refused_since_4_4(*pair)]
     read = answered(harmed, release[0])
     different = [row for row, pair in zip(read, harmed, strict=True) if differs(row, *pair)]
-    assert not different, repeat(seed, different)
+    assert not different, differing(different)
     seen = Counter("refused" if "refused" in row else "version" if "unknown_version" in row else "read" for row in read)
     assert min(seen["refused"], seen["read"]) > 0.1 * len(harmed), seen
     assert seen["version"] > 0, seen

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kafka import java_tables, random_groups
+from tests.kafka import java_tables
 
 pytestmark = pytest.mark.kafka
 
 
-def test_tables_walk_as_java_walks_them(kafka_jars: str) -> None:
-    """Crowded maps and sets of texts, of keys that do not compare and of partitions; the seed stands in the message."""
-    seed = random_groups.seed()
+def test_tables_walk_as_java_walks_them(kafka_jars: str, seed: int) -> None:
+    """Crowded maps and sets of texts, of keys that do not compare and of partitions."""
     rows = java_tables.walked_by_java(java_tables.tables(seed, 600), kafka_jars)
     different = [row for row in rows if java_tables.walked_by_us(row) != row["walk"]]
-    assert not different, f"{len(different)} differ, repeat with {random_groups.SEED_VARIABLE}={seed}: {different[0]}"
+    assert not different, f"{len(different)} differ: {different[0]}"
     assert sum(java_tables.filled(row).treed for row in rows) > 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from tests.golden import franz_go_rows
 from tests.golden.franz_go_rows import Answer, Owners
 from tests.golden.vectors import Row
-from tests.kafka import random_groups
+from tests.kafka import client_libraries, fetched, random_groups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.once]
 
@@ -22,18 +21,10 @@ GROUPS = 150
 
 
 @pytest.fixture(scope="module")
-def balance(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def balance() -> Path:
     """The program that asks franz-go; skips where there is no Go, or no franz-go to be had."""
-    if shutil.which("go") is None:
-        pytest.skip("needs Go")
-    got = subprocess.run(
-        ["go", "mod", "download"], cwd=SOURCE, capture_output=True, text=True, timeout=120, check=False
-    )
-    if got.returncode:
-        pytest.skip(f"needs franz-go from a Go module proxy: {got.stderr.strip().splitlines()[-1]}")
-    program = tmp_path_factory.mktemp("go") / "balance"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=SOURCE, timeout=600, check=True)
-    return program
+    with fetched.or_skipped():
+        return client_libraries.go_program(SOURCE, "balance")
 
 
 def answered(program: Path, rows: list[Row]) -> list[Owners]:
@@ -55,10 +46,8 @@ def asked(strategy: str, seed: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
-def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: Path) -> None:
+def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: Path, seed: int) -> None:
     """Nothing that the plan calls sure ever differs; every answer is whole, and ours one of those that may come."""
-    seed = random_groups.seed()
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
     rows = asked(strategy, seed)
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go")
     told_sure, came = 0, 0
@@ -66,12 +55,12 @@ def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance
         for row, theirs in zip(rows, answered(balance, rows), strict=True):
             answer: Answer = planned[row["case"]]
             wrong = franz_go_rows.wrong(answer, theirs)
-            assert not wrong, f"{row['case']}, process {process}: {sorted(wrong)[:5]}, {repeat}"
+            assert not wrong, f"{row['case']}, process {process}: {sorted(wrong)[:5]}"
             if strategy == "sticky":
-                assert franz_go_rows.broken(row, theirs) == [], f"{row['case']}, {repeat}"
+                assert franz_go_rows.broken(row, theirs) == [], f"{row['case']}"
             told_sure += not answer.unsure
             came += answer.assigned == theirs
     for row in rows:
         answer = planned[row["case"]]
-        assert franz_go_rows.broken(row, answer.assigned, answer.withheld) == [], f"{row['case']}, {repeat}"
-    assert 0.3 * PROCESSES * len(rows) < told_sure <= came < PROCESSES * len(rows), repeat
+        assert franz_go_rows.broken(row, answer.assigned, answer.withheld) == [], f"{row['case']}"
+    assert 0.3 * PROCESSES * len(rows) < told_sure <= came < PROCESSES * len(rows)

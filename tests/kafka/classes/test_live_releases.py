@@ -1,20 +1,25 @@
 """Random groups, fresh at every run, planned by profiles and by the classes of those releases: no difference.
 
-On both sides of every boundary between lines (`kernels.releases`), and at both ends.
+The full run asks releases on both sides of every boundary between lines (`kernels.releases`), and at both ends. The
+default run draws four of them by the run's seed, one of each quarter.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.kernels.releases import LINES, read_profile
+from spark_assign.kernels.releases import CLIENT_SIDE, LINES, read_profile
 from spark_assign.kernels.sticky.balance import ENDLESS
+from tests import seeds
 from tests.golden import sticky_kernel, tables, vectors
-from tests.kafka import live_assignors, maven, random_groups
+from tests.golden.vectors import Row
+from tests.kafka import fetched, live_assignors, maven, random_groups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once]
 
@@ -22,54 +27,72 @@ RELEASES = ("2.4.1", "2.8.2", "3.2.3", "3.4.1", "3.5.2", "3.9.1", "4.4.0")
 """A release of every line of which rows are recorded, and of today's the first and the last."""
 BOUNDARIES = ("2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.0.0", "3.3.2", "3.4.0", "3.5.0", "3.5.1", "3.7.0", "3.7.1")
 GROUPS = dict.fromkeys(RELEASES, 200) | dict.fromkeys(BOUNDARIES, 60)
+OTHERS = 40
+"""Groups of range, and of round robin, that each release is asked about."""
+SEED = seeds.seed_for("test_live_releases")
 
 
-def classpath(release: str) -> str:
-    """A class path with the clients of the release; skips without Java or Maven, but fails in CI."""
-    try:
-        return maven.clients_classpath(release)
-    except maven.KafkaUnavailableError as reason:
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(f"Kafka is needed in CI: {reason}", pytrace=False)
-        pytest.skip(f"needs Kafka: {reason}")
+def _drawn() -> list[str]:
+    """All releases in the full run, else four."""
+    every = sorted(GROUPS)
+    if os.environ.get("SPARK_ASSIGN_TEST_FULL"):
+        return every
+    draw, quarter = Random(SEED), (len(every) + 3) // 4
+    return [draw.choice(every[start : start + quarter]) for start in range(0, len(every), quarter)]
+
+
+DRAWN = _drawn()
+
+
+@cache
+def _asked(release: str, assignor: str) -> list[Row]:
+    """Groups for which the release comes to an end."""
+    if assignor not in random_groups.STICKY:
+        return list(random_groups.groups(assignor, SEED, small=OTHERS, mid_size=0))
+    asked = list(random_groups.groups(assignor, SEED, small=GROUPS[release], mid_size=0))
+    refused = sticky_kernel.planned(asked, f"{assignor}@{release}").refused
+    return [row for row in asked if refused.get(row["case"]) != ENDLESS]
+
+
+@cache
+def _answers(release: str) -> list[Row]:
+    """What the release answers for each assignor, asked in one JVM."""
+    with fetched.or_skipped():
+        class_path = maven.clients_classpath(release)
+    asked = [row for assignor in CLIENT_SIDE for row in _asked(release, assignor)]
+    return live_assignors.answered(asked, class_path)
 
 
 def test_every_boundary_is_crossed() -> None:
-    """The releases asked are of all lines, and each line's first and last release is among them, or of its line."""
+    """The releases of the full run are of all lines, and each line's first and last release is among them, or of it."""
     asked = [read_profile(f"sticky@{release}") for release in GROUPS]
     assert {profile[1].line for profile in asked if profile} == {rules.line for _, rules in LINES.values()}
     assert {"2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.4.0", "3.4.1", "3.5.1", "3.5.2", "3.7.0", "3.7.1"} <= set(GROUPS)
 
 
-@pytest.mark.parametrize("release", GROUPS)
+@pytest.mark.parametrize("release", DRAWN)
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_a_profile_is_what_its_release_answers(release: str, assignor: str) -> None:
     """Claims of members old and new, racks, vanished topics; where Kafka throws, the profile says what it says."""
-    seed, profile = random_groups.seed(), f"{assignor}@{release}"
-    asked = list(random_groups.groups(assignor, seed, small=GROUPS[release], mid_size=0))
-    refused = sticky_kernel.planned(asked, profile).refused
-    asked = [row for row in asked if refused.get(row["case"]) != ENDLESS]
-    rows = live_assignors.answered(asked, classpath(release))
-    answer = sticky_kernel.planned(rows, profile)
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
+    rows = [row for row in _answers(release) if row["strategy"] == assignor]
+    answer = sticky_kernel.planned(rows, f"{assignor}@{release}")
     differences = vectors.differences(vectors.expected_sets(rows), answer.sets)
-    assert not differences, f"{len(differences)} groups differ, {repeat}\n" + "\n".join(differences[:20])
+    assert not differences, f"{len(differences)} groups differ\n" + "\n".join(differences[:20])
     errors = vectors.other_errors(rows, answer.refused)
-    assert not errors, f"{len(errors)} errors differ, {repeat}\n" + "\n".join(errors[:20])
-    assert len(rows) > 0.9 * GROUPS[release], repeat
+    assert not errors, f"{len(errors)} errors differ\n" + "\n".join(errors[:20])
+    assert len(rows) > 0.9 * GROUPS[release]
 
 
 def test_range_and_round_robin_of_old_clients(spark: SparkSession) -> None:
-    """Range without racks and with them, round robin as ever: groups of four releases in one plan."""
-    seed, rows = random_groups.seed(), []
-    for release in ("2.4.1", "3.4.1", "3.5.0", "4.4.0"):
-        for assignor in ("range", "roundrobin"):
-            asked = random_groups.groups(assignor, seed, small=40, mid_size=0)
-            named = [row | {"case": f"{release}-{assignor}-{row['case']}"} for row in asked]
-            answered = live_assignors.answered(named, classpath(release))
-            rows += [row | {"profile": f"{assignor}@{release}"} for row in answered]
+    """Range without racks and with them, round robin as ever: groups of all drawn releases in one plan."""
+    rows = [
+        row | {"case": f"{release}-{row['strategy']}-{row['case']}", "profile": f"{row['strategy']}@{release}"}
+        for release in DRAWN
+        for row in _answers(release)
+        if row["strategy"] not in random_groups.STICKY
+    ]
+    assert len(rows) == len(DRAWN) * 2 * OTHERS
     planned = plan(tables.configured_fleet_of(spark, rows))
     differences = vectors.differences(vectors.expected_sets(rows), tables.planned_sets(planned.assignments))
-    repeat = f"repeat with {random_groups.SEED_VARIABLE}={seed}"
-    assert not differences, f"{len(differences)} groups differ, {repeat}\n" + "\n".join(differences[:20])
+    assert not differences, f"{len(differences)} groups differ\n" + "\n".join(differences[:20])
     assert planned.rejected.count() == 0

@@ -12,11 +12,11 @@ import pytest
 
 from tests.golden import server_rows
 from tests.golden.server_rows import Row
-from tests.kafka import live_assignors, random_groups
+from tests.kafka import live_assignors
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = live_assignors.PROGRAM.with_name("ServerAssignors.java")
+PROGRAM = "ServerAssignors"
 GROUPS = 1_500
 
 
@@ -67,10 +67,9 @@ def _own(random: Random, topics: dict[str, int], members: list[dict[str, Any]]) 
         member["previous"] = [(topic, at) for topic in order for at in random.sample(mine[topic], len(mine[topic]))]
 
 
-def test_the_kernels_plan_what_the_broker_answers_now(kafka_jars: str) -> None:
-    """Uniform, alike and differing, and range; the seed is printed on failure."""
-    seed = random_groups.seed()
+def test_the_kernels_plan_what_the_broker_answers_now(kafka_jars: str, seed: int) -> None:
+    """Uniform, alike and differing, and range."""
     rows = live_assignors.answered(groups(seed), kafka_jars, program=PROGRAM)
     different = [row["case"] for row in rows if server_rows.answered(row) != server_rows.expected(row)]
-    assert not different, f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(different)} differ, {different[:20]}"
+    assert not different, f"{len(different)} differ, {different[:20]}"
     assert sum(len(server_rows.expected(row)) > 1 for row in rows) > GROUPS // 3

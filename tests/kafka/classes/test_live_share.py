@@ -7,26 +7,24 @@ from random import Random
 import pytest
 
 from tests.golden import share_rows
-from tests.kafka import live_assignors, random_groups
+from tests.kafka import live_assignors
 from tests.kafka.random_share_groups import ShareGroup
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = live_assignors.PROGRAM.with_name("ShareAssignor.java")
+PROGRAM = "ShareAssignor"
 GROUPS, ROUNDS = 400, 4
 
 
-def test_the_kernel_plans_what_the_broker_answers_now(kafka_jars: str) -> None:
+def test_the_kernel_plans_what_the_broker_answers_now(kafka_jars: str, seed: int) -> None:
     """Group after group through rounds of joins, departures and new topics; what is thrown is foretold, too."""
-    seed = random_groups.seed()
     groups = [ShareGroup(Random(f"{seed}-{number}"), f"{seed}-{number}") for number in range(GROUPS)]
     given = thrown = 0
     for _ in range(ROUNDS):
         rows = live_assignors.answered([group.row() for group in groups], kafka_jars, program=PROGRAM)
         ours = share_rows.answered(rows)
         different = [row["case"] for row, got in zip(rows, ours, strict=True) if got != share_rows.expected(row)]
-        told = f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(different)} differ, {different[:20]}"
-        assert not different, told
+        assert not different, f"{len(different)} differ, {different[:20]}"
         given += sum(row["error"] is None and any(row["expect"].values()) for row in rows)
         thrown += ours.count(share_rows.FAILS)
         for group, row in zip(groups, rows, strict=True):

@@ -7,11 +7,11 @@ import pytest
 from spark_assign.kernels.streams.sticky import assign_tasks
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
-from tests.kafka import live_assignors, maven, random_groups, random_streams
+from tests.kafka import live_assignors, maven, random_streams
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = live_assignors.PROGRAM.with_name("StreamsAssignors.java")
+PROGRAM = "StreamsAssignors"
 GROUPS, SEQUENCES, ROUNDS = 1_500, 120, 8
 
 
@@ -32,23 +32,21 @@ def differing(rows: list[Row], release: str) -> list[str]:
     return found
 
 
-def test_the_kernel_plans_what_the_broker_answers_now(release: tuple[str, str]) -> None:
-    """Groups in whatever state; the seed is printed on failure."""
-    seed = random_groups.seed()
+def test_the_kernel_plans_what_the_broker_answers_now(release: tuple[str, str], seed: int) -> None:
+    """Groups in whatever state."""
     rows = live_assignors.answered(random_streams.groups(seed, GROUPS), release[1], program=PROGRAM)
     found = differing(rows, release[0])
-    assert not found, f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(found)} differ, {found[:20]}"
+    assert not found, f"{len(found)} differ, {found[:20]}"
     assert sum(len(streams_rows.expected(row)) > 1 for row in rows) > GROUPS // 3
     assert sum(any(got["standby"] for got in row["expect"].values()) for row in rows) > GROUPS // 4
 
 
-def test_group_after_group_is_led_on(release: tuple[str, str]) -> None:
+def test_group_after_group_is_led_on(release: tuple[str, str], seed: int) -> None:
     """Rounds, each from the answer of the one before: members come, go and restart, subtopologies grow."""
-    seed = random_groups.seed()
     rows = random_streams.sequences(seed, SEQUENCES)
     for number in range(ROUNDS):
         rows = live_assignors.answered(rows, release[1], program=PROGRAM)
         assert all(row["round"] == number for row in rows)
         found = differing(rows, release[0])
-        assert not found, f"repeat with {random_groups.SEED_VARIABLE}={seed}: {len(found)} differ, {found[:20]}"
+        assert not found, f"{len(found)} differ, {found[:20]}"
         rows = [random_streams.led_on(seed, row) for row in rows]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from spark_assign.errors import ConfigError
 from spark_assign.sources import client_jaas, client_properties
-from tests.kafka import maven
+from tests.kafka import java_programs
 
 pytestmark = pytest.mark.kafka
-
-JAVA = Path(__file__).parents[1] / "java"
 
 ODD = {
     "next line": "k=a\u0085b",
@@ -61,7 +58,7 @@ PIECES += ["\u0085", "\u2028", "\x0b", "\x1c", "\u00a0", "\ufeff", "\ud83d", "\u
 def asked(kind: str, texts: list[str], kafka_jars: str) -> list[str]:
     """How Java reads texts (`TextAsJava.java`), a line each; one JVM for all."""
     questions = "".join(f"{_hexadecimal(text)}\n" for text in texts)
-    command = ["java", *maven.SHORT_LIVED, "-cp", kafka_jars, str(JAVA / "TextAsJava.java"), kind]
+    command = java_programs.command("TextAsJava", kafka_jars, kind)
     done = subprocess.run(command, input=questions, capture_output=True, text=True, check=True)
     answers = done.stdout.split("\n")[:-1]
     assert len(answers) == len(texts)
@@ -91,11 +88,9 @@ def _hexadecimal(text: str) -> str:
     return str.__str__(text).encode("utf-16-be", "surrogatepass").hex()
 
 
-def test_properties_are_those_of_java(kafka_jars: str) -> None:
+def test_properties_are_those_of_java(kafka_jars: str, seed: int) -> None:
     """Every odd case, and 20,000 texts of odd pieces."""
-    pick = random.Random()
-    seed = pick.randrange(1 << 32)
-    pick.seed(seed)
+    pick = random.Random(seed)
     fresh = ["".join(pick.choices(PIECES, k=pick.randint(1, 14))) for _ in range(20_000)]
     texts = [*ODD.values(), *fresh]
     differ = {
@@ -103,7 +98,7 @@ def test_properties_are_those_of_java(kafka_jars: str) -> None:
         for text, java in zip(texts, by_java(texts, kafka_jars), strict=True)
         if java != by_us(text)
     }
-    assert differ == {}, f"seed {seed}"
+    assert differ == {}
 
 
 JAAS = ["a", "b1", "user_x", '"', "'", "\\\\", '\\"', "\\n", "\\101", "\\7", "=", "=", " ", " ", "\t", "\n", "//", "/*"]
@@ -129,11 +124,9 @@ QUOTED = [
 ]
 
 
-def test_login_modules_are_those_of_kafka(kafka_jars: str) -> None:
+def test_login_modules_are_those_of_kafka(kafka_jars: str, seed: int) -> None:
     """Whatever Kafka takes is taken alike: passwords in quotation marks, and texts of odd pieces."""
-    pick = random.Random()
-    seed = pick.randrange(1 << 32)
-    pick.seed(seed)
+    pick = random.Random(seed)
     texts = [f'a.B required k="{"".join(pick.choices(QUOTED, k=pick.randint(0, 6)))}";' for _ in range(2_000)]
     ends = [";", ";", "", " ; ", ";\n", "; // x", "; /* x"]
     texts += [
@@ -146,7 +139,7 @@ def test_login_modules_are_those_of_kafka(kafka_jars: str) -> None:
             module = bytes.fromhex(options.pop("0000")).decode("utf-16-be")
             taken[text] = (module.rpartition(".")[2], options)
     differ = {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)}
-    assert differ == {}, f"seed {seed}"
+    assert differ == {}
     assert len(taken) > 1_000
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from tests.kafka import maven, random_groups
-from tests.kafka.group_records import repeat
+from tests.kafka import maven
+from tests.kafka.group_records import differing
 from tests.kafka.streams_user_data import ours, read, says, theirs, written
 
 pytestmark = pytest.mark.kafka
@@ -17,17 +17,16 @@ pytestmark = pytest.mark.kafka
 EACH, DAMAGED = 25, 5_000
 
 
-def test_streams_user_data(kafka_jars: str) -> None:
+def test_streams_user_data(kafka_jars: str, seed: int) -> None:
     """Of every version: what is written is what we read, and so do its classes; damaged, both refuse or read alike."""
     assert kafka_jars, "skips where there is no Java"
     class_path = maven.applications_classpath()
-    seed = random_groups.seed()
     draw = random.Random(f"streams-{seed}")
     rows = written(draw, EACH, class_path)
     wrong = [row for row in rows if not says(row, base64.b64decode(row["written"]))]
-    assert not wrong, repeat(seed, wrong)
+    assert not wrong, differing(wrong)
     answers = read(draw, rows, DAMAGED, class_path)
     different = [row | {"ours": ours(row)} for row in answers if ours(row) != theirs(row)]
-    assert not different, repeat(seed, different)
+    assert not different, differing(different)
     seen = Counter("refused" in row for row in answers)
     assert min(seen[False], seen[True]) > DAMAGED // 10, seen

@@ -7,6 +7,7 @@ import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
+import java.lang.management.ManagementFactory;
 import java.lang.reflect.Constructor;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -19,6 +20,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
@@ -38,7 +43,9 @@ import org.apache.kafka.common.TopicPartition;
  * from stdin and answers each with {"case", "expect"} or {"case", "expect": null, "error", "error_message"} on stdout.
  *
  * <p>Every subscription takes the way over the wire (serialize, deserialize), as it does to a group's leader, and
- * every row gets a new assignor. Any release of the clients from 2.4 on will do. Run: java -cp KAFKA_CLIENTS_JARS Assignors.java
+ * every row gets a new assignor. Any release of the clients from 2.4 on will do.
+ *
+ * <p>A row with `processor_seconds` is given up after so much time of the processor, with the error BusyException.
  */
 public class Assignors {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -71,21 +78,47 @@ public class Assignors {
         Map<String, Subscription> subscriptions = new HashMap<>();
         for (JsonNode member : row.get("members"))
             subscriptions.put(member.get("id").asText(), subscription(strategy, member));
+        Callable<Map<String, Assignment>> assign =
+            () -> assignor(strategy).assign(cluster(row), new GroupSubscription(subscriptions)).groupAssignment();
         try {
             Map<String, Assignment> assigned =
-                assignor(strategy).assign(cluster(row), new GroupSubscription(subscriptions)).groupAssignment();
+                row.has("processor_seconds") ? within(row.get("processor_seconds").asLong(), assign) : assign.call();
             ObjectNode expect = answer.putObject("expect");
             for (JsonNode member : row.get("members")) {
                 ArrayNode partitions = expect.putArray(member.get("id").asText());
                 for (TopicPartition tp : assigned.get(member.get("id").asText()).partitions())
                     partitions.addArray().add(tp.topic()).add(tp.partition());
             }
-        } catch (RuntimeException e) {
+        } catch (Exception e) {
             answer.putNull("expect");
             answer.put("error", e.getClass().getName());
             answer.put("error_message", e.getMessage());
         }
         return answer;
+    }
+
+    /** The result; throws BusyException if the processor has worked that long on it and there is none. */
+    private static <T> T within(long seconds, Callable<T> task) throws Exception {
+        FutureTask<T> running = new FutureTask<>(task);
+        Thread thread = new Thread(running);
+        thread.setDaemon(true);
+        thread.start();
+        while (true) {
+            try {
+                return running.get(100, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException e) {
+                StackTraceElement[] at = thread.getStackTrace();
+                if (ManagementFactory.getThreadMXBean().getThreadCpuTime(thread.getId()) > seconds * 1_000_000_000L)
+                    throw new BusyException(Arrays.stream(at).map(StackTraceElement::getMethodName).toList().toString());
+            }
+        }
+    }
+
+    /** Names the methods in which the thread is busy. */
+    static class BusyException extends Exception {
+        BusyException(String methods) {
+            super(methods);
+        }
     }
 
     /** What the leader decodes of a member's JoinGroup; the coordinator adds the instance id. */

@@ -22,6 +22,7 @@ from spark_assign.sources.kafka import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.client_libraries import OF_GO_AND_NODE, Running
+from tests.kafka.fetched import UnavailableError
 from tests.unit.test_fingerprints import by_name_alone, holds
 
 pytestmark = pytest.mark.kafka
@@ -63,7 +64,7 @@ class Told:
     """What the snapshot says of each group; and which libraries could not be had, with the reason."""
 
     groups: dict[str, dict[str, Any]]
-    missing: dict[Running, str]
+    missing: dict[Running, UnavailableError]
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +74,14 @@ def told(broker: Cluster) -> Iterator[Told]:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     admin.wait_for_topics([TOPIC])
     admin.close()
-    missing: dict[Running, str] = {}
+    missing: dict[Running, UnavailableError] = {}
     with contextlib.ExitStack() as stack:
         expected: set[str] = set()
         for by in ALL:
             try:
                 command = by.command(broker.bootstrap_servers)
-            except client_libraries.UnavailableError as reason:
-                missing[by] = str(reason)
+            except UnavailableError as reason:
+                missing[by] = reason
                 continue
             lines = [line for each in groups_of(by) for line in each.lines]
             process = stack.enter_context(group_members.fed(command, lines, None))
@@ -109,7 +110,7 @@ def settled(broker: Cluster, expected: set[str]) -> dict[str, dict[str, Any]]:
 
 def _check(told: Told, by: Running) -> None:
     if by in told.missing:
-        pytest.skip(f"{by.name} cannot be had: {told.missing[by]}")
+        told.missing[by].skip()
     wrong = []
     for each in groups_of(by):
         if each.group not in told.groups:

@@ -25,7 +25,7 @@ from spark_assign.wire import log_segment
 from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
-from tests.kafka import group_members, history_session, maven, secure_listener
+from tests.kafka import group_members, history_session, java_programs, maven, secure_listener
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import told
@@ -36,7 +36,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 TOPIC = "hs.orders"
 KILLS = 2
 PRODUCERS, ROUNDS, OPEN_MS = 3, 8, 500
-TRANSACTIONAL = Path(__file__).parents[1] / "java" / "OffsetTransactions.java"
 # Segments as short as transactions; and nobody compacts while copies are compared.
 CONFIGS = {"segment.ms": "1500", "min.compaction.lag.ms": "3600000"}
 ONE = Consumer("hs-classic", "hs-1", (TOPIC,), "range", commit_every_ms=200)
@@ -52,8 +51,9 @@ def written(broker: Cluster) -> Iterator[Cluster]:
         admin.create_topics([NewTopic(TOPIC, 6, 1)])
         admin.wait_for_topics([TOPIC])
     configure(broker, CONFIGS)
-    command = ["java", "-cp", broker.class_path, str(TRANSACTIONAL), broker.bootstrap_servers, TOPIC, "hs-tx"]
-    transactions = subprocess.Popen([*command, *map(str, (PRODUCERS, ROUNDS, OPEN_MS))], stderr=subprocess.DEVNULL)
+    transactional = (broker.bootstrap_servers, TOPIC, "hs-tx", PRODUCERS, ROUNDS, OPEN_MS)
+    command = java_programs.command("OffsetTransactions", broker.class_path, *transactional)
+    transactions = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     with group_members.running(broker, MEMBERS):
         assert transactions.wait(60) == 0
     yield broker

@@ -14,7 +14,7 @@ from spark_assign.kernels.releases import led_by
 from spark_assign.sources.kafka import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
-from tests.kafka import client_libraries, group_members
+from tests.kafka import client_libraries, fetched, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 
@@ -43,10 +43,8 @@ GROUPS = [
 @pytest.fixture(scope="module")
 def members(broker: Cluster) -> Iterator[subprocess.Popen[str]]:
     """A program with these consumers; skips where it cannot be had."""
-    try:
+    with fetched.or_skipped():
         command = client_libraries.librdkafka_members(broker.bootstrap_servers)
-    except client_libraries.UnavailableError as reason:
-        pytest.skip(f"needs librdkafka: {reason}")
     admin = broker.admin()
     admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()])
     admin.wait_for_topics(list(TOPICS))

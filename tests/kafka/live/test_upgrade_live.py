@@ -9,7 +9,6 @@ of members has first.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from spark_assign.kernels.upgrade.play import play
 from spark_assign.kernels.upgrade.seats import Seats
 from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
-from tests.kafka import client_libraries, group_members, maven
+from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
@@ -31,7 +30,6 @@ from tests.unit.test_migration_restarts import sheet_of, who_has
 
 pytestmark = [pytest.mark.kafka]
 
-PROGRAM = Path(__file__).parents[1] / "java" / "OldConsumers.java"
 TOPICS = {"up.orders": 11, "up.clicks": 6}
 ASSIGNORS = {"up-sticky": "sticky", "up-cooperative": "cooperative-sticky", "up-range": "range"}
 MIXED = {"up-mixed": "sticky", "up-three": "range"}
@@ -50,20 +48,14 @@ def consumer(group: str, number: int) -> Consumer:
 
 def class_path(release: str) -> str:
     """The clients of a release; skips without Java or Maven, but fails in CI."""
-    try:
+    with fetched.or_skipped():
         return maven.clients_classpath(release)
-    except maven.KafkaUnavailableError as reason:
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(f"Kafka is needed in CI: {reason}", pytrace=False)
-        pytest.skip(f"needs Kafka: {reason}")
 
 
 def _librdkafka(servers: str) -> list[str]:
     """What runs members on librdkafka; skips where it cannot be had."""
-    try:
+    with fetched.or_skipped():
         return client_libraries.librdkafka_members(servers)
-    except client_libraries.UnavailableError as reason:
-        pytest.skip(f"needs librdkafka: {reason}")
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +84,7 @@ def _play(broker: Cluster, folder: Path) -> dict[str, Tables]:
     with ExitStack() as stack:
         old, new, newest = (
             stack.enter_context(
-                group_members.fed(
-                    ["java", "-XX:TieredStopAtLevel=1", "-cp", path, str(PROGRAM), broker.bootstrap_servers], [], told
-                )
+                group_members.fed(java_programs.command("OldConsumers", path, broker.bootstrap_servers), [], told)
             )
             for path, told in zip((class_path(OLD), class_path(NEW), broker.class_path), files, strict=True)
         )

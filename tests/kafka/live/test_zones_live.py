@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kafka.admin import NewTopic
@@ -15,13 +14,12 @@ from spark_assign import Fleet, zones
 from spark_assign.schemas import INPUT_TABLES
 from spark_assign.sources.kafka import snapshot
 from tests.frames import dataframe
-from tests.kafka import maven
+from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.conftest import RACKS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-PROGRAM = Path(__file__).parents[1] / "java" / "NearReaders.java"
 TOPIC = "z.read"
 PLACED = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [2, 3]}
 """Of each partition its brokers, the leader first; broker 1 is in the first rack."""
@@ -36,7 +34,7 @@ def readers(broker: Cluster) -> Iterator[dict[str, dict[str, int]]]:
     admin.create_topics([NewTopic(TOPIC, replica_assignments=PLACED)])
     admin.wait_for_topics([TOPIC])
     admin.close()
-    command = ["java", *maven.SHORT_LIVED, "-cp", broker.class_path, str(PROGRAM), broker.bootstrap_servers, TOPIC]
+    command = java_programs.command("NearReaders", broker.class_path, broker.bootstrap_servers, TOPIC)
     with subprocess.Popen(
         [*command, str(len(PLACED)), *RACKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:
