@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.kafka.maven import KafkaUnavailableError
+from tests.kafka.fetched import UnavailableError
 
 _LONGEST_ERROR = 300
 """Characters of an error in the table; the whole of it is on stderr."""
@@ -79,7 +79,7 @@ class Bench:
         try:
             self.forget()
             work(self)
-        except KafkaUnavailableError as missing:
+        except UnavailableError as missing:
             self.report(Unmeasured(name, f"needs Kafka's classes: {missing}", "skipped"))
         except Exception as error:
             traceback.print_exc()

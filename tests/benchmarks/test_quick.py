@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
-from tests.kafka.maven import KafkaUnavailableError
+from tests.kafka.fetched import UnavailableError, or_skipped
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,10 +37,8 @@ def test_a_goal_is_a_bound_with_a_direction(figure: float, goal: str | None, ver
 def test_each_benchmark_runs(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """Each at a tiny size, in the session of the tests; without Maven, those against Kafka's classes are skipped."""
     bench = Bench(spark, tmp_path, repeats=1, quick=True)
-    try:
+    with or_skipped():
         BENCHMARKS[name](bench)
-    except KafkaUnavailableError as missing:
-        pytest.skip(f"needs Kafka's classes: {missing}")
     assert bench.results
 
 
@@ -52,7 +50,7 @@ def test_one_that_fails_is_reported_and_the_others_go_on(spark: SparkSession, tm
         raise ZeroDivisionError("no\n time")
 
     def lacks(_: Bench) -> None:
-        raise KafkaUnavailableError("mvn is not on PATH")
+        raise UnavailableError("mvn is not on PATH")
 
     bench = Bench(spark, tmp_path, repeats=1, quick=True)
     for name, work in (("one", fails), ("two", lacks), ("three", lambda each: each.report(Result("m", "f", 1.0, "s")))):
