@@ -86,6 +86,7 @@ make_venv() {
   # A set-up that was interrupted left no stamp: start over.
   if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
     local python; python="$(find_python)" || exit $?
+    "$python" "$ROOT/conf/requirements/install.py" || exit 3 # an index that does not answer, before all that takes time
     "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
   fi
   rm -f "$stamp"

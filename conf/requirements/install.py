@@ -313,9 +313,27 @@ def _run_logged(command: Sequence[str], environment: Mapping[str, str]) -> tuple
     return done.returncode == 0, done.stdout
 
 
-def main(extras: str, pins: str, default_pins: str) -> int:
-    """Installs; 0, or 1 with a message on standard error. The arguments are those of `install`, extras by commas."""
+def reach_before() -> None:
+    """The check of `install` ahead of it, by a Python that may have no pip and so no settings of pip to go by.
+
+    Raises:
+        SetUpError: no index answers.
+    """
+    words = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    if listed.returncode == 0:
+        reach(settings_of_pip(listed.stdout), os.environ)
+
+
+def main(extras: str = "", pins: str = "", default_pins: str = "") -> int:
+    """Installs; 0, or 1 with a message on standard error.
+
+    The arguments are those of `install`, extras by commas; without them only the package index is tried.
+    """
     try:
+        if not extras:
+            reach_before()
+            return 0
         names = list(dict.fromkeys(extras.split(",")))
         install(
             names, pins, default_pins, _run_logged, lambda line: print(line, file=sys.stderr, flush=True), os.environ

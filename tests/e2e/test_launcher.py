@@ -36,7 +36,8 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
 
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
     """Quoted, complete, and independent of folder and environment."""
-    done = submit("--conf", "spark.app.name=a b", "--dry-run", "plan", "--help")
+    (tmp_path / "mine.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    done = submit("--conf", "spark.app.name=a b", "--dry-run", str(tmp_path / "mine.py"), "one word")
     assert done.returncode == 0, done.stderr
     assert "--py-files" in done.stdout
     assert len(done.stdout.strip().splitlines()) == 1
@@ -44,7 +45,7 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         ["bash", "-c", done.stdout], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert pasted.returncode == 0, pasted.stderr
-    assert "--run-id" in pasted.stdout
+    assert "['one word']" in pasted.stdout
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
         (["plan", "--run-id", "--scenario"], True),
         (["snapshot", "--output", "x"], False),
         (["snapshot", "--table-prefix", "x"], True),
+        (["plan", "--fleet", "x", "--help"], False),
     ],
 )
 def test_what_is_run_without_spark(submit: Submit, arguments: list[str], needs_spark: bool) -> None:
