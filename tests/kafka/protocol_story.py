@@ -115,7 +115,7 @@ class Story:
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
-    """Lets all groups settle, lets everything happen at once, and settles again; repeats it if members were held up."""
+    """Let all groups settle, let everything happen at once, let them settle again; again if members were held up."""
     create_topics(cluster, TOPICS)
     return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
 
