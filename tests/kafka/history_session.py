@@ -1,18 +1,20 @@
-"""A session of Spark that has the Kafka source, in a process of its own: its jars are needed to start one.
+"""A Spark session with the Kafka source in a process of its own, because a session needs those jars when it starts.
 
-`python -m tests.kafka.history_session classic|connect` reads from standard input what is to be done, as JSON, and
-prints a line of JSON for each thing that it has found.
+`python -m tests.kafka.history_session classic|connect WAREHOUSE` starts the session, then runs the steps that it reads
+from standard input, one line of JSON each, and prints the result of each step as one line of JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,8 @@ SETTINGS = {
 }
 
 
-def session(kind: str, warehouse: str) -> SparkSession:
-    """One that knows Kafka and Delta."""
+def start_session(kind: str, warehouse: str) -> SparkSession:
+    """Starts a session that has the sources for Kafka and Delta."""
     builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
     jars = ",".join([*maven.kafka_source_jars(), *maven.delta_jars()])
     for key, value in {**SETTINGS, "spark.jars": jars, "spark.sql.warehouse.dir": warehouse}.items():
@@ -55,13 +57,37 @@ def session(kind: str, warehouse: str) -> SparkSession:
     return builder.getOrCreate()
 
 
+@dataclass(frozen=True)
+class Session:
+    """A running process, and the file that it logs to."""
+
+    process: subprocess.Popen[str]
+    log: Path
+
+    def begin(self, step: str, **arguments: Any) -> None:
+        """Starts a step without waiting for its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"step": step, **arguments}) + "\n")
+        self.process.stdin.flush()
+
+    def run(self, step: str, **arguments: Any) -> dict[str, Any]:
+        """Runs a step and returns its result."""
+        self.begin(step, **arguments)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the session ended in the step {step}:\n{self.log.read_text(errors='replace')[-3000:]}"
+        result: dict[str, Any] = json.loads(line)
+        return result
+
+
 @contextlib.contextmanager
-def running(kind: str, asked: Mapping[str, Any], folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Such a process, which is gone afterwards with all that it started; what it logs is in `folder`."""
+def running(kind: str, folder: Path) -> Iterator[Session]:
+    """Runs a session in `folder` while the block runs, then kills its process and all processes that it started."""
+    folder.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    with (folder / "session.log").open("a") as log:
+    with (folder / "session.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.kafka.history_session", kind],
+            [sys.executable, "-m", "tests.kafka.history_session", kind, str(folder / "warehouse")],
             cwd=folder,
             env=environment | {"PYTHONPATH": str(ROOT), "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable},
             stdin=subprocess.PIPE,
@@ -70,104 +96,84 @@ def running(kind: str, asked: Mapping[str, Any], folder: Path) -> Iterator[subpr
             text=True,
             start_new_session=True,
         )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(asked))
-    process.stdin.close()
     try:
-        yield process
+        yield Session(process, folder / "session.log")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def told(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next line."""
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "the session ended; see its log"
-    said: dict[str, Any] = json.loads(line)
-    return said
-
-
 def main() -> None:
-    """Do as asked."""
-    asked = json.load(sys.stdin)
-    spark = session(sys.argv[1], asked["warehouse"])
-    properties = client_properties.parse(asked.get("properties", ""))
-    for step in asked["steps"]:
-        say(DOES[step["do"]](spark, properties, **{key: value for key, value in step.items() if key != "do"}))
+    """Runs the steps that standard input names, until it ends."""
+    spark = start_session(*sys.argv[1:])
+    for line in sys.stdin:
+        arguments = json.loads(line)
+        result = STEPS[arguments.pop("step")](spark, **arguments)
+        print(json.dumps(result, default=str), flush=True)
 
 
-def read(spark: SparkSession, properties: Mapping[str, str], servers: str, to: str) -> Any:
-    """The topic by Spark's Kafka source, into a folder of Parquet; and how its plan reads."""
-    found = records_in_kafka(spark, servers, "live", properties)
+def read(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:
+    """Writes what Spark's Kafka source reads into a folder of Parquet, and returns the text of its plans."""
+    found = records_in_kafka(spark, servers, "live", client_properties.parse(properties))
     found.write.parquet(to)
-    plans = spark_plans(found)
-    return {"plans": plans}
+    return {"plans": spark_plans(found)}
 
 
-def segments(spark: SparkSession, _: Mapping[str, str], place: str, to: str) -> Any:
-    """Log segments, likewise; and what is damaged."""
-    found = log_segments(spark, place, "live")
+def segments(spark: SparkSession, location: str, to: str) -> Any:
+    """Writes the records of log segments into a folder of Parquet, and returns what is damaged."""
+    found = log_segments(spark, location, "live")
     found.records.write.parquet(to)
     return {"damaged": [row.asDict() for row in found.damaged.collect()]}
 
 
-def stream(spark: SparkSession, properties: Mapping[str, str], servers: str, place: str, **more: Any) -> Any:
-    """Follow until it ends, or until somebody ends this process."""
-    say({"started": place})
-    to_its_end(lambda: follow(spark, servers, "live", place, properties=properties, **more))
-    return {"rows": stored(spark, place).count()}
+def stream(spark: SparkSession, servers: str, location: str, **options: Any) -> Any:
+    """Follows the topic into a location until the query ends, and returns how many records are there then."""
+    to_its_end(lambda: follow(spark, servers, "live", location, **options))
+    return {"rows": stored(spark, location).count()}
 
 
-def copy(spark: SparkSession, _: Mapping[str, str], place: str, to: str) -> Any:
-    """What was followed so far, into a folder of Parquet."""
-    stored(spark, place).write.parquet(to)
+def copy(spark: SparkSession, location: str, to: str) -> Any:
+    """Writes all records of a location into a folder of Parquet."""
+    stored(spark, location).write.parquet(to)
     return {}
 
 
-def tell(spark: SparkSession, _: Mapping[str, str], place: str, to: str, groups: str, moments: list[str]) -> Any:
-    """What records of groups whose names have that in them tell: every table into a folder of Parquet; the replay of
-    what was in use; and the fleet of some moments."""
-    named = F.contains(F.col("key"), F.lit(bytearray(groups.encode())))
-    records = spark.read.parquet(place).where(named)
-    history = History.read(records)
-    history.decided().write.parquet(f"{to}/decided")
-    history = history.with_decided(spark.read.parquet(f"{to}/decided"))
+def history(spark: SparkSession, location: str, to: str, groups: str, session_ms: int, moments: list[str]) -> Any:
+    """Writes into folders of Parquet all history tables, the replay, and the fleet at some moments.
+
+    Only records whose key contains the text `groups` are read: Spark's own reader has records, too.
+    """
+    records = spark.read.parquet(location).where(F.contains(F.col("key"), F.lit(bytearray(groups.encode()))))
+    past = History.read(records, session_ms=session_ms)
+    past.decided().write.parquet(f"{to}/decided")
+    past = past.with_decided(spark.read.parquet(f"{to}/decided"))
     for name in HISTORY_TABLES:
-        getattr(history, name).write.parquet(f"{to}/{name}")
+        getattr(past, name).write.parquet(f"{to}/{name}")
     again = replay(records, assignors=[])
     again.replayed.write.parquet(f"{to}/replayed")
     again.rejected.write.parquet(f"{to}/unreplayed")
     for number, moment in enumerate(moments):
-        fleet = Fleet.at(history, moment)
+        fleet = Fleet.at(past, moment)
         for name in ("groups", "members", "subscriptions", "owned_runs", "topics"):
             getattr(fleet, name).write.parquet(f"{to}/fleet-{number}/{name}")
     return {}
 
 
-def stored(spark: SparkSession, place: str) -> DataFrame:
-    """As users read it back."""
-    return records_of(spark.read.parquet(place) if "/" in place else spark.table(place))
+def stored(spark: SparkSession, location: str) -> DataFrame:
+    """Reads the records of a folder or a table as users do."""
+    return records_of(spark.read.parquet(location) if "/" in location else spark.table(location))
 
 
 def spark_plans(frame: DataFrame) -> str:
-    """All that `explain` says."""
-    from io import StringIO
-
-    with contextlib.redirect_stdout(StringIO()) as out:
+    """Returns the text of all plans that `explain` shows."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
         for mode in ("extended", "formatted", "cost"):
             frame.explain(mode=mode)
     return out.getvalue()
 
 
-def say(what: Any) -> None:
-    """A line for whoever asked."""
-    print(json.dumps(what, default=str), flush=True)
-
-
-DOES = {"read": read, "segments": segments, "stream": stream, "copy": copy, "tell": tell}
+STEPS = {"read": read, "segments": segments, "stream": stream, "copy": copy, "history": history}
 
 if __name__ == "__main__":
     main()

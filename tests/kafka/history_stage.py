@@ -1,10 +1,13 @@
-"""What happens to all groups of a story at once, for as long as it takes: nothing here waits for a time. Every step is
-over when everybody owns what is theirs, and all are silent. What listeners, Streams and Connect are told is kept."""
+"""Plays a story with real members of all groups at once, and keeps what listeners, Streams and Connect report.
+
+A step ends when all partitions and tasks of every group are owned, and nothing has been reported or logged for a while.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -30,6 +33,7 @@ from tests.kafka.history_story import (
     QUIET_MS,
     RESTARTED,
     SENT,
+    SESSION_TIMEOUT_MS,
     STATICS,
     STOPPING,
     STREAMS,
@@ -41,6 +45,13 @@ from tests.kafka.history_story import (
 )
 from tests.kafka.kip848_story import create_topics
 from tests.kafka.streams_members import Instance
+
+_EXPIRED = re.compile(r"has failed, removing it|because the member session expired")
+"""What the coordinator logs if the session of a member of a classic group or of another group expires."""
+
+
+class HeldUpError(Exception):
+    """The coordinator removed a member that was not killed, because the machine was too busy for its heartbeats."""
 
 
 def now_ms() -> int:
@@ -156,7 +167,7 @@ class Stage:
         items = 2 * len(CONNECTORS)
         before, running = self.connect.wait_until_running(items), now_ms()
         self._wait(self._settled, "groups that settle")
-        placement, since = self.connect.wait_until_running(items), now_ms()
+        placement, since = self.connect.wait_until_running(items, quiet_s=0), now_ms()
         had: dict[str, set[Item]] = {}
         for (connector, task), worker in placement.items():
             item = ("connector", connector, 0) if task is None else ("task", connector, task)
@@ -173,6 +184,7 @@ class Stage:
 
     def _settled(self) -> str | None:
         self.look()
+        self.check_sessions()
         last = max(
             [row["at_ms"] for row in (*self.story.told, *self.story.tasks)] + [at for at, _ in self.story.log],
             default=0,
@@ -183,6 +195,14 @@ class Stage:
             if group != CONNECT and (why := history_truth.unsettled(self.story, group)):
                 return f"{group}: {why}"
         return None
+
+    def check_sessions(self) -> None:
+        """Raises HeldUpError if more members of a group than were killed have lost their sessions."""
+        for group in self.story.groups:
+            killed = sum(stay.group == group and stay.went == CRASHED for stay in self.story.stays)
+            expired = sum(_EXPIRED.search(text) is not None for _, text in about(group, self.story.log))
+            if expired > killed:
+                raise HeldUpError(f"{group}: {expired} sessions expired, {killed} members were killed")
 
     def _wait(self, fact: Any, what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -211,26 +231,37 @@ class Stage:
 
 
 def _instances(folder: Path, number: int) -> list[Instance]:
-    """One of each application."""
+    """Returns one instance of each application."""
     a, b = ((topic,) for topic in TOPICS)
     name = f"i{number}"
     return [
         Instance(STREAMS, name, str(folder / f"state-{name}"), a, b),
-        Instance(CLASSIC_STREAMS, name, str(folder / f"state-classic-{name}"), (*a, *b), protocol="classic"),
+        Instance(
+            CLASSIC_STREAMS,
+            name,
+            str(folder / f"state-classic-{name}"),
+            (*a, *b),
+            protocol="classic",
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+        ),
     ]
 
 
-def play(cluster: Cluster, folder: Path) -> Iterator[Story]:
-    """All that happens; the story is handed out while those who are there at its end still are."""
-    admin = cluster.admin()
-    # Else the order in which the broker's assignors take topics hangs on what is not on record.
-    create_topics(cluster, admin, TOPICS, f"{min(TOPICS)[:2]}.*")
-    admin.close()
+@contextlib.contextmanager
+def played(cluster: Cluster, folder: Path) -> Iterator[Story]:
+    """Plays the story; the members that are left at its end stay while the block runs.
+
+    Raises:
+        HeldUpError: the machine was too busy.
+    """
+    with contextlib.closing(cluster.admin()) as admin:
+        # Otherwise the broker's assignors would take topics in an order that no record tells.
+        create_topics(cluster, admin, TOPICS, f"{min(TOPICS)[:2]}.*")
     _fill(cluster)
-    for members in DYNAMIC:
-        if members[0].protocol == "consumer":
-            cluster.configure_group(members[0].group, {"consumer.heartbeat.interval.ms": "1000"})
-    cluster.configure_group(STREAMS, {"streams.heartbeat.interval.ms": "1000"})
+    of_consumers = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
+    for group, kind in [*((each, "consumer") for each in of_consumers), (STREAMS, "streams")]:
+        times = {"heartbeat.interval.ms": "1000", "session.timeout.ms": str(SESSION_TIMEOUT_MS)}
+        cluster.configure_group(group, {f"{kind}.{name}": value for name, value in times.items()})
     stage = Stage(cluster, folder)
     streams = [_instances(folder, number) for number in range(3)]
     with stage.open():
@@ -277,6 +308,7 @@ def play(cluster: Cluster, folder: Path) -> Iterator[Story]:
         stage.settle()
         stage.go_on()
         stage.look()
+        stage.check_sessions()
         yield stage.story
 
 

@@ -12,9 +12,10 @@ PREFIX = "hl-"
 TOPICS = {"hl.a": 6, "hl.b": 4}
 SENT = 20
 """So many records are in each partition."""
-COMMIT_EVERY_MS, SESSION_TIMEOUT_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 20_000, 300_000
-BROKERS_SESSION_MS = 45_000
-"""What consumer groups and Streams have by default."""
+COMMIT_EVERY_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 300_000
+SESSION_TIMEOUT_MS = 15_000
+"""The session timeout of members that are killed. It is longer than the gap between commits (10 s) that the history
+counts as a pause."""
 QUIET_MS = 4_000
 PATIENCE_S = 300
 FIRST, JOINED, RESTARTED, LEFT, CRASHED, IS_THERE = "first", "joined", "restarted", "left", "crashed", "is-there"
@@ -39,11 +40,11 @@ CONNECTORS = [f"hl-source-{number}" for number in range(3)]
 
 
 def _group(name: str, assignor: str, protocol: str = "classic") -> list[Consumer]:
-    session = SESSION_TIMEOUT_MS if protocol == "classic" else None
     one = Consumer(
         f"{PREFIX}{name}", "", tuple(TOPICS), assignor, protocol, follow=True, commit_every_ms=COMMIT_EVERY_MS
     )
-    one = replace(one, session_timeout_ms=session, heartbeat_interval_ms=1_000 if session else None)
+    if protocol == "classic":  # The coordinator sets both times for groups of the consumer protocol.
+        one = replace(one, session_timeout_ms=SESSION_TIMEOUT_MS, heartbeat_interval_ms=1_000)
     return [replace(one, client_id=f"{name}-{number}") for number in range(4)]
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.kafka import maven
+from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import about
 from tests.kafka.history_story import (
     CLASSIC_STREAMS,
@@ -153,3 +158,22 @@ def given(story: Story, group: str) -> Iterator[Told]:
             if step.row["event"] == "assigned":
                 row = step.row
                 yield Told(group, stay.client, row["member_id"], row["generation_id"], step.owned, row["at_ms"])
+
+
+_GROUP_METADATA = re.compile(r' key: (\{"type":"2",.*\}) payload: (\{.*\})$', re.MULTILINE)
+
+
+def written_generations(cluster: Cluster) -> dict[str, list[int]]:
+    """Returns, for each classic group, the generations of its GroupMetadata records in `__consumer_offsets`, ascending.
+
+    Kafka's own tool decodes the log segments (`kafka-dump-log.sh --offsets-decoder`). The number 0 is that of a group
+    that only commits offsets.
+    """
+    files = ",".join(map(str, cluster.folder.glob("log-*/__consumer_offsets-*/*.log")))
+    command = ["java", "-cp", maven.applications_classpath(), "org.apache.kafka.tools.DumpLogSegments"]
+    command += ["--offsets-decoder", "--files", files]
+    dump = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+    found: dict[str, set[int]] = {}
+    for key, value in _GROUP_METADATA.findall(dump):
+        found.setdefault(json.loads(key)["data"]["group"], set()).add(json.loads(value)["data"]["generation"])
+    return {group: sorted(numbers - {0}) for group, numbers in found.items()}

@@ -19,7 +19,7 @@ class Instance:
 
     Records of the topics in `stateless` are dropped, keys of those in `stateful` counted: a subtopology each, 0 and 1.
     All instances of an application need the same ones. `tags` are client tags, such as a rack; `protocol` is streams or
-    classic.
+    classic; only a classic instance can set its session timeout.
     """
 
     application_id: str
@@ -31,6 +31,7 @@ class Instance:
     instance_id: str | None = None
     tags: dict[str, str] | None = None
     protocol: str | None = None
+    session_timeout_ms: int | None = None
 
     def spec(self) -> str:
         """The line that StreamsMembers.java reads."""

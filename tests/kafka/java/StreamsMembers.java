@@ -25,7 +25,7 @@ import org.apache.kafka.streams.kstream.Materialized;
  *
  * Reads an instance a line from standard input as JSON:
  * {"application_id", "client_id", "stateless": [topics], "stateful": [topics], "state_dir", "threads"?: 1,
- * "instance_id"?, "tags"?: {name: value}, "protocol"?: "streams|classic"}, then an empty line. Of the topics of `stateless` every record is dropped, of
+ * "instance_id"?, "tags"?: {name: value}, "protocol"?: "streams|classic", "session_timeout_ms"?}, then an empty line. Of the topics of `stateless` every record is dropped, of
  * those of `stateful` every key is counted, each list in a subtopology of its own (an empty list has none). After the
  * empty line there may come commands, a line each: {"start": an instance as above}, {"leave": {"application_id",
  * "client_id"}}. Every thread of an instance is a member; an instance with a state_dir of its own is a process.
@@ -154,6 +154,9 @@ public class StreamsMembers {
         settings.put("metadata.max.age.ms", "2000");
         if (spec.hasNonNull("instance_id")) {
             settings.put("group.instance.id", spec.get("instance_id").asText());
+        }
+        if (spec.hasNonNull("session_timeout_ms")) {
+            settings.put("session.timeout.ms", spec.get("session_timeout_ms").asText());
         }
         spec.path("tags").fieldNames().forEachRemaining(
             tag -> settings.put("client.tag." + tag, spec.get("tags").get(tag).asText()));

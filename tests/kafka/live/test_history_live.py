@@ -4,17 +4,18 @@ owner by owner, with the pauses that were really made; and what was in use, aske
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
+from tests import seeds
 from tests.kafka import history_truth
-from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import epochs, generations, targets
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_live import CLASSIC, CONSUMER, CONSUMERS, FLEETS, Live, client, items, lasts, played
 from tests.kafka.history_story import (
-    BROKERS_SESSION_MS,
     CLASSIC_STREAMS,
     COMMIT_EVERY_MS,
     CONNECT,
@@ -35,7 +36,6 @@ from tests.kafka.history_story import (
     Row,
     Stay,
 )
-from tests.kafka.random_groups import SEED_VARIABLE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -51,9 +51,9 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def live(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Live:
+def live(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Live:
     """The story, and its history by Spark from the cluster."""
-    return played(broker, tmp_path_factory.mktemp("history-live"))
+    return played(kafka_jars, tmp_path_factory.mktemp("history-live"), seeds.seed_for("history-live"))
 
 
 def test_nothing_is_left_out(live: Live) -> None:
@@ -68,17 +68,25 @@ def test_nothing_is_left_out(live: Live) -> None:
 
 @pytest.mark.parametrize("group", [*CLASSIC, STATIC, STOPPED, CONNECT, CLASSIC_STREAMS])
 def test_every_generation_of_a_classic_group(live: Live, group: str) -> None:
-    """Numbers and members are what the coordinator logged; those that were overtaken before they were written are
-    counted as missing."""
+    """The history has each generation that the topic has, with the members that the coordinator logged.
+
+    A generation that the next one replaced before the coordinator wrote it counts as missing in that next one.
+    """
     logged = dict(generations(group, live.story.log))
-    rows = [row for row in live.of("rebalances", group) if row["state"] != "Dead"]
-    found = {row["generation"]: row["members"] for row in rows if row["members"]}
-    assert len(found) == sum(row["members"] > 0 for row in rows), "each once"
-    assert {number: logged.get(number) for number in found} == found
-    numbers = {row["generation"] for row in rows}
-    absent = [number for number in range(min(numbers), max(numbers)) if number not in numbers]
-    assert sum(row["missing"] for row in rows) == len(absent), absent
-    assert max(logged) == max(numbers)
+    rows = sorted((row for row in live.of("rebalances", group) if row["state"] != "Dead"), key=number)
+    written = live.written[group]
+    assert [number(row) for row in rows] == written
+    found = {number(row): row["members"] for row in rows if row["members"]}
+    assert {each: logged.get(each) for each in found} == found
+    skipped = [after - before - 1 for before, after in pairwise(written)]
+    assert [row["missing"] for row in rows] == [0, *skipped]
+    assert set(range(written[0], written[-1])) - set(written) <= logged.keys()
+    assert max(logged) == written[-1]
+
+
+def number(row: Row) -> int:
+    """Returns the generation of a row."""
+    return int(row["generation"])
 
 
 @pytest.mark.parametrize("group", [*CLASSIC, STATIC, STOPPED])
@@ -91,7 +99,7 @@ def test_what_every_member_was_given_in_every_generation(live: Live, group: str)
         row = ids[each.member_id]
         assert row["client_id"] == each.client
         if each.generation not in at:
-            continue  # Counted as missing.
+            continue  # The topic has no record of it, either: see above.
         assert row["first_generation"] <= each.generation <= row["last_generation"], each
         # A static member that came back in a generation has its part from then on.
         then = max(at[each.generation], row["since"])
@@ -151,27 +159,22 @@ def test_how_every_member_came_and_went(live: Live, group: str) -> None:
             if stay.until_ms is None:
                 assert row["until"] is None
             else:
-                waits = {CRASHED: session_ms(group)}.get(stay.went, 0)
+                waits = {CRASHED: SESSION_TIMEOUT_MS}.get(stay.went, 0)
                 assert stay.until_ms - LATE_MS <= row["until"], (row, stay)
                 assert row["until"] <= stay.until_ms + waits + 4 * LATE_MS, (row, stay)
 
 
-def session_ms(group: str) -> int:
-    """How long a member of it is not missed."""
-    return SESSION_TIMEOUT_MS if group in (*CLASSIC, STATIC) else BROKERS_SESSION_MS
-
-
 @pytest.mark.parametrize("group", sorted(KINDS))
-def test_every_owner_at_ten_random_moments(live: Live, group: str) -> None:
+def test_every_owner_at_ten_random_moments(live: Live, group: str, seed: int) -> None:
     """At which nobody in the group was on the move."""
-    chance = random.Random(f"{live.seed}-{group}")
+    chance = random.Random(seed)
     since, until = live.story.settled[0][0], live.story.settled[-1][1]
     moments: list[int] = []
     for _ in range(5_000):
         at = chance.randint(since, until)
         expected = history_truth.owners_at(live.story, group, at)
         if expected is not None:
-            assert live.owners_at(group, at) == expected, f"{at}, {SEED_VARIABLE}={live.seed}"
+            assert live.owners_at(group, at) == expected, at
             moments.append(at)
         if len(moments) == MOMENTS:
             return
@@ -185,7 +188,7 @@ def test_the_fleet_of_a_moment(live: Live) -> None:
         assert {CONNECT, STREAMS}.isdisjoint(row["group_id"] for row in fleet["groups"])
         kinds = {row["group_id"]: row["group_type"] for row in fleet["groups"]}
         for group in CONSUMERS:
-            where = f"{group} at {at}, {SEED_VARIABLE}={live.seed}"
+            where = f"{group} at {at}"
             expected = history_truth.owners_at(live.story, group, at)
             assert expected is not None
             clients = {row["member_id"]: row["client_id"] for row in fleet["members"] if row["group_id"] == group}
@@ -249,17 +252,21 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
     assert crashed.until_ms is not None
     since, until = min(each["since"] for each in pauses), max(each["until"] for each in pauses)
     assert crashed.until_ms - COMMIT_EVERY_MS - LATE_MS <= since <= crashed.until_ms
-    assert until - since >= session_ms(group) - COMMIT_EVERY_MS
+    assert until - since >= SESSION_TIMEOUT_MS - COMMIT_EVERY_MS
 
 
 @pytest.mark.parametrize("group", CONSUMERS)
 def test_what_was_in_use_says_the_same_again(live: Live, group: str) -> None:
-    """Asked for each rebalance anew; but for what hangs on which of two ids of a bucket the broker met first."""
+    """The assignor repeats every rebalance, unless two ids in one bucket of the broker's hash map were both present:
+    no record tells which of them the broker met first."""
     [row] = [row for row in live.of("replayed", group) if row["recorded"]]
     if ORDER_UNKNOWN in row["note"]:
-        buckets = [bucket(each["member_id"]) for each in live.of("memberships", group)]
         assert group in CONSUMER
-        assert len(set(buckets)) < len(buckets), row
+        colliding = [each for each in map(number, live.of("rebalances", group)) if has_shared_bucket(live, group, each)]
+        differing = re.search(r"first of generation (\d+)", row["note"])
+        assert differing is not None
+        assert int(differing[1]) in colliding, row
+        assert row["rebalances"] - row["replayed"] <= len(colliding), row
     else:
         assert "asked again" not in row["note"], row
         assert row["replayed"] == row["rebalances"]
@@ -273,8 +280,18 @@ def test_who_is_not_replayed(live: Live) -> None:
     assert refused == dict.fromkeys([CONNECT, STREAMS, CLASSIC_STREAMS], "out-of-scope")
 
 
+def has_shared_bucket(live: Live, group: str, generation: int) -> bool:
+    """Checks whether two members that are present in a generation have ids in one bucket."""
+    present = [
+        bucket(row["member_id"])
+        for row in live.of("memberships", group)
+        if row["first_generation"] <= generation <= row["last_generation"]
+    ]
+    return len(set(present)) < len(present)
+
+
 def bucket(member_id: str) -> int:
-    """Of a hash map of Java's with so few keys."""
+    """Returns the bucket of an id in a Java hash map of at most 12 keys."""
     code = 0
     for character in member_id:
         code = (31 * code + ord(character)) & 0xFFFFFFFF

@@ -1,11 +1,18 @@
-"""`__consumer_offsets` of a real cluster by Spark's Kafka source, from its log segments, and followed into places."""
+"""`__consumer_offsets` of a real cluster: read by Spark's Kafka source, from its log segments, followed into locations,
+and by the job `history`.
+
+The cluster is this module's own: its `__consumer_offsets` gets short segments, and nothing else writes to it.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -25,58 +32,66 @@ from spark_assign.wire import log_segment
 from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
+from tests.kafka import broker as kafka_broker
 from tests.kafka import group_members, history_session, java_programs, maven, secure_listener
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.history_session import told
-from tests.kafka.random_groups import seed as fresh_seed
+from tests.kafka.history_session import Session
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-TOPIC = "hs.orders"
-KILLS = 2
+ROOT = Path(__file__).parents[3]
+TOPIC, GROUP = "hs.orders", "hs-classic"
 PRODUCERS, ROUNDS, OPEN_MS = 3, 8, 500
-# Segments as short as transactions; and nobody compacts while copies are compared.
+# Segments are as short as transactions, and the cleaner does not compact while copies are compared.
 CONFIGS = {"segment.ms": "1500", "min.compaction.lag.ms": "3600000"}
-ONE = Consumer("hs-classic", "hs-1", (TOPIC,), "range", commit_every_ms=200)
+ONE = Consumer(GROUP, "hs-1", (TOPIC,), "range", commit_every_ms=200)
 MEMBERS = [ONE, replace(ONE, client_id="hs-2"), Consumer("hs-consumer", "hs-3", (TOPIC,), None, "consumer")]
 
 Rows = dict[tuple[int, int], tuple[Any, ...]]
-
-
-@pytest.fixture(scope="module")
-def written(broker: Cluster) -> Iterator[Cluster]:
-    """A cluster whose groups commit, also in transactions."""
-    with closing(broker.admin()) as admin:
-        admin.create_topics([NewTopic(TOPIC, 6, 1)])
-        admin.wait_for_topics([TOPIC])
-    configure(broker, CONFIGS)
-    transactional = (broker.bootstrap_servers, TOPIC, "hs-tx", PRODUCERS, ROUNDS, OPEN_MS)
-    command = java_programs.command("OffsetTransactions", broker.class_path, *transactional)
-    transactions = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    with group_members.running(broker, MEMBERS):
-        assert transactions.wait(60) == 0
-    yield broker
-    with closing(broker.admin()) as admin:
-        admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", dict.fromkeys(CONFIGS))])
+"""Timestamp, key and value of records by partition and offset."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
-    """For one release of Spark only."""
+    """The jars are those for one release of Spark."""
     release = ".".join(pyspark.__version__.split(".")[:2])
     if release != maven.DELTA_FOR_SPARK:
         pytest.skip(f"the jars are for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
 
 
-def configure(broker: Cluster, configs: dict[str, str]) -> None:
-    """Set configs of the offsets topic."""
-    with closing(broker.admin()) as admin:
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", configs)])
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: str, keys: Path) -> Iterator[Cluster]:
+    """A cluster of one broker, also behind TLS and SASL."""
+    with kafka_broker.cluster(kafka_jars, secure=secure_listener.properties(keys)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def written(cluster: Cluster) -> Cluster:
+    """The cluster after groups have committed, also in transactions."""
+    with closing(cluster.admin()) as admin:
+        admin.create_topics([NewTopic(TOPIC, 6, 1)])
+        admin.wait_for_topics([TOPIC])
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", CONFIGS)])
+    transactional = (cluster.bootstrap_servers, TOPIC, "hs-tx", PRODUCERS, ROUNDS, OPEN_MS)
+    command = java_programs.command("OffsetTransactions", cluster.class_path, *transactional)
+    transactions = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    with group_members.running(cluster, MEMBERS):
+        assert transactions.wait(60) == 0
+        group_members.wait_until_settled(cluster, {GROUP: 2, "hs-consumer": 1})
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session of Spark that all tests without Spark Connect share."""
+    with history_session.running("classic", tmp_path_factory.mktemp("spark") / "classic") as session:
+        yield session
 
 
 def copied(broker: Cluster, to: Path) -> list[Path]:
-    """The log directories of all brokers as they stand, without what is not a segment."""
+    """Copies the log segments of all brokers as they stand, and returns the copies."""
     for log in broker.folder.glob("log-*"):
         for folder in log.glob("__consumer_offsets-*"):
             (to / log.name / folder.name).mkdir(parents=True)
@@ -86,7 +101,7 @@ def copied(broker: Cluster, to: Path) -> list[Path]:
 
 
 def rows(folder: Path) -> Rows:
-    """RECORDS in Parquet files; each place once."""
+    """Returns the records in Parquet files, each of which must be there once."""
     table = pa.concat_tables(pq.read_table(file) for file in folder.glob("*.parquet"))
     columns = [table[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
     found = {(partition, offset): tuple(rest) for partition, offset, *rest in zip(*columns, strict=True)}
@@ -95,7 +110,7 @@ def rows(folder: Path) -> Rows:
 
 
 def ends(files: Iterable[Path]) -> dict[int, int]:
-    """Of each partition the last offset that is copied; other tests' groups, and Spark's, go on writing."""
+    """Returns the last copied offset of each partition: groups, also those of Spark's readers, write after the copy."""
     found: dict[int, int] = {}
     for file in files:
         partition = int(file.parent.name.rpartition("-")[2])
@@ -106,20 +121,20 @@ def ends(files: Iterable[Path]) -> dict[int, int]:
 
 
 def ends_of_stream(checkpoint: Path) -> dict[int, int]:
-    """The same of what a stream has read."""
+    """Returns the last offset of each partition that a stream has read."""
     newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     until = json.loads(newest.read_text().splitlines()[-1])["__consumer_offsets"]
     return {int(partition): end - 1 for partition, end in until.items()}
 
 
 def assert_same(found: Rows, by_kafka: Rows, copied_to: dict[int, int]) -> None:
-    """Nothing else, and nothing less, up to where the copy ends."""
+    """Checks that both have the same records up to where the copy ends."""
     copied = {place: row for place, row in by_kafka.items() if place[1] <= copied_to.get(place[0], -1)}
     assert found == copied
 
 
 def damage(folder: Path) -> tuple[Path, Path]:
-    """One file is cut off, in another one a byte is turned; both in batches that no transaction hangs on."""
+    """Cuts one file off and changes a byte of another one, both in batches that belong to no transaction."""
     plain = []
     for file in sorted(folder.rglob("*.log")):
         batches = [each for each in log_segment.batches(file.read_bytes()) if isinstance(each, Batch)]
@@ -134,60 +149,56 @@ def damage(folder: Path) -> tuple[Path, Path]:
     return cut, turned
 
 
-def test_segments_are_what_the_kafka_source_reads(written: Cluster, keys: Path, tmp_path: Path) -> None:
-    """Transactions committed and aborted across segments; a copy cut off and with a byte turned."""
-    files = copied(written, tmp_path / "copied")
-    assert len(files) > len({file.parent for file in files}), "several segments a partition"
-    broken = tmp_path / "broken"
-    shutil.copytree(tmp_path / "copied", broken)
-    cut, turned = damage(broken)
-    steps = [
-        {"do": "read", "servers": written.secure_servers, "to": str(tmp_path / "kafka")},
-        {"do": "segments", "place": str(tmp_path / "copied"), "to": str(tmp_path / "segments")},
-        {"do": "segments", "place": str(broken), "to": str(tmp_path / "rest")},
-    ]
-    secret = secure_listener.client_file(keys, "PLAIN")
-    asked = {"warehouse": str(tmp_path / "warehouse"), "properties": secret, "steps": steps}
-    with history_session.running("classic", asked, tmp_path) as process:
-        plans, whole, part = (told(process) for _ in steps)
-    by_kafka, by_segments, rest = (rows(tmp_path / name) for name in ("kafka", "segments", "rest"))
-    assert_same(by_segments, by_kafka, ends(files))
-    said = [each for row in by_segments.values() if (each := metadata(*row[1:])) is not None]
-    assert said.count("committed") == PRODUCERS * ROUNDS // 2
-    assert "aborted" not in said
-    assert whole["damaged"] == []
-    assert sorted(each["code"] for each in part["damaged"]) == ["corrupt", "cut-off"]
-    assert {each["path"].removeprefix("file:") for each in part["damaged"]} == {str(cut), str(turned)}
-    assert rest.items() < by_segments.items()
-    log = (tmp_path / "session.log").read_text()
-    for text in (plans["plans"], log):
-        assert secure_listener.PASSWORD not in text
-        assert "LoginModule required" not in text
-
-
 def metadata(key: bytes, value: bytes | None) -> str | None:
-    """Of a commit of the group that commits in transactions."""
+    """Returns the metadata of a commit of the group that commits in transactions, and None for other records."""
     read = read_key(key)
     if read.name != "OffsetCommit" or read.fields["group"] != "hs-tx" or value is None:
         return None
     return str(read_value(read.type, value).fields["metadata"])
 
 
-def test_what_a_broker_compresses_is_read(broker: Cluster) -> None:
-    """In every codec: the broker makes new batches of what comes to a topic that has one."""
+def test_segments_are_what_the_kafka_source_reads(
+    written: Cluster, classic: Session, keys: Path, tmp_path: Path
+) -> None:
+    """Transactions are committed and aborted across segments; one copy is cut off, and has a changed byte."""
+    files = copied(written, tmp_path / "copied")
+    assert len(files) > len({file.parent for file in files}), "several segments a partition"
+    broken = tmp_path / "broken"
+    shutil.copytree(tmp_path / "copied", broken)
+    cut, changed = damage(broken)
+    secret = secure_listener.client_file(keys, "PLAIN")
+    plans = classic.run("read", servers=written.secure_servers, to=str(tmp_path / "kafka"), properties=secret)
+    whole = classic.run("segments", location=str(tmp_path / "copied"), to=str(tmp_path / "segments"))
+    part = classic.run("segments", location=str(broken), to=str(tmp_path / "rest"))
+    by_kafka, by_segments, rest = (rows(tmp_path / name) for name in ("kafka", "segments", "rest"))
+    assert_same(by_segments, by_kafka, ends(files))
+    found = [each for row in by_segments.values() if (each := metadata(*row[1:])) is not None]
+    assert found.count("committed") == PRODUCERS * ROUNDS // 2
+    assert "aborted" not in found
+    assert whole["damaged"] == []
+    assert sorted(each["code"] for each in part["damaged"]) == ["corrupt", "cut-off"]
+    assert {each["path"].removeprefix("file:") for each in part["damaged"]} == {str(cut), str(changed)}
+    assert rest.items() < by_segments.items()
+    for text in (plans["plans"], classic.log.read_text()):
+        assert secure_listener.PASSWORD not in text
+        assert "LoginModule required" not in text
+
+
+def test_what_a_broker_compresses_is_read(cluster: Cluster) -> None:
+    """The broker compresses again what comes to a topic with another codec; each codec is read."""
     topics = {f"hs.{codec}": codec for codec in NAMES[1:]}
     sent = [(f"k{number}".encode(), b"v" * number) for number in range(40)]
-    with closing(broker.admin()) as admin:
+    with closing(cluster.admin()) as admin:
         admin.create_topics(
             [NewTopic(topic, 1, 1, topic_configs={"compression.type": topics[topic]}) for topic in topics]
         )
         admin.wait_for_topics(list(topics))
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
         for topic in topics:
             for key, value in sent:
                 producer.send(topic, value, key)
     for topic, codec in topics.items():
-        (file,) = broker.folder.glob(f"log-*/{topic}-0/*.log")
+        (file,) = cluster.folder.glob(f"log-*/{topic}-0/*.log")
         data = file.read_bytes()
         batches = [each for each in log_segment.batches(data) if isinstance(each, Batch)]
         assert {each.attributes & 7 for each in batches} == {NAMES.index(codec)}
@@ -196,79 +207,114 @@ def test_what_a_broker_compresses_is_read(broker: Cluster) -> None:
         assert [record.offset for record in records] == list(range(len(sent)))
 
 
-def wait_for_batches(place: Path, number: int) -> None:
-    """Until a stream has written so many more."""
-    commits = place / CHECKPOINT / "commits"
-    already = len(list(commits.glob("[0-9]*")))
+def wait_for_batches(location: Path, count: int) -> None:
+    """Waits until a stream has begun and has written `count` batches."""
+    checkpoint = location / CHECKPOINT
     deadline = time.monotonic() + 120
-    while len(list(commits.glob("[0-9]*"))) < already + number:
-        assert time.monotonic() < deadline, f"{number} batches after {already}"
+    while not (checkpoint / "metadata").exists() or len(list((checkpoint / "commits").glob("[0-9]*"))) < count:
+        assert time.monotonic() < deadline, f"not {count} batches"
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("kind", ["classic"])
-def test_killed_again_and_again_each_record_is_there_once(written: Cluster, tmp_path: Path, kind: str) -> None:
-    """Killed at random moments, from the first one on, while groups commit."""
-    chance = random.Random(seed := fresh_seed())
-    place = tmp_path / "history"
-    follow = {"do": "stream", "servers": written.bootstrap_servers, "place": str(place)}
-    asked: dict[str, Any] = {"warehouse": str(tmp_path / "warehouse")}
-    with group_members.running(written, MEMBERS):
-        for _ in range(KILLS):
-            over_and_over = asked | {"steps": [follow | {"every": "500 milliseconds", "most_records": 60}]}
-            with history_session.running(kind, over_and_over, tmp_path) as process:
-                assert told(process) == {"started": str(place)}, seed
-                wait_for_batches(place, chance.randrange(3))
-                time.sleep(chance.uniform(0, 2))
-    steps = [
-        follow,
-        {"do": "copy", "place": str(place), "to": str(tmp_path / "stored")},
-        {"do": "read", "servers": written.bootstrap_servers, "to": str(tmp_path / "kafka")},
-    ]
-    with history_session.running(kind, asked | {"steps": steps}, tmp_path) as process:
-        told(process)
-        count = told(process)["rows"]
-        told(process)
-        told(process)
+def test_a_killed_stream_stores_each_record_once(written: Cluster, classic: Session, tmp_path: Path, seed: int) -> None:
+    """The process is killed at a random moment of a random batch, from the first one on, while groups commit."""
+    chance = random.Random(seed)
+    location = tmp_path / "history"
+    follow = {"servers": written.bootstrap_servers, "location": str(location)}
+    with (
+        group_members.running(written, MEMBERS),
+        history_session.running("classic", tmp_path / "killed") as killed,
+    ):
+        killed.begin("stream", **follow, every="500 milliseconds", most_records=60)
+        wait_for_batches(location, chance.randrange(4))
+        time.sleep(chance.uniform(0, 1))  # A moment, not a fact: any point of the batch will do.
+    count = classic.run("stream", **follow)["rows"]
+    classic.run("copy", location=str(location), to=str(tmp_path / "stored"))
+    classic.run("read", servers=written.bootstrap_servers, to=str(tmp_path / "kafka"))
     stored = rows(tmp_path / "stored")
-    assert len(stored) == count, seed
+    assert len(stored) == count
     assert len(stored) > 100
-    assert_same(stored, rows(tmp_path / "kafka"), ends_of_stream(place / CHECKPOINT))
+    assert_same(stored, rows(tmp_path / "kafka"), ends_of_stream(location / CHECKPOINT))
 
 
-@pytest.mark.parametrize("kind", ["connect"])
-def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path, kind: str) -> None:
-    """Into a table of Delta, twice; into a folder without hosts and metadata: no byte of them is stored."""
-    servers = written.bootstrap_servers
-    table = {"do": "stream", "servers": servers, "place": "history", "table_format": "delta"}
-    table["checkpoint"] = str(tmp_path / "checkpoint")
-    empty = {"do": "stream", "servers": servers, "place": str(tmp_path / "empty")}
-    steps = [
-        table,
-        table,
-        {"do": "copy", "place": "history", "to": str(tmp_path / "stored")},
-        {"do": "read", "servers": servers, "to": str(tmp_path / "kafka")},
-        empty | {"without_hosts": True, "without_metadata": True},
-    ]
-    asked = {"warehouse": str(tmp_path / "warehouse"), "steps": steps}
-    with history_session.running(kind, asked, tmp_path) as process:
-        said = [told(process) for _ in range(8)]
+def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path) -> None:
+    """By Spark Connect into a Delta table, twice; and into a folder whose files have no byte of hosts and metadata."""
+    servers, checkpoint = written.bootstrap_servers, tmp_path / "checkpoint"
+    table = {"servers": servers, "location": "history", "table_format": "delta", "checkpoint": str(checkpoint)}
+    bare = {"location": str(tmp_path / "bare"), "without_hosts": True, "without_metadata": True}
+    with history_session.running("connect", tmp_path / "connect") as session:
+        first, second = (session.run("stream", **table)["rows"] for _ in range(2))
+        session.run("copy", location="history", to=str(tmp_path / "stored"))
+        session.run("read", servers=servers, to=str(tmp_path / "kafka"))
+        session.run("stream", servers=servers, **bare)
     by_kafka = rows(tmp_path / "kafka")
     stored = rows(tmp_path / "stored")
-    assert_same(stored, by_kafka, ends_of_stream(tmp_path / "checkpoint"))
-    first, second, _ = [each["rows"] for each in said if "rows" in each]
+    assert_same(stored, by_kafka, ends_of_stream(checkpoint))
     assert 100 < first <= second == len(stored)
     secrets = (b"127.0.0.1", b"committed")
     assert all(any(secret in value for *_, value in by_kafka.values() if value) for secret in secrets)
-    files = [file for file in (tmp_path / "empty").rglob("*") if file.is_file()]
+    files = [file for file in (tmp_path / "bare").rglob("*") if file.is_file()]
     assert files
     for file in files:
         data = file.read_bytes()
         assert not any(secret in data for secret in secrets), file
-    emptied = rows(tmp_path / "empty")
-    assert emptied.keys() >= by_kafka.keys()
+    without = rows(tmp_path / "bare")
+    assert without.keys() >= by_kafka.keys()
     for place, (_, key_before, value_before) in by_kafka.items():
-        _, key, value = emptied[place]
+        _, key, value = without[place]
         assert key == key_before
         assert (value is None) == (value_before is None)
         assert value != b"", "all of them can be read"
+
+
+# --- the job ------------------------------------------------------------------------------------------------
+
+
+def launched(*arguments: str) -> str:
+    """Returns what the job prints that is started as its page says, but with jars of this machine."""
+    jars = ",".join(maven.kafka_source_jars())
+    environment = os.environ | {"SPARK_ASSIGN_VENV": str(Path(sys.prefix)), "SPARK_ASSIGN_CLASS_DATA": "no"}
+    command = [str(ROOT / "spark-submit.sh"), "--jars", jars, "history", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_job_reads_a_cluster(written: Cluster) -> None:
+    """The name of the cluster is its own id; the job prints the group's generations."""
+    printed = launched("--bootstrap-server", written.bootstrap_servers, "--group", GROUP)
+    name, _, generations = printed.partition(f"/{GROUP}: classic group, range")
+    assert re.fullmatch(r"[\w-]{22}", name)
+    assert "rebalance" in generations
+    assert "first on record" in generations
+
+
+@pytest.fixture(scope="module")
+def followed(written: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which the job has followed the cluster once."""
+    folder = tmp_path_factory.mktemp("followed") / "records"
+    arguments = [
+        "--bootstrap-server",
+        written.bootstrap_servers,
+        "--cluster",
+        "live",
+        "--follow",
+        "--into",
+        str(folder),
+    ]
+    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", launched(*arguments))
+    assert printed is not None
+    assert int(printed[1].replace(",", "")) == len(rows(folder))
+    return folder
+
+
+def test_the_job_follows_a_cluster(followed: Path) -> None:
+    """The folder has the generations of the group, under the cluster's name."""
+    keys = [read_key(key) for _, key, _ in rows(followed).values()]
+    assert any((key.name, key.fields.get("group")) == ("GroupMetadata", GROUP) for key in keys)
+    assert pq.read_table(followed)["cluster"].unique().to_pylist() == ["live"]
+
+
+def test_the_job_reads_what_it_followed(followed: Path) -> None:
+    """The folder is read as a history."""
+    assert f"live/{GROUP}: classic group, range" in launched("--records", str(followed), "--group", GROUP)
