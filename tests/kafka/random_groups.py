@@ -1,12 +1,10 @@
 """Random groups in the row format of the golden files, for live comparison with Kafka's classes.
 
-The seed of a run is fresh; it stands in every case's name and is printed with a failure.
-`SPARK_ASSIGN_SEED=<seed>` repeats the run.
+The seed stands in every case's name.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 
@@ -15,7 +13,6 @@ from tests.kafka import java_tables
 from tests.kafka.random_ownership import with_ownership
 
 STICKY = ("sticky", "cooperative-sticky")
-SEED_VARIABLE = "SPARK_ASSIGN_SEED"
 
 # Where Java's order (UTF-16 units) and UTF-8 or code point order part: supplementary characters (surrogates,
 # D800-DFFF) sort before U+E000-U+FFFF in Java, after them in UTF-8.
@@ -34,11 +31,6 @@ _LETTERS = [
     "\U0001f600",
     "\U00010000",
 ]
-
-
-def seed() -> int:
-    """The seed of `SPARK_ASSIGN_SEED`, or a fresh one."""
-    return int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**32))
 
 
 def groups(strategy: str, seed: int, small: int = 400, mid_size: int = 3) -> Iterator[Row]:

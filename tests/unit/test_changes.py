@@ -161,10 +161,8 @@ def _left(rows: list[Row], draw: random.Random) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("runs", [False, True], ids=["rows", "runs"])
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
-def test_changes_are_those_of_a_plain_loop(strategy: str, runs: bool) -> None:
+def test_changes_are_those_of_a_plain_loop(strategy: str, runs: bool, seed: int) -> None:
     """Moves with their reasons, what is given up, and the figures that are counted without looking at partitions."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = [row | {"strategy": strategy} for row in random_groups.groups(strategy, seed, small=60, mid_size=0)]
     left = _left(rows, random.Random(seed))
     of_case: dict[str, list[dict[str, Any]]] = {}

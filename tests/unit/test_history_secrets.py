@@ -16,7 +16,6 @@ from spark_assign.kernels.history.segments import RECORDS
 from spark_assign.wire import connect_protocol, consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
-from tests.kafka.random_groups import seed as fresh_seed
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
 TOPIC_ID = "mKvnECflQ_moJD8_4ThCgA"
@@ -236,12 +235,12 @@ def hosts_and_metadata(fields: Any) -> list[Any]:
     return secret + [found for each in fields.values() for found in hosts_and_metadata(each)]
 
 
-def test_no_mutation_is_fatal_nor_leaves_what_was_put_in() -> None:
+def test_no_mutation_is_fatal_nor_leaves_what_was_put_in(seed: int) -> None:
     """A host put anywhere stays only if it is read as a name, a topic, or an assignor's user data.
 
     So each record that is left has no bytes beside its fields, and no host and no metadata in them.
     """
-    chance = random.Random(seed := fresh_seed())
+    chance = random.Random(seed)
     rows = pq.read_table(SAMPLE).to_pylist()
     pairs: list[Pair] = []
     for row in chance.choices(rows, k=600):

@@ -20,15 +20,14 @@ from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
+from tests.seeds import seed_for
 
 ALL = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def _rows(strategy: str, small: int) -> list[vectors.Row]:
-    """Random groups; the seed is in the test's output when it fails."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
-    return list(random_groups.groups(strategy, seed, small=small, mid_size=1))
+    """Returns random groups, some of them with every oddity."""
+    return list(random_groups.groups(strategy, seed_for(f"leader {strategy}"), small=small, mid_size=1))
 
 
 def _sets(rows: list[vectors.Row], asks: list[Ask], answers: list[Answer]) -> vectors.Sets:
