@@ -16,9 +16,6 @@ from spark_assign.protocol.schemas import REPLAYED, STEPS
 from tests.frames import dataframe
 from tests.golden import classic_group_rows
 
-pytestmark = pytest.mark.spark
-
-
 SPOILED = ["{", '{"op": "select_protocol"}', '{"op": "select_protocol"}', None, '{"op": "remove", "id": "m"}']
 
 

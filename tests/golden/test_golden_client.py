@@ -21,7 +21,6 @@ THROWN = {"sticky": 39, "cooperative-sticky": 42}
 ASSIGNORS = ("range", "roundrobin", *THROWN)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_the_plan_is_what_kafka_recorded(
     spark: SparkSession, assignor: str, left_out: Callable[[str, int], None]

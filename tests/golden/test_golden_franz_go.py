@@ -64,7 +64,6 @@ def test_every_answer_keeps_the_contract(strategy: str, hanging: int) -> None:
     assert other == hanging
 
 
-@pytest.mark.spark
 def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     """All 800 rows in one plan as configured, which their leader decides; range and roundrobin are as recorded."""
     rows = [row for strategy in ("range", "roundrobin", *STICKY) for row in franz_go_rows.rows(strategy)]

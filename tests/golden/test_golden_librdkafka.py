@@ -92,7 +92,6 @@ def test_the_rules_of_kafkas_own_clients_would_not_do() -> None:
     assert len(alike) == 126
 
 
-@pytest.mark.spark
 def test_the_plan_is_what_librdkafka_answered(spark: SparkSession) -> None:
     """All rows in one plan, in which a leader of librdkafka is known; groups name the plain assignor."""
     rows = [row for strategy in CASES for row in rows_of(strategy)]

@@ -41,7 +41,6 @@ def test_the_rules_of_today_would_not_do() -> None:
         assert len(vectors.differences(vectors.expected_sets(rows), answer.sets)) > len(rows) / 3
 
 
-@pytest.mark.spark
 def test_the_plan_is_what_older_releases_recorded(spark: SparkSession) -> None:
     """All 750 rows in one plan, in which each group is configured with the profile of its release."""
     rows = vectors.release_cases()

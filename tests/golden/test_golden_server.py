@@ -101,7 +101,6 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
     assert 0 < share <= at_most
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_spark_plans_what_the_broker_recorded(
     spark: SparkSession, assignor: str, left_out: Callable[[str, int], None]

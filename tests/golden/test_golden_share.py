@@ -31,7 +31,6 @@ def test_the_kernel_plans_what_the_broker_recorded() -> None:
     assert [share_rows.answered([row])[0] for row in rows[::7]] == answered[::7]
 
 
-@pytest.mark.spark
 def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Callable[[str, int], None]) -> None:
     """The same from the tables of a fleet, in one call; what Kafka throws for is rejected with its words."""
     every = share_rows.rows()

@@ -44,7 +44,6 @@ def test_the_class_of_4_3_is_another_one() -> None:
     assert different == OTHER_IN_4_3
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("system", "assignor"), [(STICKY, STICKY), ("streams-mock", streams_mock)])
 def test_spark_plans_what_the_broker_recorded(
     spark: SparkSession, system: str, assignor: str | TaskAssignor, left_out: Callable[[str, int], None]

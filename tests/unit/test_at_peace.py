@@ -24,6 +24,7 @@ from spark_assign.kernels.sticky import at_rest_2_4, general_2_8
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.seeds import seed_for
 
 GROUPS = 60
 Rows = dict[tuple[str, str, str, int], tuple[int, bool]]
@@ -55,8 +56,7 @@ def _rows(seed: int) -> Iterator[Row]:
 @pytest.fixture(scope="module")
 def sheet() -> Sheet:
     """All of them side by side."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    seed = seed_for(__name__)
     told = read(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
     return read_sheet(told, set(find_faults(told)))
 
@@ -131,9 +131,9 @@ def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.5.1", "cooperative-sticky@2.5.1", "cooperative-sticky@2.4"])
-def test_runs_are_planned_as_their_partitions_are(assignor: str) -> None:
+def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> None:
     """Also where two members claim parts of each other's runs."""
-    rows = [row for row in islice(_rows(random_groups.seed()), GROUPS) if row["members"]]
+    rows = [row for row in islice(_rows(seed), GROUPS) if row["members"]]
     planned = []
     for runs in (False, True):
         told = read(sticky_kernel.facts(rows, runs=runs))

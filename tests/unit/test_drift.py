@@ -17,7 +17,6 @@ from spark_assign.kernels.group.drift import DRIFTED, Question, drift
 from spark_assign.kernels.group.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.group.states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
 from spark_assign.kernels.runs import compress_sorted
-from tests.kafka import random_groups
 
 EVERYTHING = frozenset({"group", "member", "ownership"})
 FLEET, PLAN, STORED = "fleet", "plan", "stored"
@@ -219,10 +218,8 @@ def _table(draw: random.Random, groups: dict[str, tuple[Side | None, Side | None
 
 @pytest.mark.parametrize("then", [FLEET, PLAN, STORED])
 @pytest.mark.parametrize("now", [FLEET, PLAN, STORED])
-def test_drift_is_that_of_a_plain_loop(then: str, now: str) -> None:
+def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
     """Members, ownership and figures of random groups, in conflict, rejected, or on one side only."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     draw = random.Random(f"{seed} {then} {now}")
     groups: dict[str, tuple[Side | None, Side | None]] = {}
     for number in range(150):

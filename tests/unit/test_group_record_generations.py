@@ -11,7 +11,6 @@ from pathlib import Path
 from spark_assign.wire.group_records import RECORDS, _by_tables, write_value
 from spark_assign.wire.group_records.generations import GROUP_METADATA, read_generation
 from spark_assign.wire.reader import WireError
-from tests.kafka.random_groups import seed
 from tests.unit.group_record_bytes import mutated
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
@@ -43,10 +42,9 @@ def written(rng: random.Random) -> bytes:
     return write_value(GROUP_METADATA, fields, rng.randrange(5))
 
 
-def test_as_the_reader_by_tables() -> None:
+def test_as_the_reader_by_tables(seed: int) -> None:
     """Recorded and random ones, whole and mutated; regular ones of versions 0 to 3 are all read."""
-    number = seed()
-    rng = random.Random(number)
+    rng = random.Random(seed)
     values = [*recorded(), *(written(rng) for _ in range(2_000))]
     values += [mutated(rng, rng.choice(values)) for _ in range(6_000)]
     read = 0
@@ -58,8 +56,8 @@ def test_as_the_reader_by_tables() -> None:
         try:
             expected = _by_tables(RECORDS[GROUP_METADATA], value)
         except WireError as error:
-            raise AssertionError(f"SPARK_ASSIGN_SEED={number}, {value!r}") from error
-        assert (expected.version, expected.fields, expected.unknown) == (value[1], found, ()), f"{number}, {value!r}"
+            raise AssertionError(repr(value)) from error
+        assert (expected.version, expected.fields, expected.unknown) == (value[1], found, ()), repr(value)
     assert read > 3_000
     for value in (written(rng) for _ in range(500)):
         assert (read_generation(value) is not None) == (value[1] < 4)

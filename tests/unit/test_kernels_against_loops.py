@@ -20,12 +20,12 @@ from spark_assign.kernels.runs import compress_owners
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
+from tests.seeds import seed_for
 
 
 def _groups(strategy: str) -> list[Group]:
     """A few hundred random groups; the seed is in the test's output when it fails."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    seed = seed_for(__name__)
     return [Group.from_row(row) for row in random_groups.groups(strategy, seed, small=300, mid_size=1)]
 
 
@@ -90,9 +90,9 @@ def _racks_decide(group: Group) -> bool:
     return False
 
 
-def test_shared_numbers_are_counted_as_by_listing_them() -> None:
+def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
     """Two progressions meet where the Chinese remainder theorem says."""
-    rng = random.Random(random_groups.seed())
+    rng = random.Random(seed)
     pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(6_000)]
     ones, others = np.array(pairs[:3_000], dtype=np.int64).T, np.array(pairs[3_000:], dtype=np.int64).T
     listed = [
@@ -102,9 +102,9 @@ def test_shared_numbers_are_counted_as_by_listing_them() -> None:
     assert shared(*ones, *others).tolist() == listed
 
 
-def test_runs_hold_what_the_owners_hold() -> None:
+def test_runs_hold_what_the_owners_hold(seed: int) -> None:
     """Compressing owners to runs and listing the runs gives the owners back; ranges and strides are one run each."""
-    rng = random.Random(random_groups.seed())
+    rng = random.Random(seed)
     for _ in range(300):
         size, owners = rng.randint(0, 60), rng.randint(1, 8)
         style = rng.choice(["random", "range", "stride"])

@@ -11,7 +11,6 @@ from spark_assign.kernels.membership.question import Question
 from spark_assign.kernels.membership.ways import Opening, Take, Way, opened
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.settings import Timing
-from tests.kafka import random_groups
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
 ASKED = Question(Timing(), restarts_ms=(5_000, 17_300, 120_000))
@@ -66,10 +65,8 @@ def grid_of(opening: Opening, asked: Question = ASKED) -> Grid:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_the_short_way_is_the_long_way(number: int) -> None:
+def test_the_short_way_is_the_long_way(number: int, seed: int) -> None:
     """Every figure of every option of random groups."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     opening = random_opening(random.Random(f"{seed}-{number}"))
     grid = grid_of(opening)
     for way in grid.ways:

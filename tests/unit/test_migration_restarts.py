@@ -135,10 +135,8 @@ def one_by_one(rows: list[Row], now: str, to: str) -> dict[str, list[tuple[int, 
 
 @pytest.mark.parametrize("to", ["uniform", "server-range"])
 @pytest.mark.parametrize("now", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to: str) -> None:
+def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to: str, seed: int) -> None:
     """Random groups: racks, static members, differing subscriptions, topics that are gone, claims in conflict."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = [
         row
         for row in random_groups.groups("sticky", seed, small=60, mid_size=0)
@@ -230,10 +228,8 @@ def test_new_ids_are_as_kafkas() -> None:
 
 
 @pytest.mark.parametrize("assignor", sorted(ORACLE))
-def test_range_and_round_robin_without_windows(assignor: str) -> None:
+def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None:
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
     sheet = sheet_of(rows)
     laid = assign_anew(sheet, assignor, np.ones(sheet.number, bool)).runs

@@ -12,6 +12,7 @@ import pytest
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.seeds import seed_for
 
 Sets = Mapping[str, set[tuple[str, int]]]
 STRATEGIES = random_groups.STICKY
@@ -19,8 +20,7 @@ STRATEGIES = random_groups.STICKY
 
 def _settled_groups(number: int, members: int = 6, most: int = 9) -> list[Row]:
     """Groups of equal subscriptions without racks; every partition is owned once, by a member or by one that left."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
+    seed = seed_for(__name__)
     rng = random.Random(seed)
     rows = []
     for case in range(number):
@@ -129,10 +129,8 @@ def _after(row: Row, given: Sets) -> Row:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_group_of_any_subscriptions(strategy: str) -> None:
+def test_every_group_of_any_subscriptions(strategy: str, seed: int) -> None:
     """Nobody gets a partition twice or of a topic that nobody asked for; what is asked for is given, if it exists."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = [
         *_first_plain(150, random_groups.groups(strategy, seed, small=10_000, mid_size=0)),
         *_first_plain(1, random_groups.groups(strategy, seed, small=0, mid_size=100)),
@@ -165,10 +163,8 @@ def _odd(row: Row) -> bool:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str) -> None:
+def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str, seed: int) -> None:
     """Ownership row by row or as runs, facts in any order: the same plan, refusals included."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups(strategy, seed, small=80, mid_size=1))
     told = sticky_kernel.facts(rows)
     expected = sticky_kernel.decided(told, strategy)

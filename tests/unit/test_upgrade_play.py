@@ -99,10 +99,8 @@ def one_by_one(row: Row, assignor: str, old: str, new: str) -> tuple[list[tuple[
 
 
 @pytest.mark.parametrize(("assignor", "old"), [("cooperative-sticky", "3.2"), ("sticky", "3.9"), ("sticky", "4.4")])
-def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str, old: str) -> None:
+def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str, old: str, seed: int) -> None:
     """Random groups of dynamic members: who leads after each restart, what moves, and who has what in the end."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = [
         row
         for row in random_groups.groups(assignor, seed, small=40, mid_size=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -25,6 +23,7 @@ from spark_assign.kernels.weighted.groups import (
 )
 from spark_assign.kernels.weighted.packing import Packing
 from spark_assign.kernels.weighted.plan import plan_weighted, settled
+from tests.seeds import seed_for
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,10 +31,8 @@ Ints = NDArray[np.int64]
 
 @pytest.fixture(scope="module")
 def draw() -> np.random.Generator:
-    """Fresh numbers; `SPARK_ASSIGN_SEED=<seed>` repeats them."""
-    seed = int(os.environ.get("SPARK_ASSIGN_SEED", np.random.SeedSequence().entropy % 2**32))
-    print(f"SPARK_ASSIGN_SEED={seed}")
-    return np.random.default_rng(seed)
+    """The random numbers that the tests of this module share."""
+    return np.random.default_rng(seed_for(__name__))
 
 
 def group(

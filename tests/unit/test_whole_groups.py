@@ -80,10 +80,8 @@ def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
 
 
 @pytest.mark.parametrize("assignor", sorted(ORACLE))
-def test_what_windows_cannot_say(assignor: str) -> None:
+def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
     """Racks, and subscriptions that differ: as Kafka's loops have it; all else stays as it was laid out."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
     question = Question((("*", assignor),), NAMES, racks_known=True)
     expected = {
@@ -224,10 +222,8 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
     return found
 
 
-def test_a_comparison_counts_as_plans_do() -> None:
+def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     """The figures of every assignor are those of its plan; all that is withheld has arrived."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
     told = facts(rows, NAMES)
     change = told.append_column("change", pa.repeat(pa.scalar("as-is"), len(told)))
@@ -283,10 +279,8 @@ def test_changes_side_by_side() -> None:
     assert found["stays", "change", "sticky"]["configured"] is None
 
 
-def test_several_assignors_in_one_pass() -> None:
+def test_several_assignors_in_one_pass(seed: int) -> None:
     """Each plans its own groups as if the others were not there."""
-    seed = random_groups.seed()
-    print(f"repeat with {random_groups.SEED_VARIABLE}={seed}")
     rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
     chosen = {row["case"]: NAMES[at % len(NAMES)] for at, row in enumerate(rows)}
     more = [configured(case, name) for case, name in chosen.items()]

@@ -12,7 +12,6 @@ from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, M
 from spark_assign.kernels.zones.recommend import TODAY, Told, Way, recommend
 from spark_assign.kernels.zones.replica_moves import replica_moves
 from spark_assign.kernels.zones.zones import CLIENT_SIDE, GB, ZONED, Question, zones
-from tests.kafka.random_groups import seed
 
 RACKS = ("a", "b", "c", "d")
 ASKED = Question(price=0.02, currency="USD", worth=0.01)
@@ -196,13 +195,12 @@ def by_loop(group: Row, fetching: bool) -> tuple[int, int, int, int, int, int]:
     return tuple(figures)  # type: ignore[return-value]
 
 
-def test_random_groups() -> None:
+def test_random_groups(seed: int) -> None:
     """Many at once, in any order of rows, as a loop over single partitions has it."""
-    fresh = seed()
-    random = Random(fresh)
+    random = Random(seed)
     groups = [random_group(random, f"g{number:02d}") for number in range(60)]
     found = answered(facts(groups, random))
-    assert found == answered(facts(groups, random)), f"SPARK_ASSIGN_SEED={fresh}"
+    assert found == answered(facts(groups, random))
     assert not found["rejected"]
     for group in groups:
         if not any(owned for _, owned in group["members"].values()):
@@ -211,7 +209,7 @@ def test_random_groups() -> None:
             said = [row[name] for name in ("partitions", "partitions_without_bytes", "partitions_without_rack")]
             least, most = row["cross_zone_bytes_at_least"], row["cross_zone_bytes_at_most"]
             expected = by_loop(group, bool(fetching))
-            told = f"SPARK_ASSIGN_SEED={fresh}: {group['name']}, {fetching}"
+            told = f"{group['name']}, {fetching}"
             assert tuple(said) == expected[:3], told
             if expected[0] > expected[1]:
                 assert (row["bytes_per_day"], least, most - least) == expected[3:], told
@@ -225,7 +223,7 @@ def test_random_groups() -> None:
     told_reads = {
         (row["topic"], row["partition"], row["rack_id"]): (row["bytes_per_day"], row["groups"]) for row in found["read"]
     }
-    assert told_reads == {key: (sum(each), len(each)) for key, each in reads.items()}, f"SPARK_ASSIGN_SEED={fresh}"
+    assert told_reads == {key: (sum(each), len(each)) for key, each in reads.items()}
 
 
 # --- replica moves ------------------------------------------------------------------------------------------------
@@ -268,10 +266,9 @@ def test_a_replica_where_it_is_read() -> None:
     assert moves([partition | {"racks": ["c", "a", "b"]}, partition | {"racks": []}]) == []
 
 
-def test_random_replicas() -> None:
+def test_random_replicas(seed: int) -> None:
     """What is saved is what crosses before less what crosses after, and nothing else would save more."""
-    fresh = seed()
-    random = Random(fresh)
+    random = Random(seed)
     partitions = [
         {
             "racks": [
@@ -284,7 +281,7 @@ def test_random_replicas() -> None:
     ]
     found = {(at, fetching, kind): each for at, fetching, kind, *each in moves(partitions)}
     for at, each in enumerate(partitions):
-        told = f"SPARK_ASSIGN_SEED={fresh}: {each}"
+        told = f"{each}"
         if each["racks"][0] is None:
             assert not [key for key in found if key[0] == at], told
             continue

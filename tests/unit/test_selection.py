@@ -1,0 +1,24 @@
+"""tests/selection.toml names tests that exist, each with a reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests import selection
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_listed_test_exists_and_has_a_reason() -> None:
+    """A key is a file, or `file::function`, with or without parameters in brackets."""
+    for mark, tests in selection.listed().items():
+        assert mark in ("full", "connect")
+        for key, reason in tests.items():
+            assert reason.strip(), f"{mark}: {key} has no reason"
+            name, _, function = key.partition("::")
+            assert (ROOT / name).is_file(), f"{mark}: {name} isn't a file"
+            if function:
+                tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+                functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+                assert function.partition("[")[0] in functions, f"{mark}: {key} isn't a test"
