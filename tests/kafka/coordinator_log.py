@@ -14,6 +14,7 @@ Line = tuple[int, str]
 
 _RAISED = re.compile(r"Bumped (?:streams )?group epoch to (\d+)")
 _TARGET = re.compile(r"Computed a new target assignment for epoch (\d+)")
+_EXPIRED = re.compile(r"has failed, removing it|because the member session expired")
 _STABILIZED = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
 
 
@@ -48,8 +49,13 @@ def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
     return [(int(found[1]), int(found[2])) for found in made if found]
 
 
+def expirations(group: str, log: Iterable[Line]) -> int:
+    """Returns the number of members whose session the coordinator saw expire, in a group of any protocol."""
+    return sum(_EXPIRED.search(said) is not None for _, said in about(group, log))
+
+
 class HeldUpError(Exception):
-    """Members of a group did not all get their part in every generation."""
+    """The machine was too busy: a member lost its session, or did not get its part in a generation."""
 
 
 def repeated(play: Callable[[int], Played]) -> Played:

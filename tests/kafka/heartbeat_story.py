@@ -13,6 +13,7 @@ from typing import Any
 from spark_assign.sources.kafka import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
+from tests.kafka.coordinator_log import HeldUpError, expirations, repeated
 from tests.kafka.group_members import Consumer
 from tests.kafka.kip848_story import AWAY, create_topics, describe
 from tests.kafka.live_groups import Partition, Row, Tables, events
@@ -208,13 +209,19 @@ class Story:
 
 
 def play(cluster: Cluster, folder: Path) -> Story:
-    """Let all groups settle, let everything happen, and let them settle again."""
+    """Lets all groups settle, lets everything happen, and settles again; repeats it if members lost their sessions."""
     admin = cluster.admin()
     create_topics(cluster, admin, TOPICS, "h.*")
     admin.close()
     for case in CASES:
         times = {"heartbeat.interval": HEARTBEAT_INTERVAL_MS, "session.timeout": case.session_timeout_ms}
         cluster.configure_group(case.group, {f"consumer.{name}.ms": str(ms) for name, ms in times.items()})
+    return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
+
+
+def _play(cluster: Cluster, folder: Path) -> Story:
+    folder.mkdir()
+    start = cluster.log_position()
     doomed = [case.subjects[0] for case in CASES if case.event == CRASHES]
     files = [folder / "staying", folder / "doomed"]
     sizes = {case.group: len(case.members) for case in CASES}
@@ -237,4 +244,9 @@ def play(cluster: Cluster, folder: Path) -> Story:
             group_members.start(main, cycle)
             settled(cluster, sizes)
         after = settled(cluster, {case.group: case.size_after for case in CASES})
-        return Story(before, after, events(files)[first:])
+        story = Story(before, after, events(files)[first:])
+    log = cluster.group_log(start)
+    for case in CASES:
+        if expirations(case.group, log) > (case.event == CRASHES):
+            raise HeldUpError
+    return story

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from tests.kafka import broker, history_session, history_stage, history_truth
 from tests.kafka.broker import Cluster
-from tests.kafka.history_stage import HeldUpError
+from tests.kafka.coordinator_log import repeated
 from tests.kafka.history_story import (
+    BROKERS_SESSION_MS,
     CONNECT,
     DYNAMIC,
     PREFIX,
-    SESSION_TIMEOUT_MS,
     STATIC,
     STOPPED,
     Item,
@@ -32,7 +32,6 @@ CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "cl
 CONSUMER = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
 CONSUMERS = [*CLASSIC, *CONSUMER, STATIC, STOPPED]
 FLEETS = 2
-ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,14 @@ def played(class_path: str, folder: Path, seed: int) -> Live:
     Nothing else writes to the `__consumer_offsets` that is read. If the machine is too busy for the members' sessions,
     the story starts again.
     """
-    for attempt in range(ATTEMPTS):
+
+    def attempted(attempt: int) -> Live:
         home = folder / f"attempt-{attempt}"
         home.mkdir()
-        with suppress(HeldUpError), broker.cluster(class_path) as cluster:
+        with broker.cluster(class_path) as cluster:
             return _played(cluster, home, seed)
-    raise AssertionError(f"members lost their sessions in each of {ATTEMPTS} attempts")
+
+    return repeated(attempted)
 
 
 def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
@@ -125,7 +126,7 @@ def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
             location=str(folder / "records"),
             to=str(folder / "tables"),
             groups=PREFIX,
-            session_ms=SESSION_TIMEOUT_MS,
+            session_ms=BROKERS_SESSION_MS,
             moments=[datetime.fromtimestamp(at / 1000, UTC).isoformat() for at in moments],
         )
     tables = {place.name: read(place) for place in (folder / "tables").iterdir() if not place.name.startswith("fleet-")}

@@ -13,9 +13,12 @@ TOPICS = {"hl.a": 6, "hl.b": 4}
 SENT = 20
 """So many records are in each partition."""
 COMMIT_EVERY_MS, LONG_SESSION_TIMEOUT_MS = 1_000, 300_000
-SESSION_TIMEOUT_MS = 15_000
-"""The session timeout of members that are killed. It is longer than the gap between commits (10 s) that the history
-counts as a pause."""
+SESSION_TIMEOUT_MS = 20_000
+"""The session timeout of members of classic groups that are killed. It is longer than the gap between commits (10 s)
+that the history counts as a pause."""
+BROKERS_SESSION_MS = 45_000
+"""The session timeout of the broker's protocols, by default. A shorter one can't tell a crash from a leave on a busy
+machine, whose members commit seldom."""
 QUIET_MS = 4_000
 PATIENCE_S = 300
 FIRST, JOINED, RESTARTED, LEFT, CRASHED, IS_THERE = "first", "joined", "restarted", "left", "crashed", "is-there"

@@ -36,7 +36,7 @@ GROWN = 8
 FRESH = ("k.fresh", 5)
 """A topic that comes later; patterns find it."""
 RACKS = ("rack-a", "rack-b", "rack-c", None)
-PATTERNS = (r"k\..*", r"l\..*", r".\.[ae]", r"(k|l)\.(carts|grows)")
+PATTERNS = (r"k\..*", r"l\..*", r"[kl]\.[ae]", r"(k|l)\.(carts|grows)")
 SETTLE_TIMEOUT_S = 120
 PATTERNS_WAIT_S = 11
 """A group that has looked for topics looks for those of another pattern 10 seconds later (`GroupMetadataManager`)."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-AT_ONCE = 4
+AT_ONCE = 2
+"""The stories side by side. More would hold up members beyond their sessions on a busy machine."""
 
 Stories = dict[str, Future[Any]]
 """The result of `play`, by the name of the module."""
