@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-AT_ONCE = 2
-"""The stories side by side. More would hold up members beyond their sessions on a busy machine."""
+AT_ONCE = 1
+"""The stories side by side, beside the tests that need none. More would hold up members on a busy machine."""
 
 Stories = dict[str, Future[Any]]
 """The result of `play`, by the name of the module."""
