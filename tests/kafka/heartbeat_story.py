@@ -136,7 +136,7 @@ def settled(cluster: Cluster, sizes: Mapping[str, int], away: Collection[tuple[s
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     before: object = None
     while time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(1.5)
         found = describe(cluster, sizes)
         waits_for = {name: why for name, size in sizes.items() if (why := _unsettled(found.get(name), size, away))}
         now = {name: group.group_epoch for name, group in found.items()}

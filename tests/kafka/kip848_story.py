@@ -148,7 +148,7 @@ def settled(
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     before: object = None
     while time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(1.5)
         found = describe(cluster, groups)
         waits_for = {
             name: why for name, group in groups.items() if (why := _unsettled(group, found.get(name), assigned, gone))

@@ -130,8 +130,7 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
         (0, "new"),
         (1, "member-left"),
     ]
-    metrics = (tmp_path / "metrics" / "run_id=first").glob("attempt=*/*.json")
-    assert [json.loads(line)["standby_replicas"] for file in metrics for line in file.open()] == [0]
+    assert [row["standby_replicas"] for row in stored(tmp_path, "metrics")] == [0]
 
 
 @pytest.mark.once

@@ -16,6 +16,7 @@ from tests.kafka.coordinator_log import epochs, generations, targets
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_live import CLASSIC, CONSUMER, CONSUMERS, FLEETS, Live, client, items, lasts, played
 from tests.kafka.history_story import (
+    BROKERS_SESSION_MS,
     CLASSIC_STREAMS,
     COMMIT_EVERY_MS,
     CONNECT,
@@ -159,9 +160,14 @@ def test_how_every_member_came_and_went(live: Live, group: str) -> None:
             if stay.until_ms is None:
                 assert row["until"] is None
             else:
-                waits = {CRASHED: SESSION_TIMEOUT_MS}.get(stay.went, 0)
+                waits = {CRASHED: session_ms(group)}.get(stay.went, 0)
                 assert stay.until_ms - LATE_MS <= row["until"], (row, stay)
                 assert row["until"] <= stay.until_ms + waits + 4 * LATE_MS, (row, stay)
+
+
+def session_ms(group: str) -> int:
+    """How long a member of it is not missed."""
+    return SESSION_TIMEOUT_MS if group in (*CLASSIC, STATIC) else BROKERS_SESSION_MS
 
 
 @pytest.mark.parametrize("group", sorted(KINDS))
@@ -252,7 +258,7 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
     assert crashed.until_ms is not None
     since, until = min(each["since"] for each in pauses), max(each["until"] for each in pauses)
     assert crashed.until_ms - COMMIT_EVERY_MS - LATE_MS <= since <= crashed.until_ms
-    assert until - since >= SESSION_TIMEOUT_MS - COMMIT_EVERY_MS
+    assert until - since >= session_ms(group) - COMMIT_EVERY_MS
 
 
 @pytest.mark.parametrize("group", CONSUMERS)
