@@ -35,8 +35,16 @@ MAY_SKIP: Mapping[str, str] = {
 REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 """Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
 FEWEST: Mapping[str, int] = {
-    **{"unit": 2_530, "golden": 45, "spark": 290, "connect": 47, "classes": 41, "live": 212, "e2e": 94, "docs": 340},
-    **{"airflow": 86, "browser": 14},
+    "unit": 2_530,
+    "golden": 45,
+    "spark": 290,
+    "connect": 47,
+    "classes": 41,
+    "live": 212,
+    "e2e": 94,
+    "docs": 340,
+    "airflow": 86,
+    "browser": 14,
 }
 """For each part the number of tests that its default run has at least."""
 FULL_VARIABLE = "SPARK_ASSIGN_TEST_FULL"
