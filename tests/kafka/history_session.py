@@ -21,6 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs import history as history_job
 from spark_assign.fleet import Fleet
 from spark_assign.history.following import follow, to_its_end
 from spark_assign.history.history import History
@@ -30,6 +31,7 @@ from spark_assign.history.schemas import HISTORY_TABLES
 from spark_assign.sources import client_properties
 from spark_assign.sources.log_segments import log_segments
 from spark_assign.sources.records_in_kafka import records_in_kafka
+from tests import conftest
 from tests.kafka import maven
 
 ROOT = Path(__file__).parents[2]
@@ -50,9 +52,11 @@ SETTINGS = {
 
 def start_session(kind: str, warehouse: str) -> SparkSession:
     """Starts a session that has the sources for Kafka and Delta."""
-    builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
+    remote = kind == "connect"
+    builder = SparkSession.builder.remote("local[2]") if remote else SparkSession.builder.master("local[2]")
+    settings = SETTINGS | (conftest.CONNECT if remote else conftest.CLASSIC)
     jars = ",".join([*maven.kafka_source_jars(), *maven.delta_jars()])
-    for key, value in {**SETTINGS, "spark.jars": jars, "spark.sql.warehouse.dir": warehouse}.items():
+    for key, value in {**settings, "spark.jars": jars, "spark.sql.warehouse.dir": warehouse}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -160,6 +164,14 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     return {}
 
 
+def job(spark: SparkSession, arguments: list[str]) -> Any:
+    """Runs the job `history` in this session, and returns what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = history_job.main(arguments)
+    assert SparkSession.getActiveSession() is spark
+    return {"code": code, "printed": out.getvalue()}
+
+
 def stored(spark: SparkSession, location: str) -> DataFrame:
     """Reads the records of a folder or a table as users do."""
     return records_of(spark.read.parquet(location) if "/" in location else spark.table(location))
@@ -173,7 +185,7 @@ def spark_plans(frame: DataFrame) -> str:
     return out.getvalue()
 
 
-STEPS = {"read": read, "segments": segments, "stream": stream, "copy": copy, "history": history}
+STEPS = {"read": read, "segments": segments, "stream": stream, "copy": copy, "history": history, "job": job}
 
 if __name__ == "__main__":
     main()

@@ -6,17 +6,22 @@ from collections.abc import Iterable
 
 from spark_assign.kernels.sticky.balance import ENDLESS
 from tests.golden import sticky_kernel
+from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import java_programs
 
 PROGRAM = "Assignors"
 
 
-def that_end(rows: Iterable[Row], assignor: str) -> list[Row]:
-    """Rows for which Kafka's sticky classes come to an end; of the others it can only be waited for."""
+def that_end(rows: Iterable[Row], assignor: str) -> tuple[list[Row], Answer]:
+    """Rows for which Kafka's sticky classes come to an end, and what the kernels answer to them."""
     asked = list(rows)
-    refused = sticky_kernel.planned(asked, assignor).refused
-    return [row for row in asked if refused.get(row["case"]) != ENDLESS]
+    answer = sticky_kernel.planned(asked, assignor)
+    endless = {case for case, error in answer.refused.items() if error == ENDLESS}
+    for case in endless:
+        answer.refused.pop(case)
+        answer.sets.pop(case, None)
+    return [row for row in asked if row["case"] not in endless], answer
 
 
 def answered(rows: Iterable[Row], class_path: str, program: str = PROGRAM) -> list[Row]:

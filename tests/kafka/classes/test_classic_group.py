@@ -10,6 +10,7 @@ import pytest
 
 from spark_assign.kernels.protocol.steps import play_all
 from spark_assign.protocol.replaying import RECORDED_GROUP_ID
+from tests import seeds
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps
@@ -18,6 +19,7 @@ from tests.kafka.group_steps import answered
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "ClassicGroupSteps"
+SEQUENCES = seeds.default_or_full(60, 120)
 
 
 def ours(rows: list[Row]) -> list[str]:
@@ -48,7 +50,7 @@ def test_random_sequences(kafka_jars: str, seed: int) -> None:
     """Every step's answer or error, and the whole state after it."""
     rows: list[Row] = [
         {"sequence": name, "step": number, "op": op}
-        for name, ops in random_steps.sequences(seed, 120)
+        for name, ops in random_steps.sequences(seed, SEQUENCES)
         for number, op in enumerate(ops)
     ]
     expected = [{**row, "expect": json.loads(_settled(row["expect"]))} for row in answered(rows, kafka_jars, PROGRAM)]

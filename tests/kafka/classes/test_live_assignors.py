@@ -12,11 +12,18 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.kernels.java_hash import text_walk
+from spark_assign.kernels.releases import CLIENT_SIDE
+from tests import seeds
 from tests.golden import sticky_kernel, tables, vectors
+from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import histories, live_assignors, maven, random_groups
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+MANY = seeds.default_or_full(500, 1_500)
+MID_SIZE = seeds.default_or_full(0, 1)
+CROWDED = seeds.default_or_full(200, 500)
 
 
 def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Mapping[str, str]) -> None:
@@ -28,37 +35,37 @@ def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Mapping[str, 
     assert not errors, f"{len(errors)} errors differ\n" + "\n".join(errors[:20])
 
 
-def _answered(asked: Sequence[Row], assignor: str, kafka_jars: str) -> list[Row]:
-    """Kafka's answers, but for the few groups on which its sticky classes never end."""
-    rows = list(asked) if assignor not in random_groups.STICKY else live_assignors.that_end(asked, assignor)
+def _answered(asked: Sequence[Row], assignor: str, kafka_jars: str) -> tuple[list[Row], Answer]:
+    """Kafka's answers and those of the sticky kernels, but for the few groups on which Kafka's classes never end."""
+    rows, answer = live_assignors.that_end(asked, assignor)
     assert len(asked) - len(rows) <= 1 + len(asked) // 100
-    return live_assignors.answered(rows, kafka_jars)
+    return live_assignors.answered(rows, kafka_jars), answer
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin", *random_groups.STICKY])
-def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, assignor: str, seed: int) -> None:
-    """Groups of every kind in one Spark call."""
-    small = 100 if assignor in random_groups.STICKY else 200
-    asked = list(random_groups.groups(assignor, seed, small=small, mid_size=1))
-    assert len(asked) > small
-    rows = _answered(asked, assignor, kafka_jars)
-    planned = plan(tables.fleet_of(spark, rows), assignor)
+def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, seed: int) -> None:
+    """Groups of every kind and of every client-side assignor in one Spark call."""
+    asked: list[Row] = []
+    for assignor in CLIENT_SIDE:
+        small = 100 if assignor in random_groups.STICKY else 150
+        drawn = list(random_groups.groups(assignor, seed, small=small, mid_size=MID_SIZE))
+        ending, _ = live_assignors.that_end(drawn, assignor) if assignor in random_groups.STICKY else (drawn, None)
+        assert len(drawn) - len(ending) <= 1 + len(drawn) // 100
+        asked += [row | {"case": f"{assignor}-{row['case']}", "profile": assignor} for row in ending]
+    rows = live_assignors.answered(asked, kafka_jars)
+    planned = plan(tables.configured_fleet_of(spark, rows))
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}
     said = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    assert not [case for case in said if case.startswith(("range-", "roundrobin-"))]
     _assert_same(rows, tables.planned_sets(planned.assignments), said)
-    if assignor not in random_groups.STICKY:
-        assert not rejected
-        assert len(rows) == len(asked)
 
 
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
-def test_thousands_of_groups_with_owners(kafka_jars: str, assignor: str, seed: int) -> None:
+def test_many_groups_with_owners(kafka_jars: str, assignor: str, seed: int) -> None:
     """Claims of members old and new, in conflict or out of date; where Kafka throws, the kernels say what it says."""
-    asked = list(random_groups.groups(assignor, seed, small=1_500, mid_size=0))
-    assert len(asked) == 1_500
-    rows = _answered(asked, assignor, kafka_jars)
-    answer = sticky_kernel.planned(rows, assignor)
+    asked = list(random_groups.groups(assignor, seed, small=MANY, mid_size=1))
+    assert len(asked) == MANY + 1
+    rows, answer = _answered(asked, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
 
 
@@ -68,7 +75,8 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
     The group before it, of the same seed, is answered by the same JVM within the same limit.
     """
     *_, ends, endless = random_groups.groups("cooperative-sticky", 3495465737, small=813, mid_size=0)
-    assert live_assignors.that_end([ends, endless], "cooperative-sticky") == [ends]
+    rows, _ = live_assignors.that_end([ends, endless], "cooperative-sticky")
+    assert rows == [ends]
     limit = {"processor_seconds": 5}
     answered, busy = live_assignors.answered([ends | limit, endless | limit], kafka_jars)
     assert answered["expect"]
@@ -79,11 +87,11 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: int) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
-    rows = _answered(list(random_groups.crowded(assignor, seed, 500)), assignor, kafka_jars)
-    answer = sticky_kernel.planned(rows, assignor)
+    asked = list(random_groups.crowded(assignor, seed, CROWDED))
+    rows, answer = _answered(asked, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     walks = [text_walk([member["id"] for member in row["members"]]) for row in rows]
-    assert sum(text_walk(walk) != walk for walk in walks) > 300
+    assert sum(text_walk(walk) != walk for walk in walks) > 0.6 * CROWDED
 
 
 @pytest.mark.parametrize("release", maven.OLDER_CLIENTS)
@@ -91,7 +99,8 @@ def test_older_clients_answer_alike(kafka_jars: str, release: str, seed: int) ->
     """What clients of older releases assign is what the newest assign, list order and errors included."""
     asked = [row for each in ("range", "roundrobin") for row in random_groups.groups(each, seed, small=150, mid_size=0)]
     for sticky in random_groups.STICKY:
-        asked += live_assignors.that_end(random_groups.groups(sticky, seed, small=300, mid_size=0), sticky)
+        rows, _ = live_assignors.that_end(random_groups.groups(sticky, seed, small=300, mid_size=0), sticky)
+        asked += rows
     older = live_assignors.answered(asked, maven.clients_classpath(release))
     newest = live_assignors.answered(asked, kafka_jars)
     different = [(row["strategy"], row["case"]) for row, old in zip(newest, older, strict=True) if row != old]
@@ -103,8 +112,7 @@ def test_older_clients_answer_alike(kafka_jars: str, release: str, seed: int) ->
 def test_histories_of_joins_and_leaves(kafka_jars: str, assignor: str, seed: int) -> None:
     """Eight rounds, each from our own result of the round before: Kafka says the same in every round."""
     told = histories.rows(assignor, seed, lambda asked: sticky_kernel.planned(asked, assignor).sets, groups=60)
-    rows = _answered(told, assignor, kafka_jars)
-    answer = sticky_kernel.planned(rows, assignor)
+    rows, answer = _answered(told, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     assert len(told) == 60 * 8
     assert bool(answer.withheld) == (assignor == "cooperative-sticky")

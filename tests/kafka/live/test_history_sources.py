@@ -289,20 +289,20 @@ def test_the_job_reads_a_cluster(written: Cluster) -> None:
     assert "first on record" in generations
 
 
+def printed_in(session: Session, *arguments: str) -> str:
+    """Returns what the job prints in a session that has the jars."""
+    done = session.run("job", arguments=arguments)
+    assert done["code"] == 0, session.log.read_text(errors="replace")[-3000:]
+    return str(done["printed"])
+
+
 @pytest.fixture(scope="module")
-def followed(written: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def followed(written: Cluster, classic: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder into which the job has followed the cluster once."""
     folder = tmp_path_factory.mktemp("followed") / "records"
-    arguments = [
-        "--bootstrap-server",
-        written.bootstrap_servers,
-        "--cluster",
-        "live",
-        "--follow",
-        "--into",
-        str(folder),
-    ]
-    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", launched(*arguments))
+    into = ("--cluster", "live", "--follow", "--into", str(folder))
+    said = printed_in(classic, "--bootstrap-server", written.bootstrap_servers, *into)
+    printed = re.fullmatch(r"history: ([\d,]+) records came to .*\n", said)
     assert printed is not None
     assert int(printed[1].replace(",", "")) == len(rows(folder))
     return folder
@@ -315,6 +315,6 @@ def test_the_job_follows_a_cluster(followed: Path) -> None:
     assert pq.read_table(followed)["cluster"].unique().to_pylist() == ["live"]
 
 
-def test_the_job_reads_what_it_followed(followed: Path) -> None:
+def test_the_job_reads_what_it_followed(followed: Path, classic: Session) -> None:
     """The folder is read as a history."""
-    assert f"live/{GROUP}: classic group, range" in launched("--records", str(followed), "--group", GROUP)
+    assert f"live/{GROUP}: classic group, range" in printed_in(classic, "--records", str(followed), "--group", GROUP)
