@@ -13,10 +13,10 @@ from tests.kafka import java_programs
 PROGRAM = "Assignors"
 
 
-def that_end(rows: Iterable[Row], assignor: str) -> tuple[list[Row], Answer]:
+def that_end(rows: Iterable[Row], profile: str) -> tuple[list[Row], Answer]:
     """Rows for which Kafka's sticky classes come to an end, and what the kernels answer to them."""
     asked = list(rows)
-    answer = sticky_kernel.planned(asked, assignor)
+    answer = sticky_kernel.planned(asked, profile)
     endless = {case for case, error in answer.refused.items() if error == ENDLESS}
     for case in endless:
         answer.refused.pop(case)

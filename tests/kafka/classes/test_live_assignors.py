@@ -19,7 +19,7 @@ from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import histories, live_assignors, maven, random_groups
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 MANY = seeds.default_or_full(500, 1_500)
 MID_SIZE = seeds.default_or_full(0, 1)
@@ -42,6 +42,7 @@ def _answered(asked: Sequence[Row], assignor: str, kafka_jars: str) -> tuple[lis
     return live_assignors.answered(rows, kafka_jars), answer
 
 
+@pytest.mark.spark
 def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str, seed: int) -> None:
     """Groups of every kind and of every client-side assignor in one Spark call."""
     asked: list[Row] = []

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.kernels.releases import CLIENT_SIDE, LINES, read_profile
-from spark_assign.kernels.sticky.balance import ENDLESS
 from tests import seeds
-from tests.golden import sticky_kernel, tables, vectors
+from tests.golden import tables, vectors
+from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import fetched, live_assignors, maven, random_groups
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once]
+pytestmark = pytest.mark.kafka
 
 RELEASES = ("2.4.1", "2.8.2", "3.2.3", "3.4.1", "3.5.2", "3.9.1", "4.4.0")
 """A release of every line of which rows are recorded, and of today's the first and the last."""
@@ -44,13 +44,12 @@ DRAWN = _drawn()
 
 
 @cache
-def _asked(release: str, assignor: str) -> list[Row]:
-    """Groups for which the release comes to an end."""
+def _asked(release: str, assignor: str) -> tuple[list[Row], Answer]:
+    """Groups for which the release comes to an end, and what the profile answers (for the sticky assignors)."""
     if assignor not in random_groups.STICKY:
-        return list(random_groups.groups(assignor, SEED, small=OTHERS, mid_size=0))
-    asked = list(random_groups.groups(assignor, SEED, small=GROUPS[release], mid_size=0))
-    refused = sticky_kernel.planned(asked, f"{assignor}@{release}").refused
-    return [row for row in asked if refused.get(row["case"]) != ENDLESS]
+        return list(random_groups.groups(assignor, SEED, small=OTHERS, mid_size=0)), Answer()
+    drawn = random_groups.groups(assignor, SEED, small=GROUPS[release], mid_size=0)
+    return live_assignors.that_end(drawn, f"{assignor}@{release}")
 
 
 @cache
@@ -58,7 +57,7 @@ def _answers(release: str) -> list[Row]:
     """What the release answers for each assignor, asked in one JVM."""
     with fetched.or_skipped():
         class_path = maven.clients_classpath(release)
-    asked = [row for assignor in CLIENT_SIDE for row in _asked(release, assignor)]
+    asked = [row for assignor in CLIENT_SIDE for row in _asked(release, assignor)[0]]
     return live_assignors.answered(asked, class_path)
 
 
@@ -74,7 +73,7 @@ def test_every_boundary_is_crossed() -> None:
 def test_a_profile_is_what_its_release_answers(release: str, assignor: str) -> None:
     """Claims of members old and new, racks, vanished topics; where Kafka throws, the profile says what it says."""
     rows = [row for row in _answers(release) if row["strategy"] == assignor]
-    answer = sticky_kernel.planned(rows, f"{assignor}@{release}")
+    _, answer = _asked(release, assignor)
     differences = vectors.differences(vectors.expected_sets(rows), answer.sets)
     assert not differences, f"{len(differences)} groups differ\n" + "\n".join(differences[:20])
     errors = vectors.other_errors(rows, answer.refused)
@@ -82,6 +81,7 @@ def test_a_profile_is_what_its_release_answers(release: str, assignor: str) -> N
     assert len(rows) > 0.9 * GROUPS[release]
 
 
+@pytest.mark.spark
 def test_range_and_round_robin_of_old_clients(spark: SparkSession) -> None:
     """Range without racks and with them, round robin as ever: groups of all drawn releases in one plan."""
     rows = [

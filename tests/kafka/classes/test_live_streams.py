@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_assign.kernels.streams.sticky import assign_tasks
+from tests import seeds
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import live_assignors, maven, random_streams
@@ -12,7 +13,8 @@ from tests.kafka import live_assignors, maven, random_streams
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "StreamsAssignors"
-GROUPS, SEQUENCES, ROUNDS = 1_500, 120, 8
+GROUPS, SEQUENCES = seeds.default_or_full(600, 1_500), seeds.default_or_full(60, 120)
+ROUNDS = 8
 
 
 @pytest.fixture(params=["4.4", "4.3"])
