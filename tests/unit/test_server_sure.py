@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, permutations, product
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.runs import Runs
+from spark_assign.kernels.server.heterogeneous import NOBODY, trade
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
 from spark_assign.kernels.server.previous import unassigned
 from spark_assign.kernels.server.sure import Shares, Ties, hanging
@@ -23,6 +24,8 @@ from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
 Partition = tuple[int, int]
+Order = tuple[list[int], list[int], list[list[Partition]]]
+"""Members, topics, and what each member had, in the order in which they are walked."""
 
 
 def ties(random: Random, size: int) -> list[int]:
@@ -70,8 +73,8 @@ class Group:
             for parts in product(*(orders(*sets[topic]) for topic in order))
         ]
 
-    def all_orders(self) -> Iterator[tuple[list[int], list[int], list[list[Partition]]]]:
-        """Members, topics, and what each member had."""
+    def all_orders(self) -> Iterator[Order]:
+        """Every order that the ties allow."""
         members, topics = range(self.members), range(len(self.sizes))
         for walks in product(*map(self.of_member, members)):
             for each in orders(list(members), self.member_tie):
@@ -85,19 +88,25 @@ class Group:
             number *= len(self.of_member(member))
         return number
 
-    def answer(self, members: list[int], topics: list[int], walks: list[list[Partition]]) -> dict[Partition, int]:
-        """Who gets what in one order."""
-        sizes = np.array([self.sizes[topic] for topic in topics], np.int64)
-        runs = [
-            (place, topics.index(topic), at, 1, 1)
-            for place, member in enumerate(members)
-            for topic, at in walks[member]
-        ]
+    def after(self, orders: Sequence[Order]) -> dict[Partition, list[int]]:
+        """Returns the owners of each partition, one per order; all orders in one call of the kernel."""
+        runs, sizes, topic_at = [], [], []
+        for number, (members, topics, walks) in enumerate(orders):
+            place = {topic: number * len(topics) + at for at, topic in enumerate(topics)}
+            sizes += [self.sizes[topic] for topic in topics]
+            topic_at += topics
+            first = number * self.members
+            for at, member in enumerate(members, first):
+                runs += [(at, place[topic], partition, 1, 1) for topic, partition in walks[member]]
         previous = Runs(*np.array(runs, np.int64).reshape(-1, 5).T)
-        zeros = np.zeros(len(members), np.int64)
-        rows = assign_homogeneous(zeros, np.zeros(len(topics), np.int64), sizes, previous).runs.rows()
-        columns = (each.tolist() for each in (rows.topic, rows.first, rows.member))
-        return {(topics[topic], at): members[place] for topic, at, place in zip(*columns, strict=True)}
+        number = np.arange(len(orders))
+        member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
+        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.rows()
+        topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
+        found: dict[Partition, list[int]] = {}
+        for at in np.argsort(topic_group[rows.topic], kind="stable").tolist():
+            found.setdefault((int(topic[at]), int(rows.first[at])), []).append(int(owner[at]))
+        return found
 
     def called_unsure(self) -> set[Partition]:
         """What the kernel says."""
@@ -125,8 +134,10 @@ def test_what_is_sure_has_one_owner_in_every_order() -> None:
         if not 1 < group.how_many() <= 400:
             continue
         asked += 1
-        answers = [group.answer(*each) for each in group.all_orders()]
-        hangs = {one for one in answers[0] if len({answer[one] for answer in answers}) > 1}
+        orders = list(group.all_orders())
+        after = group.after(orders)
+        assert {len(owners) for owners in after.values()} == {len(orders)}
+        hangs = {partition for partition, owners in after.items() if len(set(owners)) > 1}
         unsure = group.called_unsure()
         assert hangs <= unsure
         varying, called = varying + len(hangs), called + len(unsure)
@@ -142,11 +153,11 @@ def test_nothing_is_unsure_where_nothing_ties_or_nothing_moves() -> None:
         order = next(group.all_orders())
         if group.how_many() == 1:
             assert not group.called_unsure()
-        after = group.answer(*order)
+        after = group.after([order])
         group.walks = []
         for member in range(group.members):
             mine: dict[int, list[int]] = {}
-            for (topic, at), who in after.items():
+            for (topic, at), (who,) in after.items():
                 if who == member:
                     mine.setdefault(topic, []).append(at)
             group.walks.append(
@@ -177,18 +188,15 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
         answers = []
         for order in orders(list(range(members)), tie):
             place = {member: at for at, member in enumerate(order)}
-            moved = [[place[member], *rest] for member, *rest in had]
-            other = Differing(
-                members,
-                [sorted(place[each] for each in who) for who in asking],
-                sizes,
-                group.ranks,
-                Runs(*np.array(moved, np.int64).reshape(-1, 5).T),
-            )
-            rows = other.assign().runs.rows()
-            columns = (each.tolist() for each in (rows.topic, rows.first, rows.member))
-            answers.append({(topic, at): order[who] for topic, at, who in zip(*columns, strict=True)})
-        hangs = {one for one in answers[0] if len({answer[one] for answer in answers}) > 1}
+            subscribers = [sorted(place[each] for each in who) for who in asking]
+            owners, loads = [[NOBODY] * size for size in sizes], [0] * members
+            for member, topic, at, *_ in had:
+                owners[topic][at] = place[member]
+                loads[place[member]] += 1
+            trade(owners, loads, subscribers, group.ranks)
+            answers.append([order[owner] for each in owners for owner in each])
+        every = [(topic, at) for topic, size in enumerate(sizes) for at in range(size)]
+        hangs = {one for one, owners in zip(every, zip(*answers, strict=True), strict=True) if len(set(owners)) > 1}
         few = len(answers) <= FEW
         assert hangs <= found if not few else hangs == found
         seen["few" if few else "many"] += bool(hangs)
