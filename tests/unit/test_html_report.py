@@ -7,12 +7,10 @@ import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("jinja2", reason="reports are an extra")
-pytest.importorskip("altair", reason="reports are an extra")
 
 from spark_assign.errors import ConfigError
 from spark_assign.report import charts, notebook
@@ -24,6 +22,10 @@ from spark_assign.report.ranking import SUMS, affected, over_share
 from spark_assign.report.words import number, seconds, share, short_names
 from tests.unit import report_rows
 
+pytestmark = pytest.mark.skipif(
+    not (find_spec("jinja2") and find_spec("altair")),  # not imported: every worker process imports every test file
+    reason="reports are an extra",
+)
 VOID = {"col", "meta", "link", "input", "br", "hr", "img"}
 CLOSED = {"rect", "line", "path"}
 HOSTILE = """<script>alert(1)</script>"'&</td></style><img src=x onerror=alert(2)>{{ 7 * 7 }}"""

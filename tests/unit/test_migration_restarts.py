@@ -231,7 +231,7 @@ def test_new_ids_are_as_kafkas() -> None:
 @pytest.mark.parametrize("assignor", sorted(ORACLE))
 def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None:
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
-    rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
+    rows = list(random_groups.groups(assignor, seed, small=drawn(40, 60), mid_size=0))
     sheet = sheet_of(rows)
     laid = assign_anew(sheet, assignor, np.ones(sheet.number, bool)).runs
     for row in rows:

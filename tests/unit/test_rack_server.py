@@ -161,7 +161,7 @@ def test_no_answer_as_sticky_has_more_matches() -> None:
     """Against all answers there are, on small groups."""
     random = Random(5)
     near_ = np.array([[False] * 3, [True, False, False], [False, True, False], [False, True, True], [True] * 3])
-    for _ in range(150):
+    for _ in range(drawn(80, 150)):
         members, size = random.randint(1, 4), random.randint(1, 7)
         had = [random.randrange(-1, members) for _ in range(size)]
         kind = [random.randrange(5) for _ in range(size)]
@@ -180,7 +180,7 @@ def test_no_answer_as_sticky_has_more_matches() -> None:
 def test_no_spread_is_worth_more() -> None:
     """Against all layouts there are, on small sets of topics."""
     random = Random(6)
-    for _ in range(150):
+    for _ in range(drawn(80, 150)):
         members, size, racks = random.randint(1, 4), random.randint(1, 7), random.randint(1, 3)
         due = Counter(random.randrange(members) for _ in range(size))
         much = [due[member] for member in range(members)]

@@ -1,11 +1,12 @@
-"""Reassignments against an exact solver and against what must always hold."""
+"""Reassignments against an exact solver and against what must always hold.
+
+SciPy is imported by the functions that need it, as every worker process imports every test file.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
 from spark_assign.kernels.replicas.leaders import choose_leaders
@@ -20,6 +21,9 @@ TOLERANCE = 0.1
 def fewest_moves(cluster: Cluster, bounds: tuple[np.ndarray, np.ndarray] | None) -> int | None:
     """The fewest moves by integer programming, with bounds on the replicas of each broker or without; null where
     nothing satisfies them."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array
+
     partitions, brokers = len(cluster.current), len(cluster.rack)
     racks = np.unique(cluster.rack[cluster.usable])
     has, spans = partitions * brokers, partitions * len(racks)
@@ -102,6 +106,8 @@ def test_voluntary_moves_against_an_exact_solver() -> None:
 
 def leaders_can_be_even(cluster: Cluster, replicas: list[list[int]], least: np.ndarray, most: np.ndarray) -> bool:
     """Whether some choice of leaders keeps every broker within its bounds, by integer programming."""
+    from scipy.optimize import LinearConstraint, milp
+
     pairs = [(partition, broker) for partition, each in enumerate(replicas) for broker in each]
     rows = [[float(partition == at) for partition, _ in pairs] for at in range(len(replicas))]
     usable = np.flatnonzero(cluster.usable).tolist()

@@ -104,7 +104,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
     """Random groups of dynamic members: who leads after each restart, what moves, and who has what in the end."""
     rows = [
         row
-        for row in random_groups.groups(assignor, seed, small=40, mid_size=0)
+        for row in random_groups.groups(assignor, seed, small=drawn(30, 40), mid_size=0)
         if 1 < len(row["members"]) <= 5
         and len({member["id"] for member in row["members"]}) == len(row["members"])
         and not any(member.get("instance") for member in row["members"])
