@@ -294,10 +294,10 @@ def test_moved_and_revoked_are_told_once_where_they_are_one() -> None:
 
 def test_clusters_are_rolled_up() -> None:
     """A line each, with a filter; of one cluster neither."""
-    rows = report_rows.plan(60)
+    rows = report_rows.plan(12)
     text = render_report(rows)
     assert 'id="clusters"' in text
-    assert Page(text).elements["tr"] > 60
+    assert Page(text).elements["tr"] > 12
     assert text.count("<option>") == 5
     one = render_report(PlanRows(classes=rows.classes[:1], groups=rows.groups[:1]))
     assert 'id="cluster' not in one

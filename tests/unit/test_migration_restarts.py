@@ -140,7 +140,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     """Random groups: racks, static members, differing subscriptions, topics that are gone, claims in conflict."""
     rows = [
         row
-        for row in random_groups.groups("sticky", seed, small=drawn(30, 60), mid_size=0)
+        for row in random_groups.groups("sticky", seed, small=drawn(18, 60), mid_size=0)
         if len(row["members"]) <= 7 and len({member["id"] for member in row["members"]}) == len(row["members"])
     ]
     refused = sticky_kernel.planned(rows, now).refused if now not in ORACLE else {}
