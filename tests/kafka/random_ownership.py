@@ -7,6 +7,7 @@ still claim what others were given, and in a few groups partitions are claimed t
 from __future__ import annotations
 
 import random
+from heapq import heapify, heapreplace
 from typing import Any
 
 from tests.golden.vectors import Row
@@ -58,11 +59,14 @@ def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghos
         owners = owners if topic in row["topics"] else everybody
         if style == "skewed":
             owners = rng.choices(owners, k=max(1, len(owners) // 2)) if owners else []
+        loads = [(len(owned[owner]), owner) for owner in owners]
+        heapify(loads)
         for number in range(counts[topic] if owners else 0):
             if rng.random() >= share_owned:
                 continue
             if style == "least":
-                owner = min(owners, key=lambda each: (len(owned[each]), each))
+                load, owner = loads[0]
+                heapreplace(loads, (load + 1, owner))
             elif style == "stride":
                 owner = owners[number % len(owners)]
             else:

@@ -25,8 +25,9 @@ from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.seeds import seed_for
+from tests.sizes import drawn
 
-GROUPS = 60
+GROUPS = drawn(36, 60)
 Rows = dict[tuple[str, str, str, int], tuple[int, bool]]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from jobs import snapshot as job
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import client_iam, client_properties, client_settings
+from spark_assign.sources import client_iam, client_properties, client_settings, kafka_connection
 from spark_assign.sources.client_iam import Iam, SignedLogin
 from tests.unit import sasl_stub
 
@@ -164,6 +164,7 @@ def test_a_snapshot_of_a_stub(
 ) -> None:
     """AWS_MSK_IAM on the wire, a signature for the host that is connected to; no secret in any output, at DEBUG too."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setattr(kafka_connection, "_TURN_S", 1)  # after it the client is asked why it isn't let in
     caplog.set_level(logging.DEBUG)
     for name in ("kafka", "botocore"):
         caplog.set_level(logging.DEBUG, logger=name)

@@ -17,6 +17,7 @@ from spark_assign.kernels.group.drift import DRIFTED, Question, drift
 from spark_assign.kernels.group.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.group.states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
 from spark_assign.kernels.runs import compress_sorted
+from tests.sizes import drawn
 
 EVERYTHING = frozenset({"group", "member", "ownership"})
 FLEET, PLAN, STORED = "fleet", "plan", "stored"
@@ -222,7 +223,7 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
     """Members, ownership and figures of random groups, in conflict, rejected, or on one side only."""
     draw = random.Random(f"{seed} {then} {now}")
     groups: dict[str, tuple[Side | None, Side | None]] = {}
-    for number in range(150):
+    for number in range(drawn(60, 150)):
         before = _side(draw, then)
         after = _finish(draw, _later(draw, before, now))
         before = _finish(draw, before)

@@ -20,6 +20,7 @@ from spark_assign.kernels.protocol.server_topics import Metadata, Topic
 from spark_assign.kernels.protocol.targets import Target
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
+from tests.sizes import drawn
 
 NAMES = ("uniform", "server-range", "range", "sticky", "cooperative-sticky")
 EPOCH = 7
@@ -127,7 +128,7 @@ def targets(facts: pa.Table, assignor: str) -> dict[str, dict[str, set[int]]]:
 def test_as_many_as_the_coordinator_takes(assignor: str) -> None:
     """Who loses and waits may be lucky; if it reports before all others, it takes as long as is said."""
     random = Random(848)
-    rows = [random_group(random, f"c{number}") for number in range(150)]
+    rows = [random_group(random, f"c{number}") for number in range(drawn(75, 150))]
     facts, beats, rounds = asked(rows, assignor)
     wanted = targets(facts, assignor)
     seen = set()
@@ -154,7 +155,7 @@ def test_as_many_as_the_coordinator_takes(assignor: str) -> None:
 def test_what_members_lose_get_and_wait_for() -> None:
     """Sums agree with the figures of the groups; what somebody else has is waited for."""
     random = Random(12)
-    rows = [random_group(random, f"c{number}") for number in range(100)]
+    rows = [random_group(random, f"c{number}") for number in range(drawn(50, 100))]
     _, beats, rounds = asked(rows, "uniform")
     for row in rows:
         mine, steps = beats[row["case"]], rounds[row["case"]]

@@ -17,6 +17,7 @@ from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.kernels.history.stretches import LISTS, Stretches, of_commits, united, unlisted
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
+from tests.sizes import drawn
 from tests.unit import group_record_bytes as random_bytes
 
 UUID = "B7bwCk5oQxSRAg3-gGRA9A"
@@ -49,13 +50,13 @@ def test_values_as_the_reader_of_single_records_reads_them(seed: int) -> None:
     """Every version, whole and mutated; and all together as each in a batch of its own."""
     rng = random.Random(seed)
     kinds, values = [], []
-    for _ in range(4_000):
+    for _ in range(drawn(1_500, 4_000)):
         value = random_bytes.commit_value(rng)
         values.append(random_bytes.mutated(rng, value) if rng.random() < 0.5 else value)
         kinds.append(1 if rng.random() < 0.9 else 0)
     expected = [alone(*each) for each in zip(kinds, values, strict=True)]
     assert at_once(kinds, values, 3) == expected
-    for each in range(0, 4_000, 97):
+    for each in range(0, len(values), 97):
         assert at_once([kinds[each]], [values[each]]) == [expected[each]], each
     assert at_once([], []) == []
 
@@ -82,7 +83,7 @@ def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
     """Type, group, topic and partition, or what is wrong; names that are no UTF-8 as Java reads them."""
     rng = random.Random(seed)
     keys = []
-    for _ in range(4_000):
+    for _ in range(drawn(1_500, 4_000)):
         key = random_bytes.commit_key(rng, rng.choice([0, 1]))
         keys.append(random_bytes.mutated(rng, key) if rng.random() < 0.6 else key)
     # A surrogate is one character that cannot be read to Java, and three to Python.
@@ -133,7 +134,7 @@ def test_what_kafka_said_of_commits() -> None:
 def test_stretches_of_parts_make_those_of_all(seed: int, span: int) -> None:
     """However commits are split, shuffled and united again; against a loop over sorted times."""
     rng = random.Random(seed)
-    for _ in range(150):
+    for _ in range(drawn(60, 150)):
         gap = rng.choice([0, 1, 3, span // 5])
         rows = [
             (rng.randrange(2), rng.choice([-1, 0, 7]), rng.randrange(span), rng.randrange(9))

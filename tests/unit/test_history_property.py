@@ -17,10 +17,11 @@ from spark_assign.kernels.history.memberships import memberships
 from spark_assign.kernels.history.owned import runs_of
 from spark_assign.kernels.history.tell import tell
 from spark_assign.kernels.history.timeline import Timeline
+from tests.sizes import drawn
 from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated
 
-STORIES = 8
+STORIES = drawn(5, 8)
 STEPS = 60
 
 

@@ -21,12 +21,13 @@ from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
 from tests.seeds import seed_for
+from tests.sizes import drawn
 
 
 def _groups(strategy: str) -> list[Group]:
     """A few hundred random groups; the seed is in the test's output when it fails."""
     seed = seed_for(__name__)
-    return [Group.from_row(row) for row in random_groups.groups(strategy, seed, small=300, mid_size=1)]
+    return [Group.from_row(row) for row in random_groups.groups(strategy, seed, small=drawn(150, 300), mid_size=1)]
 
 
 def test_the_ring_goes_on_as_the_loop_does() -> None:
@@ -93,11 +94,12 @@ def _racks_decide(group: Group) -> bool:
 def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
     """Two progressions meet where the Chinese remainder theorem says."""
     rng = random.Random(seed)
-    pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(6_000)]
-    ones, others = np.array(pairs[:3_000], dtype=np.int64).T, np.array(pairs[3_000:], dtype=np.int64).T
+    half = drawn(1_500, 3_000)
+    pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(2 * half)]
+    ones, others = np.array(pairs[:half], dtype=np.int64).T, np.array(pairs[half:], dtype=np.int64).T
     listed = [
         len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t)))
-        for (a, s, n), (b, t, m) in zip(pairs[:3_000], pairs[3_000:], strict=True)
+        for (a, s, n), (b, t, m) in zip(pairs[:half], pairs[half:], strict=True)
     ]
     assert shared(*ones, *others).tolist() == listed
 

@@ -11,6 +11,7 @@ from spark_assign.kernels.membership.question import Question
 from spark_assign.kernels.membership.ways import Opening, Take, Way, opened
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.settings import Timing
+from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
 ASKED = Question(Timing(), restarts_ms=(5_000, 17_300, 120_000))
@@ -64,7 +65,7 @@ def grid_of(opening: Opening, asked: Question = ASKED) -> Grid:
     return grid
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(drawn(2, 6)))
 def test_the_short_way_is_the_long_way(number: int, seed: int) -> None:
     """Every figure of every option of random groups."""
     opening = random_opening(random.Random(f"{seed}-{number}"))

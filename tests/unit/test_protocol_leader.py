@@ -21,6 +21,7 @@ from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
 from tests.seeds import seed_for
+from tests.sizes import drawn
 
 ALL = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
@@ -79,7 +80,7 @@ def test_what_is_owned_of_topics_that_are_gone() -> None:
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
 def test_random_groups_as_the_loops_do(strategy: str) -> None:
     """Racks, static members and differing subscriptions among them."""
-    rows = _rows(strategy, 80)
+    rows = _rows(strategy, drawn(40, 80))
     asks = [leader_rows.ask_of(row, strategy) for row in rows]
     loop = {"range": range_assignor, "roundrobin": roundrobin_assignor}[strategy].assign
     expected = {

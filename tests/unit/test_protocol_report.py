@@ -108,13 +108,13 @@ def test_an_empty_trace() -> None:
 def test_the_sequence_drawn(tmp_path: Path) -> None:
     """A picture of the kind that the name says; a long one, too."""
     pytest.importorskip("altair", reason="drawing is an extra")
-    draw_sequence(trace(JOIN * 10), str(tmp_path / "story.svg"), "a story")
+    draw_sequence(trace(JOIN * 8), str(tmp_path / "story.svg"), "a story")
     draw_sequence([], str(tmp_path / "nothing.png"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()
     assert (tmp_path / "nothing.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(("partitions", "steps"), [(3, 1), (150, 20)])
+@pytest.mark.parametrize(("partitions", "steps"), [(3, 1), (150, 2)])
 def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
     """Few partitions and many, with owners that come back under a new id."""
     pytest.importorskip("altair", reason="drawing is an extra")

@@ -11,6 +11,7 @@ from spark_assign.kernels.protocol.events import BadEvent, Event
 from spark_assign.kernels.protocol.ledger import merged
 from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.settings import Timing
+from tests.sizes import drawn
 from tests.unit.protocol_plays import (
     COOPERATIVE,
     EAGER,
@@ -374,7 +375,7 @@ def _holds(played: Play) -> None:
 @pytest.mark.parametrize("static", [False, True])
 def test_nothing_is_lost_whatever_happens(strategies: tuple[str, ...], static: bool) -> None:
     chance = random.Random(f"{strategies}{static}")
-    for _ in range(40):
+    for _ in range(drawn(20, 40)):
         owned = {"c1": [0, 1, 2], "c2": [3, 4], "c3": [5, 6, 7]}
         times = Timing(revoke_ms=chance.choice([0, 700]), restore_ms=chance.choice([0, 1_500]))
         group = stage(owned, strategies, static=static, timing=times)

@@ -20,6 +20,7 @@ from spark_assign.kernels.replicas.fill import fill
 from spark_assign.kernels.replicas.keep import choose_kept, most_kept
 from spark_assign.kernels.replicas.reassign import Bound, Reassigned, broker_loads, outside, reassign
 from spark_assign.kernels.replicas.shares import Shares, fair_shares
+from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 
 Costs = tuple[int, int]
@@ -35,7 +36,7 @@ def moves(cluster: Cluster, planned: Reassigned) -> int:
 
 def small_states() -> Iterator[tuple[Cluster, Evening]]:
     """Random clusters of a few brokers and partitions, once their vacancies were filled."""
-    for seed in (*range(60), 98, 101, 116, 144, 577, 634, 715, 1470, 1879):  # the last five need three steps
+    for seed in (*range(drawn(30, 60)), 98, 101, 116, 144, 577, 634, 715, 1470, 1879):  # the last five need three steps
         cluster = random_cluster(seed)
         if len(cluster.rack) <= 5 and len(cluster.current) <= 5:
             shares = fair_shares(cluster, 0.0)
@@ -166,7 +167,7 @@ def away(cluster: Cluster, assigned: list[list[int]]) -> int:
 def test_a_large_cluster_is_as_even_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Straight moves first and chains for the rest: the same brokers within bounds, hardly a move more."""
     more = 0
-    for seed in range(60):
+    for seed in range(drawn(30, 60)):
         cluster = random_cluster(seed)
         for voluntary in (False, True):
             monkeypatch.setattr(evening, "SMALL", 100_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from tests import selection
@@ -19,6 +20,11 @@ def test_every_listed_test_exists_and_has_a_reason() -> None:
             name, _, function = key.partition("::")
             assert (ROOT / name).is_file(), f"{mark}: {name} isn't a file"
             if function:
-                tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-                functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-                assert function.partition("[")[0] in functions, f"{mark}: {key} isn't a test"
+                assert function.partition("[")[0] in _functions(name), f"{mark}: {key} isn't a test"
+
+
+@cache
+def _functions(name: str) -> frozenset[str]:
+    """Returns the names of the functions of a test file."""
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))

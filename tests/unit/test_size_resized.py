@@ -20,6 +20,7 @@ from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.size.resized import resize
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.sizes import drawn
 from tests.unit.test_whole_groups import facts, windows
 
 Fact = dict[str, Any]
@@ -76,7 +77,7 @@ def said(sheet: Sheet, assignor: str, names: list[str]) -> list[Any]:
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     """Random groups with every oddity, with fewer and more members, by all assignors."""
-    rows = list(random_groups.groups(strategy, seed, small=25, mid_size=0))
+    rows = list(random_groups.groups(strategy, seed, small=drawn(10, 25), mid_size=0))
     rng = random.Random(seed)
     told_rows = facts(rows, ()).to_pylist()
     assert not any(fact["kind"] == BLOCK for fact in told_rows)

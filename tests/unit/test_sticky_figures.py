@@ -23,6 +23,7 @@ from spark_assign.kernels.sticky.levels import level_of, unevenness
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
+from tests.sizes import drawn
 
 Pairs = set[tuple[str, int]]
 SEED = 24
@@ -151,7 +152,7 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
         row = row | {"members": members}
 
 
-@pytest.mark.parametrize(("limit", "number"), [(1, 10), (12, 40)])
+@pytest.mark.parametrize(("limit", "number"), [(1, 10), (12, drawn(25, 40))])
 def test_rounds(limit: int, number: int) -> None:
     """Every figure of every round, of many groups at once: members that have left included, refused groups not."""
     rows = groups("cooperative-sticky", number, most_claimers=9)

@@ -13,6 +13,7 @@ from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.seeds import seed_for
+from tests.sizes import drawn
 
 Sets = Mapping[str, set[tuple[str, int]]]
 STRATEGIES = random_groups.STICKY
@@ -77,7 +78,7 @@ def _most_that_can_stay(row: Row) -> int:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_equal_subscriptions(strategy: str) -> None:
     """Complete, exclusive, sizes within one, and nothing moves that balance did not require."""
-    rows = _settled_groups(600)
+    rows = _settled_groups(drawn(300, 600))
     answer = sticky_kernel.planned(rows, strategy)
     assert not answer.refused
     for row in rows:
@@ -91,7 +92,7 @@ def test_equal_subscriptions(strategy: str) -> None:
 
 def test_what_is_withheld_is_what_another_member_owns() -> None:
     """Together with it, cooperative gives everybody what eager does."""
-    rows = _settled_groups(400)
+    rows = _settled_groups(drawn(200, 400))
     eager = sticky_kernel.planned(rows, "sticky")
     cooperative = sticky_kernel.planned(rows, "cooperative-sticky")
     assert cooperative.withheld
@@ -106,7 +107,7 @@ def test_what_is_withheld_is_what_another_member_owns() -> None:
 
 def test_cooperative_settles_in_two_rounds() -> None:
     """The round after one that withheld something withholds nothing, is complete, and takes nothing from anybody."""
-    rows = _settled_groups(400)
+    rows = _settled_groups(drawn(200, 400))
     first = sticky_kernel.planned(rows, "cooperative-sticky")
     rejoined = [_after(row, first.sets.get(row["case"], {})) for row in rows]
     second = sticky_kernel.planned(rejoined, "cooperative-sticky")
@@ -132,7 +133,7 @@ def _after(row: Row, given: Sets) -> Row:
 def test_every_group_of_any_subscriptions(strategy: str, seed: int) -> None:
     """Nobody gets a partition twice or of a topic that nobody asked for; what is asked for is given, if it exists."""
     rows = [
-        *_first_plain(150, random_groups.groups(strategy, seed, small=10_000, mid_size=0)),
+        *_first_plain(drawn(80, 150), random_groups.groups(strategy, seed, small=10_000, mid_size=0)),
         *_first_plain(1, random_groups.groups(strategy, seed, small=0, mid_size=100)),
     ]
     answer = sticky_kernel.planned(rows, strategy)
@@ -165,7 +166,7 @@ def _odd(row: Row) -> bool:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_neither_the_order_of_rows_nor_runs_change_a_plan(strategy: str, seed: int) -> None:
     """Ownership row by row or as runs, facts in any order: the same plan, refusals included."""
-    rows = list(random_groups.groups(strategy, seed, small=80, mid_size=1))
+    rows = list(random_groups.groups(strategy, seed, small=drawn(40, 80), mid_size=drawn(0, 1)))
     told = sticky_kernel.facts(rows)
     expected = sticky_kernel.decided(told, strategy)
     shuffled = np.random.default_rng(seed).permutation(len(told))

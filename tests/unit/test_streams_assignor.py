@@ -13,6 +13,7 @@ from spark_assign.kernels.streams.sticky import assign_tasks
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import random_streams
+from tests.sizes import drawn
 
 SEED = 11
 
@@ -101,7 +102,7 @@ def test_orders() -> None:
 def test_promises(release_4_3: bool) -> None:
     """Complete, once in a process, no more copies than asked for, and nobody has more than a heap would give."""
     standbys = 0
-    for each in random_streams.groups(SEED, 250):
+    for each in random_streams.groups(SEED, drawn(120, 250)):
         group = streams_rows.group_of(each, release_4_3=release_4_3)
         target = assign_tasks(group, release_4_3=release_4_3)
         assert set(target.active) == set(group.tasks())
@@ -111,7 +112,7 @@ def test_promises(release_4_3: bool) -> None:
         quota = -(-len(group.tasks()) // len(group.members))
         kept = Counter(at for task, at in target.active.items() if task in group.members[at].active)
         assert all(kept[at] <= quota for at in counts)
-    assert standbys > 250
+    assert standbys > drawn(120, 250)
 
 
 def _check_copies(group: Group, target: Target) -> None:
@@ -127,7 +128,7 @@ def _check_copies(group: Group, target: Target) -> None:
 
 def test_a_target_is_kept_once_it_is_reached_without_anything_to_balance() -> None:
     """What a fresh group is given moves nowhere in the next round."""
-    for each in random_streams.sequences(SEED, 60):
+    for each in random_streams.sequences(SEED, drawn(30, 60)):
         group = streams_rows.group_of(each)
         sets = streams_rows.sets_of(group, assign_tasks(group))
         for member in each["members"]:

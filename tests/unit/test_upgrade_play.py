@@ -16,6 +16,7 @@ from spark_assign.kernels.upgrade.tells import generation_told, is_eager, order_
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order
+from tests.sizes import drawn
 from tests.unit.test_migration_restarts import a_group, owned, planned, sheet_of, who_has
 
 EAGER, BOTH, COOPERATIVE = ("sticky",), ("sticky", "cooperative-sticky"), ("cooperative-sticky",)
@@ -103,11 +104,11 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
     """Random groups of dynamic members: who leads after each restart, what moves, and who has what in the end."""
     rows = [
         row
-        for row in random_groups.groups(assignor, seed, small=40, mid_size=0)
+        for row in random_groups.groups(assignor, seed, small=drawn(30, 40), mid_size=0)
         if 1 < len(row["members"]) <= 5
         and len({member["id"] for member in row["members"]}) == len(row["members"])
         and not any(member.get("instance") for member in row["members"])
-    ][:8]
+    ][: drawn(5, 8)]
     assert len(rows) > 4
     sheet, done = played(rows, course((assignor,), old, ("4.4", (assignor,))))
     cases = sheet.cluster.to_pylist()

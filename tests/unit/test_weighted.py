@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 from spark_assign.kernels.weighted.bounds import bounds, fill_loads
@@ -24,6 +23,7 @@ from spark_assign.kernels.weighted.groups import (
 from spark_assign.kernels.weighted.packing import Packing
 from spark_assign.kernels.weighted.plan import plan_weighted, settled
 from tests.seeds import seed_for
+from tests.sizes import drawn
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -154,7 +154,7 @@ def test_missing_rates() -> None:
 
 def test_the_least_that_will_do(draw: np.random.Generator) -> None:
     """Of few partitions the least sum there is; of many within a hundredth of the excess, and never too little."""
-    for _ in range(200):
+    for _ in range(drawn(100, 200)):
         load = draw.integers(1, 50, draw.integers(1, 10)).astype(np.float64)
         excess = float(draw.uniform(0, load.sum()))
         sums = [load[[bool(choice >> at & 1) for at in range(len(load))]].sum() for choice in range(2 ** len(load))]
@@ -184,6 +184,8 @@ def random_packing(draw: np.random.Generator, most: int) -> Packing:
 
 def least_moved(packing: Packing) -> float | None:
     """By HiGHS: the least load that moves where all bounds are held; null where no assignment holds them."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # here: every worker process imports every file
+
     partitions, members = len(packing.load), packing.members
     hot = packing.load[:, None] > packing.limit[None, :]
     moves = (packing.home[:, None] >= 0) & (packing.home[:, None] != np.arange(members)[None, :])
@@ -221,7 +223,7 @@ def least_moved(packing: Packing) -> float | None:
 def test_small_groups_against_an_exact_solver(draw: np.random.Generator) -> None:
     """The bound is held wherever an assignment can hold it, and no assignment that does moves less."""
     held = 0
-    for _ in range(80):
+    for _ in range(drawn(50, 80)):
         packing = random_packing(draw, 12)
         at, least = settled(packing), least_moved(packing)
         assert packing.allows[packing.kind, at].all()
@@ -329,7 +331,7 @@ def again(groups: Weighted, answer: Answer) -> Weighted:
 
 def test_random_groups(draw: np.random.Generator) -> None:
     """Everything is with somebody who may have it; words tell the truth; nothing moves for nothing, or twice."""
-    groups = many(draw, 150)
+    groups = many(draw, drawn(60, 150))
     answer = plan_weighted(groups)
     assert all(owner in groups.may[kind] for owner, kind in zip(answer.owner, groups.kind, strict=True))
     load = np.bincount(answer.owner, groups.load, len(groups.member_group))

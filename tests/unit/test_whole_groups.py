@@ -21,6 +21,7 @@ from tests.golden.vectors import Row, Sets
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Group
+from tests.sizes import drawn
 
 NAMES = ("cooperative-sticky", "range", "roundrobin", "sticky")
 FIGURES = ("members", "partitions", "moved", "revoked", "unassigned", "max_over_mean", "rack_matched")
@@ -82,7 +83,7 @@ def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
 @pytest.mark.parametrize("assignor", sorted(ORACLE))
 def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
     """Racks, and subscriptions that differ: as Kafka's loops have it; all else stays as it was laid out."""
-    rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
+    rows = list(random_groups.groups(assignor, seed, small=drawn(30, 60), mid_size=0))
     question = Question((("*", assignor),), NAMES, racks_known=True)
     expected = {
         row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
@@ -224,7 +225,7 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
 
 def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     """The figures of every assignor are those of its plan; all that is withheld has arrived."""
-    rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
+    rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
     told = facts(rows, NAMES)
     change = told.append_column("change", pa.repeat(pa.scalar("as-is"), len(told)))
     found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
@@ -281,7 +282,7 @@ def test_changes_side_by_side() -> None:
 
 def test_several_assignors_in_one_pass(seed: int) -> None:
     """Each plans its own groups as if the others were not there."""
-    rows = list(random_groups.groups("sticky", seed, small=40, mid_size=0))
+    rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
     chosen = {row["case"]: NAMES[at % len(NAMES)] for at, row in enumerate(rows)}
     more = [configured(case, name) for case, name in chosen.items()]
     found = answers(facts(rows, NAMES, *more), Question((("*", "configured"),), NAMES, racks_known=True))

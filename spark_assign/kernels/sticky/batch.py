@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -69,6 +70,14 @@ class Batch:
     told: Runs | ByTopic = NOTHING
     gone: Runs = NOTHING
     rules: Rules = TODAY
+
+    @cached_property
+    def other_classes_of(self) -> Mapping[int, list[int]]:
+        """The classes in `other_classes`, by group."""
+        found: dict[int, list[int]] = {}
+        for group, subscribers in self.other_classes:
+            found.setdefault(group, []).append(subscribers)
+        return found
 
 
 def plan_batch(batch: Batch) -> Decided:
@@ -246,7 +255,7 @@ def _alone(one: _One) -> Decided:
         else:
             decided = _constrained(one.groups, one.claims, one.told, rules)
     elif rules.first_constrained:
-        nameless = sum(group == one.number for group, _ in batch.other_classes)
+        nameless = len(batch.other_classes_of.get(one.number, ()))
         hashes = batch.topic_hash[topics]
         asked = Asked(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
         gone = batch.gone.where(batch.groups.member_group[batch.gone.member] == one.number)
@@ -262,8 +271,7 @@ def _alone(one: _One) -> Decided:
 def _classes(one: _One) -> dict[int, Flags]:
     """Of every class of subscribers in the group, whether each member is in it."""
     batch = one.batch
-    used = set(batch.topic_class[one.topics].tolist())
-    used |= {subscribers for group, subscribers in batch.other_classes if group == one.number}
+    used = {*batch.topic_class[one.topics].tolist(), *batch.other_classes_of.get(one.number, ())}
     found = {}
     for each in used:
         found[each] = np.full(len(one.members), each == EVERYONE)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from spark_assign.errors import ConfigError
 from spark_assign.report.html.rows import (
@@ -18,6 +20,9 @@ from spark_assign.report.html.rows import (
     ReplicaRows,
     SimulationRows,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 SHOWN_AT_FIRST = 50
 """Rows of the table of groups before more are asked for."""
@@ -47,22 +52,15 @@ def render_report(
         ConfigError: jinja2 is not installed.
     """
     try:
-        import jinja2
+        template = _template()
     except ImportError as error:
         raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
     from spark_assign.report.html import advised, clusters, compared, drifted, sections, simulated
     from spark_assign.report.html import history as past
 
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
+    return template.render(
         title=title,
         style=_file("style.css"),
         script=script,
@@ -78,6 +76,21 @@ def render_report(
         history=past.of_history(history) if history else None,
         sources=sources,
     )
+
+
+@cache
+def _template() -> Template:
+    """Returns the page's template, compiled once."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_file),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("page.html")
 
 
 def _file(name: str) -> str:
