@@ -28,6 +28,7 @@ SETTINGS = {
     "spark.buffer.pageSize": "2m",  # small tables: see conf/spark/local.conf
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # as in conf/spark/local.conf
     # Small queries, each new: the thorough compiler would never earn its time back.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
 }

@@ -6,7 +6,7 @@ come together by cluster, and are decided there (`kernels.advise`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
@@ -27,12 +27,17 @@ from spark_assign.kernels.advise import advise as kernel
 from spark_assign.kernels.advise.question import Question
 from spark_assign.kernels.advise.rows import MEMBERSHIP, REPLICAS, SIZE, ZONES
 from spark_assign.kernels.group.decide import CONFIGURED
+from spark_assign.kernels.membership import membership as of_membership
 from spark_assign.kernels.membership.question import Question as OfMembership
+from spark_assign.kernels.size import size as of_size
+from spark_assign.kernels.zones import zones as of_zones
 from spark_assign.protocol.settings import Settings
 from spark_assign.schemas import GROUP_KEY
 
-_SIZES = ("members", "needed", "max_load", "max_load_needed", "capacity", "moved", "partition_seconds_paused")
-_CURVES = ("members", "keeps_up", "moved", "partition_seconds_paused")
+_SIZES = (
+    *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity"),
+    *("moved", "partition_seconds_paused", "keeps_up"),
+)
 _MEMBERSHIPS = (
     *("recommendation", "sentence", "settings", "warning", "assignor", "to_membership"),
     *("restart_pause_seconds", "saved_seconds"),
@@ -192,10 +197,7 @@ def advise(
 
 def _of_membership(fleet: Fleet, settings: Settings | None, restart_ms: int) -> list[DataFrame]:
     found = membership(fleet, settings, restart_ms=restart_ms, restarts_ms=[restart_ms])
-    return [
-        _facts(found.memberships, kernel.OF_MEMBERSHIP, _MEMBERSHIPS),
-        _refused(found.rejected, MEMBERSHIP),
-    ]
+    return [_answered(found.told, MEMBERSHIP, {of_membership.OF_GROUP: kernel.OF_MEMBERSHIP}, _MEMBERSHIPS)]
 
 
 def _of_comparison(fleet: Fleet, settings: Settings | None) -> list[DataFrame]:
@@ -209,12 +211,9 @@ def _of_sizes(
     """By every assignor that a group may be advised."""
     names = [CONFIGURED, *CLIENTS, *(KAFKAS if fleet.groups is not None else ())]
     found = size(fleet, names, headroom=headroom, quantile=quantile, settings=settings)
-    fewest = found.curves.where(F.col("members") == least_members)
-    return [
-        _facts(found.sizes, kernel.OF_SIZE, ("assignor", "verdict", "reason", *_SIZES)),
-        _facts(fewest, kernel.OF_CURVE, ("assignor", *_CURVES)),
-        _refused(found.rejected, SIZE),
-    ]
+    told = found.told.where((F.col("kind") != of_size.OF_NUMBER) | (F.col("members") == least_members))
+    kinds = {of_size.OF_GROUP: kernel.OF_SIZE, of_size.OF_NUMBER: kernel.OF_CURVE}
+    return [_answered(told, SIZE, kinds, _SIZES)]
 
 
 def _of_zones(fleet: Fleet, asked: Question) -> list[DataFrame]:
@@ -222,8 +221,7 @@ def _of_zones(fleet: Fleet, asked: Question) -> list[DataFrame]:
     moves = found.replica_moves.select("cluster", _about(kernel.OF_MOVE), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
     return [
-        _facts(found.zones, kernel.OF_WAY, _WAYS),
-        _refused(found.rejected, ZONES),
+        _answered(found.told, ZONES, {of_zones.OF_WAY: kernel.OF_WAY}, _WAYS),
         moves,
         readers.select(*GROUP_KEY, "topic", _about(kernel.READER)),
     ]
@@ -237,5 +235,12 @@ def _facts(table: DataFrame, about: str, columns: Iterable[str]) -> DataFrame:
     return table.select(*GROUP_KEY, _about(about), *columns)
 
 
-def _refused(table: DataFrame, of: str) -> DataFrame:
-    return table.select(*GROUP_KEY, _about(kernel.REFUSED), F.lit(of).alias("of"), "code", "detail")
+def _answered(told: DataFrame, of: str, kinds: Mapping[str, str], columns: Iterable[str]) -> DataFrame:
+    """Returns the rows of these kinds of an adviser's answer, and the refused groups, from one pass of the adviser.
+
+    A projection for each kind would repeat the pass for each.
+    """
+    names = {**kinds, kernel.REJECTED: kernel.REFUSED}
+    about = F.coalesce(*(F.when(F.col("kind") == kind, name) for kind, name in names.items())).alias("about")
+    rows = told.where(F.col("kind").isin(*names))
+    return rows.select(*GROUP_KEY, about, F.lit(of).alias("of"), *columns, "code", "detail")

@@ -75,13 +75,17 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
     }
     metrics = member.groupBy("cluster", "group_id").agg(*(F.expr(each).alias(name) for name, each in figures.items()))
     counts = moved.groupBy("cluster", "group_id").count().withColumnRenamed("count", "moved")
-    known = {"cluster", "group_id", "assignor", *figures, "moved", "revoked", "rack_matched"}
+    known = {"cluster", "group_id", "assignor", *figures, "moved", "revoked"}
+    others = [
+        f"cast({'null' if field.nullable else 0} as {field.dataType.simpleString()}) as {field.name}"
+        for field in PLAN_TABLES["metrics"]
+        if field.name not in known
+    ]
     measured = metrics.join(counts, ["cluster", "group_id"]).selectExpr(
         "*",
         "'range' as assignor",
         "moved as revoked",
-        *(f"0L as {name}" for name in PLAN_TABLES["metrics"].names if name not in known),
-        "cast(null as long) as rack_matched",
+        *others,
     )
     refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
     ends = ("member_id as from_member_id", "next_id as to_member_id")

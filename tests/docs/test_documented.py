@@ -9,6 +9,7 @@ import ast
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -24,6 +25,7 @@ from spark_assign.assignors import registry
 from spark_assign.schemas import INPUT_TABLES
 from tests.docs import given, homes, shown
 from tests.docs.pages import Step, pages, steps
+from tests.docs.recalled import recalled
 from tests.docs.terminal import Line, terminal
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.keeps_cached]
@@ -38,6 +40,12 @@ class Sample:
 
     output: Path
     printed: list[Line]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _computed_once() -> Iterator[None]:
+    with recalled():
+        yield
 
 
 @pytest.fixture(scope="module")
