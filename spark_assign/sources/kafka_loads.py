@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.errors import SourceError
-from spark_assign.kernels import rates
+from spark_assign.numeric import rates
 from spark_assign.sources import kafka_connection, kafka_groups, kafka_log_dirs, kafka_offsets
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import ListedGroup, Progress

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
@@ -16,7 +17,6 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.size.resized import resize
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.kernels.java_hash import text_walk
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.upgrade.anew import start_anew
 from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
 from spark_assign.kernels.upgrade.play import play

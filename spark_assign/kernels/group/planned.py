@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Planned:
             `kernels.weighted.groups.WORDS`.
     """
 
-    runs: Runs
-    reason: Ints
-    withheld: Flags
+    runs: PartitionSlices
+    reason: IntArray
+    withheld: BoolArray
     refused: dict[int, tuple[str, str]]
-    unsure: Runs = NOTHING
+    unsure: PartitionSlices = EMPTY_SLICES
     bound: Mapping[int, str] = field(default_factory=dict)
 
     def joined(self, other: Planned) -> Planned:
@@ -45,6 +45,6 @@ class Planned:
         )
 
     @property
-    def given(self) -> Runs:
+    def given(self) -> PartitionSlices:
         """What is assigned in this round."""
         return self.runs.where(~self.withheld)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,19 @@ class Claims:
         shared: keys, ascending, of partitions that have two owners.
     """
 
-    runs: Runs
-    contested: Ints
-    shared: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    runs: PartitionSlices
+    contested: IntArray
+    shared: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: Ints, rules: Rules = TODAY) -> Claims:
+def settle(
+    claims: PartitionSlices,
+    walk: IntArray,
+    group: IntArray,
+    claimed_in: IntArray,
+    generation: IntArray,
+    rules: Rules = TODAY,
+) -> Claims:
     """Decide between members that claim the same partition.
 
     Args:
@@ -58,7 +65,7 @@ def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: 
     rows = claims.where(crossing).rows()
     rows = rows.where(np.lexsort((walk[rows.member], rows.keys)))
     keys = rows.keys
-    starts = first_of_each(keys)
+    starts = starts_new_key(keys)
     alone = starts & np.append(starts[1:], True)
     if rules.newest_only:
         twice = np.unique(keys[~alone])
@@ -90,15 +97,15 @@ def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: 
     return Claims(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
 
 
-def in_newest(group: Ints, claimed_in: Ints) -> Flags:
+def in_newest(group: IntArray, claimed_in: IntArray) -> BoolArray:
     """Of each member whether its claims are of the newest generation in its group."""
     newest = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
     np.maximum.at(newest, group, claimed_in)
-    newer: Flags = claimed_in == newest[group]
+    newer: BoolArray = claimed_in == newest[group]
     return newer
 
 
-def crossing_topics(claims: Runs) -> Ints:
+def crossing_topics(claims: PartitionSlices) -> IntArray:
     """The topics in which claims may meet.
 
     Claims do not meet if each begins after all before it have ended, or if all have one step and differ modulo it.
@@ -106,19 +113,19 @@ def crossing_topics(claims: Runs) -> Ints:
     order = np.argsort(claims.keys, kind="stable")
     sorted_claims = claims.where(order)
     begins = sorted_claims.keys
-    ends = (sorted_claims.topic << KEY_BITS) | sorted_claims.last
+    ends = (sorted_claims.topic << PARTITION_BITS) | sorted_claims.last
     reached = np.maximum.accumulate(ends)
     meets = np.flatnonzero(reached[:-1] >= begins[1:]) + 1
     topics = sorted_claims.topic[meets]
-    topics = topics[first_of_each(topics)]
+    topics = topics[starts_new_key(topics)]
     if not len(topics):
         return topics
     some = sorted_claims.where(np.isin(sorted_claims.topic, topics))
-    new = first_of_each(some.topic)
+    new = starts_new_key(some.topic)
     begin = np.flatnonzero(new)
     one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)
-    residues = np.sort((some.topic << KEY_BITS) | (some.first % some.step))
-    residues = residues[first_of_each(residues)] >> KEY_BITS
+    residues = np.sort((some.topic << PARTITION_BITS) | (some.first % some.step))
+    residues = residues[starts_new_key(residues)] >> PARTITION_BITS
     distinct = np.searchsorted(residues, topics, "right") - np.searchsorted(residues, topics, "left")
-    apart: Flags = one_step & (distinct == np.diff(np.append(begin, len(some))))
+    apart: BoolArray = one_step & (distinct == np.diff(np.append(begin, len(some))))
     return topics[~apart]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.sticky.balance import Balance, KafkaFails, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
 from spark_assign.kernels.sticky.racks import Racks
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 
 
-def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]:
+def earlier_claims(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray) -> dict[int, int]:
     """Who claims a partition in an older generation than the group's newest (`prepopulateCurrentAssignments`).
 
     Of several claimers that of the newest generation counts; of equal ones the first in the walk of the hash map.
@@ -31,7 +31,7 @@ def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]
 
 def plan_general(
     groups: Groups,
-    raw: Runs,
+    raw: PartitionSlices,
     claims: Claims,
     subscribers: Subscribers,
     racks: Racks | None,
@@ -50,7 +50,7 @@ def plan_general(
     return even_out(groups, raw, claims, Balance(groups, claims.runs.rows(), subscribers, racks, rules))
 
 
-def even_out(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:
+def even_out(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
     """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
     try:
         balance.fill()
@@ -60,13 +60,13 @@ def even_out(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Dec
     return _decide(groups, raw, claims, balance)
 
 
-def nothing_decided(claims: Runs, why: str) -> Decided:
+def nothing_decided(claims: PartitionSlices, why: str) -> Decided:
     """The one group is refused."""
     nothing = claims.where(np.empty(0, np.int64))
     return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
-def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:
+def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
     member, key = balance.assignment()
     rows = claims.runs.rows()
     order = np.argsort(rows.keys)
@@ -82,11 +82,11 @@ def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Deci
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
         withheld = _transferring(raw, member, key, balance.final_walk)
-    runs, reason, withheld = as_runs(member, key >> KEY_BITS, key & ((1 << KEY_BITS) - 1), reason, withheld)
+    runs, reason, withheld = as_runs(member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld)
     return Decided(runs, reason, withheld, {})
 
 
-def _transferring(raw: Runs, member: Ints, key: Ints, walk: Ints) -> Flags:
+def _transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
     """What is new to its member while somebody else has to give it up (`computePartitionsTransferringOwnership`)."""
     claimed = raw.rows()
     size = len(walk)

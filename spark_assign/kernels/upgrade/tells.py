@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.releases import CLIENT_SIDE, TODAY, Rules, read_profile
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.keep import in_order, told_by_hash
 from spark_assign.kernels.upgrade.seats import Assignors
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -72,7 +72,7 @@ def tells_owned(elected: str, remembered: str, assignors: Assignors) -> bool:
     return elected != "sticky" or remembered == "sticky"
 
 
-def order_after(before: Runs, given: Runs, topic_hash: Ints, members: int) -> Runs:
+def order_after(before: PartitionSlices, given: PartitionSlices, topic_hash: IntArray, members: int) -> PartitionSlices:
     """Single partitions in the order in which sticky's members will tell that they own them.
 
     Args:
@@ -81,7 +81,7 @@ def order_after(before: Runs, given: Runs, topic_hash: Ints, members: int) -> Ru
         topic_hash: of each topic its `String.hashCode`.
         members: how many.
     """
-    rows = in_order(given.rows(), told_by_hash(given, NOTHING, topic_hash, members))
+    rows = in_order(given.rows(), told_by_hash(given, EMPTY_SLICES, topic_hash, members))
     if not len(rows):
         return rows
     topics = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))

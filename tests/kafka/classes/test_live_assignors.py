@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.kernels.java_hash import text_walk
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.releases import CLIENT_SIDE
 from tests import seeds
 from tests.golden import sticky_kernel, tables, vectors

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 
-def first_in_line(topics: Iterable[tuple[Sequence[int], int]]) -> list[int]:
+def round_robin_start(topics: Iterable[tuple[Sequence[int], int]]) -> list[int]:
     """Who gets partition 0 of each topic, when partitions are dealt round a ring of members.
 
     Members stand on places 0, 1, 2, … of a ring. Each partition goes to the next subscriber at or after the pointer,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.numeric.array_types import IntArray
 
 
-def shared(first: Ints, step: Ints, count: Ints, other_first: Ints, other_step: Ints, other_count: Ints) -> Ints:
+def count_common_terms(
+    first: IntArray, step: IntArray, count: IntArray, other_first: IntArray, other_step: IntArray, other_count: IntArray
+) -> IntArray:
     """Numbers that are in both of two progressions, pair by pair.
 
     The numbers in both form a progression themselves, whose step is the least common multiple of the two steps; its
@@ -28,7 +30,7 @@ def shared(first: Ints, step: Ints, count: Ints, other_first: Ints, other_step: 
     return np.where(gap % divisor == 0, number, 0)  # an empty progression ends before it begins
 
 
-def _inverse(value: Ints, modulus: Ints) -> Ints:
+def _inverse(value: IntArray, modulus: IntArray) -> IntArray:
     """The inverse of `value` modulo `modulus` (coprime), by Euclid's algorithm on whole columns."""
     a, b = value % modulus, modulus.copy()
     x, y = np.ones_like(value), np.zeros_like(value)

@@ -6,71 +6,73 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.segments import expand_runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
 
-KEY_BITS = 32
+PARTITION_BITS = 32
 """A partition's number fits in so many bits, so that topic << KEY_BITS | partition sorts by topic and partition."""
 
 
 @dataclass(frozen=True)
-class Runs:
+class PartitionSlices:
     """Runs of partitions, as columns: member, topic, first, step, count. No run is empty."""
 
-    member: Ints
-    topic: Ints
-    first: Ints
-    step: Ints
-    count: Ints
+    member: IntArray
+    topic: IntArray
+    first: IntArray
+    step: IntArray
+    count: IntArray
 
     def __len__(self) -> int:
         return len(self.member)
 
     @property
-    def last(self) -> Ints:
+    def last(self) -> IntArray:
         """The last partition of each run."""
         return self.first + self.step * (self.count - 1)
 
-    def where(self, chosen: Flags | Ints) -> Runs:
+    def where(self, chosen: BoolArray | IntArray) -> PartitionSlices:
         """Some of the runs."""
-        return Runs(self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen])
+        return PartitionSlices(
+            self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen]
+        )
 
-    def joined(self, other: Runs) -> Runs:
+    def joined(self, other: PartitionSlices) -> PartitionSlices:
         """These runs and others."""
         pairs = zip(self.columns, other.columns, strict=True)
-        return Runs(*(np.concatenate(pair) for pair in pairs))
+        return PartitionSlices(*(np.concatenate(pair) for pair in pairs))
 
     @property
-    def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
         """The five columns."""
         return self.member, self.topic, self.first, self.step, self.count
 
-    def rows(self) -> Runs:
+    def rows(self) -> PartitionSlices:
         """The same, a run for each partition."""
         if (self.count == 1).all():
             return self
-        row, partition = expand_runs(self.first, self.step, self.count)
+        row, partition = expand_slices(self.first, self.step, self.count)
         one = np.ones(len(row), np.int64)
-        return Runs(self.member[row], self.topic[row], partition, one, one)
+        return PartitionSlices(self.member[row], self.topic[row], partition, one, one)
 
     @property
-    def keys(self) -> Ints:
+    def keys(self) -> IntArray:
         """Topic and first partition as one sortable number."""
-        return (self.topic << KEY_BITS) | self.first
+        return (self.topic << PARTITION_BITS) | self.first
 
 
-NOTHING = Runs(*(np.empty(0, np.int64) for _ in range(5)))
+EMPTY_SLICES = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
 """No runs."""
 
 
-def marked(places: Ints, number: int) -> Flags:
+def mask_from_indexes(places: IntArray, number: int) -> BoolArray:
     """Flags that are set at these places."""
     flags = np.zeros(number, bool)
     flags[places] = True
     return flags
 
 
-def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+def match_equal_slices(one: PartitionSlices, other: PartitionSlices) -> tuple[IntArray, IntArray]:
     """The runs that are in both, as places in each; neither has a run twice."""
     both = one.joined(other)
     order = np.lexsort(both.columns[::-1])
@@ -82,7 +84,7 @@ def same_runs(one: Runs, other: Runs) -> tuple[Ints, Ints]:
     return first[fine], second[fine] - len(one)
 
 
-def in_both(one: Runs, other: Runs) -> Runs:
+def intersect_partitions(one: PartitionSlices, other: PartitionSlices) -> PartitionSlices:
     """Single partitions that a member has in both."""
     rows, others = one.rows(), other.rows()
     size = int(max(rows.member.max(initial=0), others.member.max(initial=0))) + 1
@@ -92,7 +94,7 @@ def in_both(one: Runs, other: Runs) -> Runs:
     return rows.where(np.isin(mine, theirs))
 
 
-def compress_owners(owner: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """The owner of each partition to evenly spaced runs, losslessly.
 
     Args:
@@ -106,7 +108,7 @@ def compress_owners(owner: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     return compress_sorted(owner[order], order)
 
 
-def compress_sorted(key: Ints, partition: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Rows sorted by key and ascending partition, without repeats, to key, first, step and count of runs.
 
     A row turns where its key or its gap to the row before changes. In a stretch of turns the first starts a run, the
