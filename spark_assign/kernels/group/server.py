@@ -47,7 +47,7 @@ from spark_assign.numeric.partition_slices import (
     mask_from_indexes,
     match_equal_slices,
 )
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
 def assign_by_server(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
