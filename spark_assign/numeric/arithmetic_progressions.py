@@ -1,4 +1,4 @@
-"""How many numbers two arithmetic progressions share."""
+"""Counts the terms that two arithmetic progressions have in common."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from spark_assign.numeric.array_types import IntArray
 def count_common_terms(
     first: IntArray, step: IntArray, count: IntArray, other_first: IntArray, other_step: IntArray, other_count: IntArray
 ) -> IntArray:
-    """Numbers that are in both of two progressions, pair by pair.
+    """Returns the number of common terms of each pair of progressions.
 
-    The numbers in both form a progression themselves, whose step is the least common multiple of the two steps; its
-    first number at or after both beginnings follows from the Chinese remainder theorem.
+    The common terms are a progression, too. Its step is the least common multiple of both steps; its first term at or
+    after both starts follows from the Chinese remainder theorem.
     """
     divisor = np.gcd(step, other_step)
     gap = other_first - first
@@ -22,22 +22,22 @@ def count_common_terms(
     # first + k * step = other_first modulo other_step, so k = gap / divisor * reduced^-1 modulo `modulus`.
     k = (gap // divisor) % modulus * _inverse(reduced, modulus) % modulus
     period = step * modulus
-    meeting = first + k * step
-    begin = np.maximum(first, other_first)
-    meeting += np.maximum(0, -(-(begin - meeting) // period)) * period
-    end = np.minimum(first + step * (count - 1), other_first + other_step * (other_count - 1))
-    number = np.where(meeting <= end, (end - meeting) // period + 1, 0)
-    return np.where(gap % divisor == 0, number, 0)  # an empty progression ends before it begins
+    common = first + k * step
+    start = np.maximum(first, other_first)
+    common += np.maximum(0, -(-(start - common) // period)) * period
+    last = np.minimum(first + step * (count - 1), other_first + other_step * (other_count - 1))
+    num_common = np.where(common <= last, (last - common) // period + 1, 0)
+    return np.where(gap % divisor == 0, num_common, 0)  # the last term of an empty progression precedes its first
 
 
 def _inverse(value: IntArray, modulus: IntArray) -> IntArray:
-    """The inverse of `value` modulo `modulus` (coprime), by Euclid's algorithm on whole columns."""
+    """Returns the inverse of each value modulo its modulus, which is coprime to it (Euclid's algorithm)."""
     a, b = value % modulus, modulus.copy()
     x, y = np.ones_like(value), np.zeros_like(value)
     while (a > 1).any():
-        going = a > 1
-        safe = np.where(going, a, 1)
+        unfinished = a > 1
+        safe = np.where(unfinished, a, 1)
         q = b // safe
-        a, b = np.where(going, b - q * a, a), np.where(going, a, b)
-        x, y = np.where(going, y - q * x, x), np.where(going, x, y)
+        a, b = np.where(unfinished, b - q * a, a), np.where(unfinished, a, b)
+        x, y = np.where(unfinished, y - q * x, x), np.where(unfinished, x, y)
     return x % modulus

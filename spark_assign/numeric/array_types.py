@@ -1,4 +1,4 @@
-"""What the kernels' arrays hold."""
+"""Names the types of NumPy arrays."""
 
 from __future__ import annotations
 

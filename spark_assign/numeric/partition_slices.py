@@ -1,4 +1,4 @@
-"""Runs of partitions, in arrays: first, first + step, … count of them."""
+"""Defines slices of partitions as columns: `count` partitions of one topic, namely first, first + step, and so on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 PARTITION_BITS = 32
-"""A partition's number fits in so many bits, so that topic << KEY_BITS | partition sorts by topic and partition."""
+"""The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
 
 
 @dataclass(frozen=True)
 class PartitionSlices:
-    """Runs of partitions, as columns: member, topic, first, step, count. No run is empty."""
+    """Slices of partitions, one row per slice. No slice is empty.
+
+    Attributes:
+        member: index of the owner.
+        topic: index of the topic.
+        first, step, count: the partitions are first, first + step, and so on; there are `count` of them.
+    """
 
     member: IntArray
     topic: IntArray
@@ -28,27 +34,27 @@ class PartitionSlices:
 
     @property
     def last(self) -> IntArray:
-        """The last partition of each run."""
+        """Returns the last partition of each slice."""
         return self.first + self.step * (self.count - 1)
 
-    def where(self, chosen: BoolArray | IntArray) -> PartitionSlices:
-        """Some of the runs."""
+    def take(self, chosen: BoolArray | IntArray) -> PartitionSlices:
+        """Returns the slices at the indexes, or where the mask is True."""
         return PartitionSlices(
             self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen]
         )
 
-    def joined(self, other: PartitionSlices) -> PartitionSlices:
-        """These runs and others."""
+    def concat(self, other: PartitionSlices) -> PartitionSlices:
+        """Returns these slices followed by the others."""
         pairs = zip(self.columns, other.columns, strict=True)
         return PartitionSlices(*(np.concatenate(pair) for pair in pairs))
 
     @property
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-        """The five columns."""
+        """Returns the five columns in the order of the fields."""
         return self.member, self.topic, self.first, self.step, self.count
 
-    def rows(self) -> PartitionSlices:
-        """The same, a run for each partition."""
+    def expand(self) -> PartitionSlices:
+        """Returns the same partitions with one slice for each."""
         if (self.count == 1).all():
             return self
         row, partition = expand_slices(self.first, self.step, self.count)
@@ -56,52 +62,52 @@ class PartitionSlices:
         return PartitionSlices(self.member[row], self.topic[row], partition, one, one)
 
     @property
-    def keys(self) -> IntArray:
-        """Topic and first partition as one sortable number."""
+    def partition_keys(self) -> IntArray:
+        """Returns the topic and the first partition of each slice packed into one sortable integer."""
         return (self.topic << PARTITION_BITS) | self.first
 
 
 EMPTY_SLICES = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
-"""No runs."""
+"""Zero slices."""
 
 
-def mask_from_indexes(places: IntArray, number: int) -> BoolArray:
-    """Flags that are set at these places."""
-    flags = np.zeros(number, bool)
-    flags[places] = True
-    return flags
+def mask_from_indexes(indexes: IntArray, size: int) -> BoolArray:
+    """Returns a boolean mask of length `size` that is True at `indexes`."""
+    mask = np.zeros(size, bool)
+    mask[indexes] = True
+    return mask
 
 
-def match_equal_slices(one: PartitionSlices, other: PartitionSlices) -> tuple[IntArray, IntArray]:
-    """The runs that are in both, as places in each; neither has a run twice."""
-    both = one.joined(other)
+def match_equal_slices(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
+    """Returns the indexes, in each input, of the slices that are in both. Neither input may repeat a slice."""
+    both = left.concat(right)
     order = np.lexsort(both.columns[::-1])
-    same = np.ones(max(len(order) - 1, 0), bool)
+    is_equal = np.ones(max(len(order) - 1, 0), bool)
     for column in both.columns:
-        same &= column[order][1:] == column[order][:-1]
-    first, second = order[:-1][same], order[1:][same]
-    fine = (first < len(one)) & (second >= len(one))
-    return first[fine], second[fine] - len(one)
+        is_equal &= column[order][1:] == column[order][:-1]
+    first, second = order[:-1][is_equal], order[1:][is_equal]
+    is_pair = (first < len(left)) & (second >= len(left))
+    return first[is_pair], second[is_pair] - len(left)
 
 
-def intersect_partitions(one: PartitionSlices, other: PartitionSlices) -> PartitionSlices:
-    """Single partitions that a member has in both."""
-    rows, others = one.rows(), other.rows()
-    size = int(max(rows.member.max(initial=0), others.member.max(initial=0))) + 1
-    keys, of = np.unique(np.concatenate([rows.keys, others.keys]), return_inverse=True)
-    del keys
-    mine, theirs = of[: len(rows)] * size + rows.member, of[len(rows) :] * size + others.member
-    return rows.where(np.isin(mine, theirs))
+def intersect_partitions(left: PartitionSlices, right: PartitionSlices) -> PartitionSlices:
+    """Returns the partitions that a member has in both inputs, one slice for each."""
+    left, right = left.expand(), right.expand()
+    num_members = int(max(left.member.max(initial=0), right.member.max(initial=0))) + 1
+    _, partition = np.unique(np.concatenate([left.partition_keys, right.partition_keys]), return_inverse=True)
+    left_key = partition[: len(left)] * num_members + left.member
+    right_key = partition[len(left) :] * num_members + right.member
+    return left.take(np.isin(left_key, right_key))
 
 
 def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """The owner of each partition to evenly spaced runs, losslessly.
+    """Compresses the owner of each partition of a topic into slices.
 
     Args:
-        owner: for each partition the number of its owner; negative: nobody.
+        owner: index of the owner of each partition; negative if it has none. Shape: (num_partitions,).
 
     Returns:
-        owner, first, step and count of each run, ordered by owner and first.
+        owner, first, step and count of each slice, sorted by owner and first partition.
     """
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] >= 0]
@@ -109,10 +115,11 @@ def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, Int
 
 
 def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Rows sorted by key and ascending partition, without repeats, to key, first, step and count of runs.
+    """Compresses partitions into slices: key, first, step and count of each.
 
-    A row turns where its key or its gap to the row before changes. In a stretch of turns the first starts a run, the
-    second is that run's second partition (its gap is the new step), the third starts another run, and so on.
+    The rows are sorted by key and partition, without duplicates. A row is a turn if its key differs from the row
+    before, or its gap to that row does. Of consecutive turns the first starts a slice, the second is the second
+    partition of that slice (its gap is the step), the third starts the next slice, and so on.
     """
     size = len(partition)
     if size == 0:
@@ -123,9 +130,9 @@ def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntAr
     gap = np.append(0, partition[1:] - partition[:-1])
     gap[new_key] = 0
     turns = new_key | np.append(True, gap[1:] != gap[:-1])
-    stretch_begins = turns & (new_key | np.append(True, ~turns[:-1]))
-    begin = np.maximum.accumulate(np.where(stretch_begins, row, 0))
-    starts = turns & ((row - begin) % 2 == 0)
+    first_turns = turns & (new_key | np.append(True, ~turns[:-1]))
+    first_turn = np.maximum.accumulate(np.where(first_turns, row, 0))
+    starts = turns & ((row - first_turn) % 2 == 0)
     first_rows = np.flatnonzero(starts)
     count = np.diff(np.append(first_rows, size))
     last = partition[first_rows + count - 1]

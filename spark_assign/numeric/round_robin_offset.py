@@ -1,4 +1,4 @@
-"""The pointer of a round robin, as it goes on from topic to topic."""
+"""Computes where a round robin over members continues at each topic."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Iterable, Sequence
 
 
 def round_robin_start(topics: Iterable[tuple[Sequence[int], int]]) -> list[int]:
-    """Who gets partition 0 of each topic, when partitions are dealt round a ring of members.
+    """Returns, for each topic, the index among its subscribers of the member that gets partition 0.
 
-    Members stand on places 0, 1, 2, … of a ring. Each partition goes to the next subscriber at or after the pointer,
-    which then moves to the place behind that one. The partitions of a topic go round its own subscribers, so that the
-    pointer after it follows from the pointer before it.
+    Members have positions 0, 1, 2, … on a ring. Each partition goes to the next subscriber at or after the pointer;
+    the pointer then moves to the position after that member. The partitions of a topic go around its subscribers, so
+    the pointer after the topic follows from the pointer before it.
 
     Args:
-        topics: in the order in which they are dealt, each the ascending places of its subscribers (at least one) and
-            its number of partitions.
-
-    Returns:
-        for each topic the index, among its own subscribers, of the one who gets partition 0.
+        topics: in assignment order, the ascending positions of the subscribers (at least one) and the number of
+            partitions of each topic.
     """
     pointer = 0
     starts = []
-    for places, partitions in topics:
-        start = bisect_left(places, pointer) % len(places)
+    for positions, num_partitions in topics:
+        start = bisect_left(positions, pointer) % len(positions)
         starts.append(start)
-        if partitions:
-            pointer = places[(start + partitions - 1) % len(places)] + 1
+        if num_partitions:
+            pointer = positions[(start + num_partitions - 1) % len(positions)] + 1
     return starts

@@ -62,7 +62,7 @@ def _group(shape: Shape, state: str) -> tuple[tuple[IntArray, IntArray, IntArray
     some = (place[member] >= 0) & (state != "nothing")
     previous = PartitionSlices(
         place[member], first // shape.partitions, first % shape.partitions, np.ones_like(first), end - first
-    ).where(some)
+    ).take(some)
     group, topics = np.zeros(len(present), np.int64), np.zeros(shape.topics, np.int64)
     return (group, topics, np.full(shape.topics, shape.partitions), previous), present
 
@@ -79,7 +79,7 @@ def _theirs(kafka: KafkaProcess, state: str) -> float:
 
 def _check_same(ours: Targets, present: IntArray, theirs: int) -> None:
     """By the sum that their program makes, in which every partition and its owner has a part."""
-    rows = ours.runs.rows()
+    rows = ours.runs.expand()
     at = (present[rows.member] * 1_000_003 + rows.topic) * 1_000_003 + rows.first
     at = at.astype(np.uint64)
     mine = int((at * at >> np.uint64(20)).sum().astype(np.int64))

@@ -66,7 +66,7 @@ def _expanded(
     sheet: Sheet, runs: PartitionSlices, *of_run: np.ndarray
 ) -> dict[tuple[str, str, str, int], tuple[int, ...]]:
     """Cluster, member, topic and partition to what is said of it; nothing may be said twice."""
-    rows = PartitionSlices(np.arange(len(runs)), *runs.columns[1:]).rows()
+    rows = PartitionSlices(np.arange(len(runs)), *runs.columns[1:]).expand()
     at = rows.member
     member = runs.member[at]
     who = (sheet.cluster.take(sheet.members.group[member]), sheet.member_id.take(member), sheet.topic.take(rows.topic))

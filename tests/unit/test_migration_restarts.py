@@ -56,7 +56,7 @@ def who_has(sheet: Sheet, runs: PartitionSlices, case: str) -> dict[int, set[tup
     """Of each member of a group, in the order of ids, what it has."""
     (group,) = np.flatnonzero(np.array(sheet.cluster.to_pylist()) == case)
     members = np.flatnonzero(sheet.members.group == group)
-    rows, topics = runs.where(np.isin(runs.member, members)).rows(), sheet.topic.to_pylist()
+    rows, topics = runs.take(np.isin(runs.member, members)).expand(), sheet.topic.to_pylist()
     found: dict[int, set[tuple[str, int]]] = {at: set() for at in range(len(members))}
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         found[member - int(members[0])].add((topics[topic], partition))

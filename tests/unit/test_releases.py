@@ -102,7 +102,7 @@ def _runs(rows: list[tuple[int, int, int, int, int]]) -> PartitionSlices:
 
 
 def _of(runs: PartitionSlices, member: int) -> list[tuple[int, int]]:
-    rows = runs.where(runs.member == member).rows()
+    rows = runs.take(runs.member == member).expand()
     return sorted(zip(rows.topic.tolist(), rows.first.tolist(), strict=True))
 
 

@@ -88,7 +88,7 @@ def test_many_groups_side_by_side_are_what_a_loop_makes_of_each() -> None:
     arrays = (np.array(each, np.int64) for each in (group, topic_group, partitions))
     targets = assign_homogeneous(*arrays, PartitionSlices(*np.array(runs, np.int64).T))
     got: list[set[Partition]] = [set() for _ in group]
-    rows = targets.runs.rows()
+    rows = targets.runs.expand()
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         assert (topic, partition) not in got[member]
         got[member].add((topic, partition))

@@ -102,7 +102,7 @@ class Group:
         previous = PartitionSlices(*np.array(runs, np.int64).reshape(-1, 5).T)
         number = np.arange(len(orders))
         member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
-        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.rows()
+        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.expand()
         topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
         found: dict[Partition, list[int]] = {}
         for at in np.argsort(topic_group[rows.topic], kind="stable").tolist():
@@ -122,7 +122,7 @@ class Group:
         shares = Shares(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.least)[previous.member]
         known = Ties(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
-        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.where(loses), known)
+        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.take(loses), known)
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 
 

@@ -59,14 +59,12 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
 def said(sheet: Sheet, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
     planned = assign(sheet, assignor, np.ones(sheet.number, bool), {})
-    counts = count_changes(
-        held(sheet, planned.given, planned.runs.where(planned.withheld), np.ones(sheet.number, bool))
-    )
+    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), np.ones(sheet.number, bool)))
     found: list[Any] = [
         [planned.refused.get(at), int(counts.there[at]), int(counts.kept[at]), int(counts.claimed[at]), set()]
         for at in range(len(names))
     ]
-    rows = planned.runs.rows()
+    rows = planned.runs.expand()
     member_ids, topics = sheet.member_id.take(rows.member).to_pylist(), sheet.topic.take(rows.topic).to_pylist()
     groups = sheet.topics.group[rows.topic].tolist()
     for group, member, topic, partition in zip(groups, member_ids, topics, rows.first.tolist(), strict=True):

@@ -230,8 +230,8 @@ def test_whose_partitions_the_leader_hears_of() -> None:
 def test_what_was_kept_is_told_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     sheet = sheet_of([a_group({"c0": [0, 1, 2, 3]})])
-    rows = sheet.claims.rows()
-    before = rows.where(np.array([3, 1]))
+    rows = sheet.claims.expand()
+    before = rows.take(np.array([3, 1]))
     after = order_after(before, sheet.claims, np.zeros(len(sheet.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 

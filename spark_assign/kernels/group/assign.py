@@ -49,7 +49,7 @@ def assign(sheet: Sheet, assignor: str, chosen: BoolArray, custom: Mapping[str, 
     if assignor in STICKY:
         return _sticky(sheet, assignor, rules, chosen)
     runs = sheet.planned(assignor)
-    runs = runs.where(chosen[sheet.members.group[runs.member]])
+    runs = runs.take(chosen[sheet.members.group[runs.member]])
     _check_whole(sheet, assignor, chosen, runs)
     if assignor == "roundrobin":
         return _stays(deal_mixed_groups(sheet, chosen, runs))

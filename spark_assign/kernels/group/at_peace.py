@@ -38,7 +38,7 @@ class AtPeace:
         """The same without some groups."""
         if not (others & self.groups).any():
             return self
-        owned = self.owned.where(~others[sheet.members.group[self.owned.member]])
+        owned = self.owned.take(~others[sheet.members.group[self.owned.member]])
         some = ~others[sheet.topics.group[self.topic]]
         load = np.where(others[sheet.members.group], 0, self.load)
         return AtPeace(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
@@ -56,15 +56,15 @@ def at_peace(sheet: Sheet, chosen: BoolArray, counted_in: BoolArray) -> AtPeace:
     known = np.zeros(len(topics), bool)
     known[topics.known] = chosen[topics.group[topics.known]]
     claims = sheet.claims
-    claims = claims.where(counted_in[claims.member] & known[claims.topic])
+    claims = claims.take(counted_in[claims.member] & known[claims.topic])
     fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
-    owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).where(fitting > 0)
+    owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
     asked_by = np.bincount(sheet.subscriptions % max(len(topics), 1), minlength=len(topics))
     everyone = np.bincount(members.group[counted_in], minlength=sheet.number)
     groups = chosen.copy()
     groups[topics.group[topics.asked & (asked_by != everyone[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False
-    owned = owned.where(groups[members.group[owned.member]])
+    owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     partitions = np.where(known & groups[topics.group], topics.partitions, 0)
     topic, partition = unowned(owned, partitions)

@@ -39,8 +39,8 @@ class Carried:
     @cached_property
     def _each(self) -> tuple[IntArray, IntArray]:
         """Member, and place in the columns of `Loads`, of each partition, in an order that nothing else changes."""
-        rows = self.runs.rows()
-        rows = rows.where(rows.first < self.sheet.topics.partitions[rows.topic])
+        rows = self.runs.expand()
+        rows = rows.take(rows.first < self.sheet.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
         return rows.member[order], self.sheet.loads.of(rows.topic[order], rows.first[order])
 

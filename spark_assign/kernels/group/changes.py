@@ -130,7 +130,7 @@ def count_changes(held: Held) -> Counts:
 def _in_both(held: Held, planned: PartitionSlices) -> IntArray:
     """How many partitions members claim and have in these runs, too."""
     claim, run = _pairs(held.claims, planned)
-    some, others = held.claims.where(claim), planned.where(run)
+    some, others = held.claims.take(claim), planned.take(run)
     return held.by_group(some.topic, count_common_terms(*some.columns[2:], *others.columns[2:]))
 
 
@@ -150,8 +150,8 @@ def _still_there(held: Held) -> tuple[IntArray, IntArray]:
 
     Topics are counted as a whole where all of their partitions are assigned and no claims meet.
     """
-    target = held.given.joined(held.withheld)
-    owned = held.claims.joined(held.left)
+    target = held.given.concat(held.withheld)
+    owned = held.claims.concat(held.left)
     assigned = np.bincount(target.topic, target.count, len(held.partitions)).astype(np.int64)
     odd = (assigned > 0) & (assigned != held.partitions)
     odd[owned.topic[owned.last >= held.partitions[owned.topic]]] = True
@@ -159,9 +159,11 @@ def _still_there(held: Held) -> tuple[IntArray, IntArray]:
     whole = (assigned > 0) & ~odd
     counts = []
     for some in (owned, held.claims):
-        alike = some.where(whole[some.topic])
+        alike = some.take(whole[some.topic])
         there = held.by_group(alike.topic, alike.count)
-        keys = np.intersect1d(some.where(odd[some.topic]).rows().keys, target.where(odd[target.topic]).rows().keys)
+        keys = np.intersect1d(
+            some.take(odd[some.topic]).expand().partition_keys, target.take(odd[target.topic]).expand().partition_keys
+        )
         counts.append(there + held.by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
     return counts[0], counts[1]
 
@@ -169,7 +171,7 @@ def _still_there(held: Held) -> tuple[IntArray, IntArray]:
 def _conflicts(held: Held) -> IntArray:
     meeting = np.zeros(len(held.partitions), bool)
     meeting[crossing_topics(held.claims)] = True
-    keys = np.sort(held.claims.where(meeting[held.claims.topic]).rows().keys)
+    keys = np.sort(held.claims.take(meeting[held.claims.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
     return held.by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
 
@@ -237,26 +239,26 @@ def list_changes(held: Held, taken: IntArray, subscribed: Subscribed) -> Iterato
     Yields:
         moves, and revocations: `giver` gives up what `taker` (possibly itself, or nobody) has next.
     """
-    target = held.given.joined(held.withheld)
+    target = held.given.concat(held.withheld)
     late = np.append(np.zeros(len(held.given), bool), np.ones(len(held.withheld), bool))
-    claims = held.claims.joined(PartitionSlices(held.left.member + subscribed.members, *held.left.columns[1:]))
+    claims = held.claims.concat(PartitionSlices(held.left.member + subscribed.members, *held.left.columns[1:]))
     anybody = np.zeros(len(held.partitions), bool)
     anybody[claims.topic] = True
     fresh = ~anybody[target.topic]
     new = np.full(int(fresh.sum()), REASONS.index("new"))
     yield (
-        Moves(*target.where(fresh).columns[1:], np.full(len(new), NOBODY), target.member[fresh], new),
+        Moves(*target.take(fresh).columns[1:], np.full(len(new), NOBODY), target.member[fresh], new),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
     stays_claim, stays_target = _stays(claims, target, late)
     target, late, taken = (
-        target.where(~fresh & ~stays_target),
+        target.take(~fresh & ~stays_target),
         late[~fresh & ~stays_target],
         taken[~fresh & ~stays_target],
     )
-    claims = claims.where(~stays_claim)
+    claims = claims.take(~stays_claim)
     for claim, run in _portions(claims, target):
-        yield _one_by_one(held, claims.where(claim), target.where(run), late[run], taken[run], subscribed)
+        yield _one_by_one(held, claims.take(claim), target.take(run), late[run], taken[run], subscribed)
 
 
 def _stays(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
@@ -290,22 +292,22 @@ def _one_by_one(
     subscribed: Subscribed,
 ) -> tuple[Moves, Moves]:
     """Partition by partition: every claim with every planned owner of the same partition."""
-    before, now = claims.rows(), target.rows()
-    by_key = np.argsort(now.keys, kind="stable")
-    keys = now.keys[by_key]
+    before, now = claims.expand(), target.expand()
+    by_key = np.argsort(now.partition_keys, kind="stable")
+    keys = now.partition_keys[by_key]
     late, taken = np.repeat(late, target.count)[by_key], np.repeat(taken, target.count)[by_key]
     owners = now.member[by_key]
-    begin = np.searchsorted(keys, before.keys)
-    number = np.searchsorted(keys, before.keys, "right") - begin
+    begin = np.searchsorted(keys, before.partition_keys)
+    number = np.searchsorted(keys, before.partition_keys, "right") - begin
     row = np.repeat(np.arange(len(before)), np.maximum(number, 1))
     at = begin[row] + ranges_by_length(np.maximum(number, 1))
     found = (number > 0)[row]
     at = np.where(found, at, len(keys))
-    _, place, times = np.unique(before.keys, return_inverse=True, return_counts=True)
-    unowned = ~np.isin(keys, before.keys)
+    _, place, times = np.unique(before.partition_keys, return_inverse=True, return_counts=True)
+    unowned = ~np.isin(keys, before.partition_keys)
     giver = np.append(before.member[row], np.full(int(unowned.sum()), NOBODY))
     taker = np.append(np.append(owners, NOBODY)[at], owners[unowned])
-    key = np.append(before.keys[row], keys[unowned])
+    key = np.append(before.partition_keys[row], keys[unowned])
     claimers = np.append(times[place][row] if len(row) else row, np.zeros(int(unowned.sum()), np.int64))
     why = np.append(np.append(taken, 0)[at], taken[unowned])
     is_late = np.append(np.append(late, False)[at], late[unowned])

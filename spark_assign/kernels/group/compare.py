@@ -164,7 +164,7 @@ def _figures(sheet: Sheet, assignor: str, chosen: BoolArray, asked: Comparison) 
     fine = chosen.copy()
     fine[list(planned.refused)] = False
     target = planned.runs
-    counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
+    counts = count_changes(held(sheet, planned.given, target.take(planned.withheld), fine))
     later = later_rounds(sheet, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
         later["rounds"] = find_ways(sheet, planned).of_groups(sheet)

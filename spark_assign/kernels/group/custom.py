@@ -110,7 +110,7 @@ def read_group(sheet: Sheet, group: int) -> Group:
         asked = sorted(sheet.topic.take(sheet.subscriptions[mine] % topics).to_pylist())
         members[number] = Member(**told, topics=asked)
         listed.append((position is None, position or 0, told["member_id"], number))
-    claims = sheet.claims.where((sheet.claims.member >= begin) & (sheet.claims.member < end)).rows()
+    claims = sheet.claims.take((sheet.claims.member >= begin) & (sheet.claims.member < end)).expand()
     topic_of = sheet.topic.take(claims.topic).to_pylist()
     for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))

@@ -33,7 +33,7 @@ def lay_by_rack(sheet: Sheet, chosen: BoolArray, runs: PartitionSlices) -> Parti
             line = lines.of(int(topics.subscribers[topic]))
             anew.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
             laid.append(topic)
-    return _concatenated([runs.where(~np.isin(runs.topic, laid)), *anew])
+    return _concatenated([runs.take(~np.isin(runs.topic, laid)), *anew])
 
 
 def deal_mixed_groups(sheet: Sheet, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
@@ -53,7 +53,7 @@ def deal_mixed_groups(sheet: Sheet, chosen: BoolArray, runs: PartitionSlices) ->
         ]
         for topic, line, start in zip(lines.topics.tolist(), lines.line, round_robin_start(visits), strict=True):
             anew.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
-    return _concatenated([runs.where(~mixed[sheet.members.group[runs.member]]), *anew])
+    return _concatenated([runs.take(~mixed[sheet.members.group[runs.member]]), *anew])
 
 
 def _in_turn(line: IntArray, topic: int, start: int, partitions: int) -> PartitionSlices:

@@ -134,10 +134,10 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
     if ASSIGNED in question.wanted:
         yield ASSIGNED, _run_rows(sheet, planned.given)
     if WITHHELD in question.wanted:
-        yield WITHHELD, _run_rows(sheet, planned.runs.where(planned.withheld))
+        yield WITHHELD, _run_rows(sheet, planned.runs.take(planned.withheld))
     if UNSURE in question.wanted:
         yield UNSURE, _run_rows(sheet, planned.unsure)
-    compared = held(sheet, planned.given, planned.runs.where(planned.withheld), fine)
+    compared = held(sheet, planned.given, planned.runs.take(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)

@@ -199,11 +199,11 @@ def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
     now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
     owned = []
     for runs, names in ((both.before.runs, now), (both.after.runs, both.members)):
-        runs = runs.where(both.trusted[both.topic_group(runs.topic)])
+        runs = runs.take(both.trusted[both.topic_group(runs.topic)])
         member = np.searchsorted(both.members, names[np.searchsorted(both.members, runs.member)])
         owned.append(replace(runs, member=member, topic=np.searchsorted(both.topics, runs.topic)))
     lost, won = _apart(*owned)
-    nothing = lost.where(np.zeros(len(lost), bool))
+    nothing = lost.take(np.zeros(len(lost), bool))
     topics = len(both.topics)
     held = Held(
         groups=both.told.number,
@@ -227,15 +227,15 @@ def _apart(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSl
     if not len(meeting):
         return lost, won
     meets = np.isin(lost.topic, meeting), np.isin(won.topic, meeting)
-    some = _without_same(lost.where(meets[0]).rows(), won.where(meets[1]).rows())
-    return lost.where(~meets[0]).joined(some[0]), won.where(~meets[1]).joined(some[1])
+    some = _without_same(lost.take(meets[0]).expand(), won.take(meets[1]).expand())
+    return lost.take(~meets[0]).concat(some[0]), won.take(~meets[1]).concat(some[1])
 
 
 def _without_same(one: PartitionSlices, other: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
     in_one, in_other = match_equal_slices(one, other)
     left, left_of_other = np.ones(len(one), bool), np.ones(len(other), bool)
     left[in_one] = left_of_other[in_other] = False
-    return one.where(left), other.where(left_of_other)
+    return one.take(left), other.take(left_of_other)
 
 
 def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:

@@ -19,8 +19,8 @@ def held(sheet: Sheet, given: PartitionSlices, withheld: PartitionSlices, planne
         groups=sheet.number,
         topic_group=sheet.topics.group,
         partitions=sheet.topics.partitions,
-        claims=sheet.claims.where(members[sheet.claims.member]),
-        left=sheet.left.where(planned[sheet.topics.group[sheet.left.topic]]),
+        claims=sheet.claims.take(members[sheet.claims.member]),
+        left=sheet.left.take(planned[sheet.topics.group[sheet.left.topic]]),
         given=given,
         withheld=withheld,
     )
@@ -91,13 +91,13 @@ def rack_matched(sheet: Sheet, given: PartitionSlices, *, racks_known: bool) -> 
     matched = np.zeros(sheet.number, np.int64)
     laid = np.zeros(len(sheet.topics), bool)
     laid[list(sheet.rack_set)] = True
-    runs = given.where(laid[given.topic] & (sheet.members.rack[given.member] >= 0))
+    runs = given.take(laid[given.topic] & (sheet.members.rack[given.member] >= 0))
     order = np.argsort(runs.topic, kind="stable")
-    runs = runs.where(order)
+    runs = runs.take(order)
     ends = np.searchsorted(runs.topic, np.unique(runs.topic), "right").tolist()
     for begin, end in zip([0, *ends], ends, strict=False):
         topic = int(runs.topic[begin])
-        some = runs.where(np.arange(begin, end))
+        some = runs.take(np.arange(begin, end))
         run, partition = expand_slices(some.first, some.step, some.count)
         sets = sheet.rack_set[topic]
         there = partition < len(sets)

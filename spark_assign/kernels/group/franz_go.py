@@ -104,7 +104,7 @@ def _groups(sheet: Sheet, generation: IntArray, readable: BoolArray, chosen: Boo
         at = at[topics.asked[at]]
         number[in_line[mine]] = np.arange(mine.stop - mine.start)
         asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
-        own = claims.where(np.arange(claim.start, claim.stop))
+        own = claims.take(np.arange(claim.start, claim.stop))
         own = PartitionSlices(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
         partitions = np.maximum(topics.partitions[at], 0)
         told = in_line[mine]
@@ -115,9 +115,9 @@ def _claims(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
     claims = sheet.claims
     mine = chosen[sheet.members.group[claims.member]]
-    rows = claims.where(mine & np.isin(claims.topic, sheet.topics.known)).rows()
-    rows = rows.where(rows.first < sheet.topics.partitions[rows.topic])
-    return rows.where(np.argsort(rows.member, kind="stable"))
+    rows = claims.take(mine & np.isin(claims.topic, sheet.topics.known)).expand()
+    rows = rows.take(rows.first < sheet.topics.partitions[rows.topic])
+    return rows.take(np.argsort(rows.member, kind="stable"))
 
 
 def _told(
@@ -135,7 +135,7 @@ def _told(
     ends = np.searchsorted(asked[order], np.arange(1, len(topics)))
     subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
     begin = np.cumsum(partitions) - partitions
-    claims = claims.where(np.argsort(claims.member, kind="stable"))
+    claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, begin[claims.topic] + claims.first
     some = readable[claimer]
     owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))

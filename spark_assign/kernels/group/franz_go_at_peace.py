@@ -49,7 +49,7 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: IntArray, *, cooperativ
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
     taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
     return Planned(
-        kept.joined(dealt).joined(taken),
+        kept.concat(dealt).concat(taken),
         np.concatenate([np.full(len(kept), STAYS), stays, reason]),
         np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
         {},
@@ -91,10 +91,10 @@ def _given(peace: AtPeace, giver: IntArray) -> tuple[PartitionSlices, PartitionS
         return peace.owned, EMPTY_SLICES
     gives = np.bincount(giver, minlength=len(peace.load))
     some = (gives > 0)[peace.owned.member]
-    kept, given = keep_first(peace.owned.where(some), peace.load, peace.load - gives)
-    given = given.rows()
-    given = given.where(np.lexsort((-given.topic, -given.first, given.member)))
+    kept, given = keep_first(peace.owned.take(some), peace.load, peace.load - gives)
+    given = given.expand()
+    given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
     order = np.argsort(giver, kind="stable")
     turn = np.empty(len(giver), np.int64)
     turn[order] = row_numbers(giver[order])
-    return peace.owned.where(~some).joined(kept), given.where(np.searchsorted(given.member, giver) + turn)
+    return peace.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, giver) + turn)

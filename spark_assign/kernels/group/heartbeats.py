@@ -75,16 +75,16 @@ def find_ways(sheet: Sheet, planned: Planned) -> Ways:
     number, runs, claims = len(sheet.members), planned.runs, sheet.claims
     there, here = match_equal_slices(runs, claims)
     stays, stays_claimed = mask_from_indexes(there, len(runs)), mask_from_indexes(here, len(claims))
-    target, owned = runs.where(~stays).rows(), claims.where(~stays_claimed).rows()
-    member, key = np.append(target.member, owned.member), np.append(target.keys, owned.keys)
+    target, owned = runs.take(~stays).expand(), claims.take(~stays_claimed).expand()
+    member, key = np.append(target.member, owned.member), np.append(target.partition_keys, owned.partition_keys)
     order = np.lexsort((key, member))
     member, key = member[order], key[order]
     both = member[1:][(member[1:] == member[:-1]) & (key[1:] == key[:-1])]
     kept = _sum(runs.member[stays], runs.count[stays], number) + np.bincount(both, minlength=number)
-    withheld = runs.where(planned.withheld).rows()
-    order = np.argsort(owned.keys, kind="stable")
-    keys, owners = owned.keys[order], owned.member[order]
-    begin, end = np.searchsorted(keys, withheld.keys), np.searchsorted(keys, withheld.keys, "right")
+    withheld = runs.take(planned.withheld).expand()
+    order = np.argsort(owned.partition_keys, kind="stable")
+    keys, owners = owned.partition_keys[order], owned.member[order]
+    begin, end = np.searchsorted(keys, withheld.partition_keys), np.searchsorted(keys, withheld.partition_keys, "right")
     pair = np.repeat(np.arange(len(withheld)), end - begin)
     waits = np.unique(withheld.member[pair] * max(number, 1) + owners[begin[pair] + row_numbers(pair)])
     return Ways(

@@ -31,7 +31,7 @@ def told_in_order(sheet: Sheet) -> PartitionSlices:
     row = np.repeat(np.arange(len(rows)), np.asarray(at.value_lengths().to_numpy(zero_copy_only=False), np.int64))
     one = np.ones(len(row), np.int64)
     every = PartitionSlices(member[row], topic[row], partition, one, one)
-    return every.where((every.member >= 0) & (every.topic >= 0))
+    return every.take((every.member >= 0) & (every.topic >= 0))
 
 
 def as_told(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, BoolArray]:
@@ -48,8 +48,8 @@ def as_told(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, Bo
     if not len(told) or not len(owned):
         return every, np.zeros(len(owned), bool)
     size = int(max(owned.member.max(), told.member.max())) + 1
-    keys = Places(told.keys)
-    one, other = keys.of(told.keys) * size + told.member, keys.of(owned.keys) * size + owned.member
+    keys = Places(told.partition_keys)
+    one, other = keys.of(told.partition_keys) * size + told.member, keys.of(owned.partition_keys) * size + owned.member
     order = np.argsort(one, kind="stable")
     at = np.minimum(np.searchsorted(one[order], other), len(one) - 1)
     place = np.where(one[order][at] == other, order[at], -1)

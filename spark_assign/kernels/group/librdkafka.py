@@ -116,7 +116,7 @@ class _Reader:
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = sheet.claims.where(chosen[members.group[sheet.claims.member]]).rows()
+        claims = sheet.claims.take(chosen[members.group[sheet.claims.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 

@@ -48,12 +48,12 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
     kept, moved = _given(peace.owned, load, giver, topic_name)
     # The moved ones are sorted by member; each giver's turns count from 0.
     begin = np.searchsorted(moved.member, giver)
-    moved = moved.where(begin + turn)
+    moved = moved.take(begin + turn)
     why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
     taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
     stays = np.full(len(kept), STAYS)
     return Planned(
-        kept.joined(dealt).joined(taken),
+        kept.concat(dealt).concat(taken),
         np.concatenate([stays, reason, why]),
         np.concatenate([np.zeros(len(kept), bool), withheld, waits]),
         {},
@@ -124,11 +124,11 @@ def _given(
     by_name = np.argsort(topic_name, kind="stable")
     rank = np.empty(len(by_name), np.int64)
     rank[by_name] = np.arange(len(by_name))
-    runs = owned.where(some)
+    runs = owned.take(some)
     first, rest = keep_told(
         PartitionSlices(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, EMPTY_SLICES
     )
-    first = first.rows()
-    first = first.where(np.lexsort((first.first, first.topic, first.member)))
+    first = first.expand()
+    first = first.take(np.lexsort((first.first, first.topic, first.member)))
     kept = PartitionSlices(rest.member, by_name[rest.topic], *rest.columns[2:])
-    return owned.where(~some).joined(kept), PartitionSlices(first.member, by_name[first.topic], *first.columns[2:])
+    return owned.take(~some).concat(kept), PartitionSlices(first.member, by_name[first.topic], *first.columns[2:])

@@ -29,7 +29,7 @@ def range_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     at, size = row_numbers(topic), np.bincount(topic, minlength=len(sheet.topics))[topic]
     quota, extra = np.divmod(sheet.topics.partitions[topic], np.maximum(size, 1))
     runs = PartitionSlices(member, topic, at * quota + np.minimum(at, extra), np.ones_like(at), quota + (at < extra))
-    return runs.where(runs.count > 0)
+    return runs.take(runs.count > 0)
 
 
 def round_robin_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
@@ -45,7 +45,7 @@ def round_robin_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     first = (row_numbers(topic) - start[topic]) % np.maximum(size, 1)
     count = np.maximum(-(-(topics.partitions[topic] - first) // np.maximum(size, 1)), 0)
     runs = PartitionSlices(member, topic, first, np.where(count > 1, size, 1), count)
-    return runs.where(count > 0)
+    return runs.take(count > 0)
 
 
 def _asking(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:

@@ -36,15 +36,15 @@ class Planned:
     def joined(self, other: Planned) -> Planned:
         """This plan and that of other groups."""
         return Planned(
-            self.runs.joined(other.runs),
+            self.runs.concat(other.runs),
             np.append(self.reason, other.reason),
             np.append(self.withheld, other.withheld),
             self.refused | other.refused,
-            self.unsure.joined(other.unsure),
+            self.unsure.concat(other.unsure),
             {**self.bound, **other.bound},
         )
 
     @property
     def given(self) -> PartitionSlices:
         """What is assigned in this round."""
-        return self.runs.where(~self.withheld)
+        return self.runs.take(~self.withheld)

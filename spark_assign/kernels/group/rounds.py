@@ -50,9 +50,9 @@ def follow(sheet: Sheet, chosen: BoolArray, limit: int, rules: Rules = TODAY) ->
     claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
     topic = np.searchsorted(known, sheet.left.topic)
     departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
-    departed = departed.where(np.append(known, -1)[topic] == sheet.left.topic)
+    departed = departed.take(np.append(known, -1)[topic] == sheet.left.topic)
     if not chosen.all():
-        departed = departed.where(chosen[batch.groups.topic_group[departed.topic]])
+        departed = departed.take(chosen[batch.groups.topic_group[departed.topic]])
         number = np.cumsum(chosen[batch.groups.topic_group]) - 1
         departed = PartitionSlices(departed.member, number[departed.topic], *departed.columns[2:])
         batch, claimed = take_groups(batch, chosen), claimed[chosen]
@@ -69,7 +69,7 @@ def _follow_library(assignor: str, sheet: Sheet, chosen: BoolArray, limit: int) 
     for number in range(1, limit + 1):
         planned = plan_groups(sheet, [assignor if each else None for each in chosen.tolist()], Question((), ()))
         chosen = chosen & ~np.isin(np.arange(sheet.number), list(planned.refused))
-        compared = held(sheet, planned.given, planned.runs.where(planned.withheld), chosen)
+        compared = held(sheet, planned.given, planned.runs.take(planned.withheld), chosen)
         counts = count_changes(compared)
         given = compared.by_group(planned.given.topic, planned.given.count)
         figures = {
@@ -86,7 +86,7 @@ def _follow_library(assignor: str, sheet: Sheet, chosen: BoolArray, limit: int) 
         claimed = given
         one = np.ones(len(sheet.members), np.int64)
         members = replace(sheet.members, generation=one, told=np.zeros(len(one), bool))
-        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.where(np.empty(0, np.int64)))
+        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.take(np.empty(0, np.int64)))
 
 
 def is_cooperative(name: str) -> bool:
@@ -134,7 +134,7 @@ def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Ite
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     ways = find_ways(sheet, planned)
     most = ways.of_groups(sheet)
 
@@ -170,7 +170,7 @@ def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[n
 def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     groups = np.flatnonzero(fine)
     total = compared.by_group(planned.given.topic, planned.given.count)
     figures = {

@@ -109,7 +109,7 @@ def _uniform(
         answers.append(_differing(sheet, mine, members.where(sheet.members.group[members.at] == group), ids, previous))
     runs, unsure = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
-        runs, unsure = runs.joined(targets.runs), unsure.joined(more)
+        runs, unsure = runs.concat(targets.runs), unsure.concat(more)
     return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), unsure
 
 
@@ -121,9 +121,9 @@ def _alike(
     member, topic = _numbers(members.at, len(sheet.members)), _numbers(walk.at, len(sheet.topics))
     mine = topic[previous.topic] >= 0
     before = PartitionSlices(
-        member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:]
+        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
     )
-    before = before.where(np.lexsort((before.first, before.topic, before.member)))
+    before = before.take(np.lexsort((before.first, before.topic, before.member)))
     # Groups that are not chosen have no members here: groups are numbered anew.
     place = np.cumsum(chosen) - 1
     group, of_topic = place[sheet.members.group[members.at]], place[sheet.topics.group[walk.at]]
@@ -131,22 +131,22 @@ def _alike(
     had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
     shares = Shares(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
-    rest, losing = before.where(~loses), before.where(loses)
+    rest, losing = before.take(~loses), before.take(loses)
     losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
     by_topic = np.where(ids.by_name[sheet.topics.group[walk.at][losing.topic]], 0, by_topic)
     # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
     told = told_in_order(sheet)
-    told = told.where(~classic_groups(sheet)[sheet.members.group[told.member]])
+    told = told.take(~classic_groups(sheet)[sheet.members.group[told.member]])
     order, known = as_told(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
-    losing = losing.where(order)
+    losing = losing.take(order)
     by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
-    both = rest.joined(losing)
-    before = both.where(np.argsort(both.member, kind="stable"))
+    both = rest.concat(losing)
+    before = both.take(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
     runs = _named(targets.runs, members.at, walk.at)
     open_ = hanging(shares, of_topic, targets.free, losing, Ties(walk.tie, (by_topic, by_partition)))
     # What a member keeps that loses nothing is sure.
-    some = runs.where(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
+    some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
     return Targets(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
 
 
@@ -155,9 +155,9 @@ def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> Partit
     if not len(topic):
         return EMPTY_SLICES
     keys = np.sort(topic << PARTITION_BITS | partition)
-    rows = runs.rows()
-    at = np.minimum(np.searchsorted(keys, rows.keys), len(keys) - 1)
-    rows = rows.where(keys[at] == rows.keys)
+    rows = runs.expand()
+    at = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
+    rows = rows.take(keys[at] == rows.partition_keys)
     nothing = np.zeros(len(rows), np.int64)
     return as_runs(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
 
@@ -175,7 +175,7 @@ def _differing(
     subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
     mine = topic[previous.topic] >= 0
     before = PartitionSlices(
-        member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:]
+        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
     )
     partitions, ranks = sheet.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
     asked_for = Differing(len(members.at), subscribers, partitions, ranks, before)
@@ -201,20 +201,20 @@ def owned_once(sheet: Sheet, topics: IntArray, members: IntArray) -> PartitionSl
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
     claims, size = sheet.claims, max(len(sheet.topics), 1)
     some = _numbers(topics, len(sheet.topics))[claims.topic] >= 0
-    claims = claims.where(some)
+    claims = claims.take(some)
     asked = claims.member * size + claims.topic
     at = np.searchsorted(sheet.subscriptions, asked)
-    claims = claims.where(np.append(sheet.subscriptions, -1)[at] == asked)
+    claims = claims.take(np.append(sheet.subscriptions, -1)[at] == asked)
     fitting = -(-(sheet.topics.partitions[claims.topic] - claims.first) // claims.step)
     claims = PartitionSlices(*claims.columns[:4], np.clip(fitting, 0, claims.count))
-    claims = claims.where(claims.count > 0)
+    claims = claims.take(claims.count > 0)
     meeting = np.isin(claims.topic, crossing_topics(claims))
     if not meeting.any():
         return claims
     place = _numbers(members, len(sheet.members))
-    rows = claims.where(meeting).rows()
-    rows = rows.where(np.lexsort((place[rows.member], rows.keys)))
-    return claims.where(~meeting).joined(rows.where(starts_new_key(rows.keys)))
+    rows = claims.take(meeting).expand()
+    rows = rows.take(np.lexsort((place[rows.member], rows.partition_keys)))
+    return claims.take(~meeting).concat(rows.take(starts_new_key(rows.partition_keys)))
 
 
 # --- reconciliation -----------------------------------------------------------------------------------------------
@@ -225,12 +225,12 @@ def _withhold(sheet: Sheet, targets: Targets, previous: PartitionSlices) -> Plan
     claims, size = sheet.claims, len(sheet.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
     known = np.equal(*of_topic)[targets.runs.topic]
-    some = Targets(targets.runs.where(~known), targets.reason[~known])
-    runs, reason = targets.runs.where(known), targets.reason[known]
+    some = Targets(targets.runs.take(~known), targets.reason[~known])
+    runs, reason = targets.runs.take(known), targets.reason[known]
     one = runs.count == 1
-    single, why = runs.where(one), reason[one]
+    single, why = runs.take(one), reason[one]
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
-    runs, reason = runs.where(~one).joined(joined), np.append(reason[~one], why)
+    runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
     told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
     return told.joined(withheld_or_not(sheet, some)) if len(some.runs) else told
 
@@ -240,15 +240,15 @@ def withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
     runs, reason = targets.runs, targets.reason
     claims = sheet.claims
     stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
-    moving, why = runs.where(~stays), reason[~stays]
+    moving, why = runs.take(~stays), reason[~stays]
     row = np.repeat(np.arange(len(moving)), moving.count)
-    rows = moving.rows()
+    rows = moving.expand()
     concerned = np.zeros(len(sheet.topics), bool)
     concerned[rows.topic] = True
-    owned = claims.where(concerned[claims.topic]).rows()
-    owned = owned.where(np.argsort(owned.keys, kind="stable"))
-    keys = owned.keys
-    begin, end = np.searchsorted(keys, rows.keys), np.searchsorted(keys, rows.keys, "right")
+    owned = claims.take(concerned[claims.topic]).expand()
+    owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
+    keys = owned.partition_keys
+    begin, end = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
     withheld = end > begin
     # Who has it itself keeps it, whoever else claims it.
     pair = np.repeat(np.arange(len(rows)), end - begin)
@@ -256,9 +256,9 @@ def withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
     own = owned.member[claim] == rows.member[pair]
     withheld[pair[own]] = False
     parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
-    kept = runs.where(stays)
+    kept = runs.take(stays)
     return Planned(
-        kept.joined(parted),
+        kept.concat(parted),
         np.append(reason[stays], why),
         np.append(np.zeros(len(kept), bool), late),
         {},

@@ -167,16 +167,16 @@ def previous_in_order(
     Returns:
         the rows; and of each the tie of its topic, and that of its partition.
     """
-    some = losing.rows()
+    some = losing.expand()
     if not len(some):
         return some, some.topic, some.topic
     # Sets of partitions, filled in ascending order.
-    some = some.where(np.lexsort((some.first, some.topic, some.member)))
+    some = some.take(np.lexsort((some.first, some.topic, some.member)))
     new = starts_new_key(some.member << PARTITION_BITS | some.topic)
     of = np.cumsum(new) - 1
     tie = set_buckets(some.first, of)
     order = set_order(some.first, of)
-    some, tie = some.where(order), tie[order]
+    some, tie = some.take(order), tie[order]
     # Maps of topics, filled from the record. `computeIfAbsent` puts a key before those that its bucket has, so that the
     # record has topics that were new in one assignment backwards. These maps grow as they fill.
     member, topic = some.member[new], some.topic[new]
@@ -187,4 +187,4 @@ def previous_in_order(
     place = np.empty(len(at), np.int64)
     place[at] = np.arange(len(at))
     order = np.argsort(place[of], kind="stable")
-    return some.where(order), topic_tie[order], tie[order]
+    return some.take(order), topic_tie[order], tie[order]

@@ -40,7 +40,7 @@ def near_uniform(
     place = np.empty(len(sheet.members), np.int64)
     place[members] = np.arange(len(members))
     had, answered = (
-        _owners(each.where(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
+        _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
     )
     racks = _Racks(sheet)
     kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
@@ -65,7 +65,7 @@ def near_uniform(
     reason = np.where((had >= 0) & (had != anew), moved, STAYS)[new]
     runs, reason, _ = as_runs(members[anew[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
     rest = ~changed[targets.runs.topic]
-    return Targets(targets.runs.where(rest).joined(runs), np.append(targets.reason[rest], reason))
+    return Targets(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
 def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
@@ -76,7 +76,7 @@ def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
         return runs
     topics, racks = sheet.topics, _Racks(sheet)
     order = np.lexsort((runs.first, runs.topic))
-    laid = runs.where(order)
+    laid = runs.take(order)
     columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
     alike = known[np.lexsort((known, *columns))]
     new = np.zeros(len(alike), bool)
@@ -86,7 +86,7 @@ def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
     replaced = np.zeros(len(topics), bool)
     for first, last in key_ranges(np.cumsum(new)):
         some = alike[first:last]
-        mine = laid.where(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
+        mine = laid.take(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
         rack = racks.of_member[mine.member]
         here = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
@@ -97,7 +97,7 @@ def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
         replaced[some] = True
         at, *run = owners_to_slices(owner)
         found += [PartitionSlices(mine.member[at], np.full(len(at), topic), *run) for topic in some.tolist()]
-    parts = [runs.where(~replaced[runs.topic]), *found]
+    parts = [runs.take(~replaced[runs.topic]), *found]
     return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
 
 
@@ -145,7 +145,7 @@ class _Racks:
 
 def _owners(runs: PartitionSlices, begin: IntArray, place: IntArray, size: int) -> IntArray:
     """Of each partition its member's place; -1 for nobody."""
-    rows = runs.rows()
+    rows = runs.expand()
     owner = np.full(size, -1, np.int64)
     owner[begin[rows.topic] + rows.first] = place[rows.member]
     return owner

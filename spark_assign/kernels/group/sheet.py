@@ -132,7 +132,7 @@ class Sheet:
         if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
             first, count = self._in_turn(topic, first, step)
         laid = PartitionSlices(member, topic, first, step, count)
-        return laid.where(laid.count > 0)
+        return laid.take(laid.count > 0)
 
     def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
         """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
@@ -239,7 +239,7 @@ def _read_topics(
     subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
     owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
     fine = claimed.count > 0
-    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).where(fine)
+    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
     count = told.numbers("count", 0)[left]
     gone = PartitionSlices(
         told.member[left],
@@ -247,7 +247,7 @@ def _read_topics(
         told.numbers("first")[left],
         told.numbers("step", 1)[left],
         count,
-    ).where(count > 0)
+    ).take(count > 0)
     topics = Topics(group, places.keys % size, partitions, is_asked, subscribers)
     return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
 

@@ -135,10 +135,10 @@ def _runs(told: Told, sound: BoolArray, counted: IntArray) -> PartitionSlices:
         replace(told, rows=told.rows | {OWNED: told.rows[LATE][:0], BLOCK: told.rows[LATE]}), withholds & sound
     )
     topics = Places(np.unique(late.topic))
-    taken = given.where(topics.of(given.topic) >= 0)
-    late, taken = (replace(each, topic=topics.of(each.topic)).rows() for each in (late, taken))
-    late = late.where(~np.isin(late.keys, taken.keys))
-    return given.joined(replace(late, topic=topics.keys[late.topic]))
+    taken = given.take(topics.of(given.topic) >= 0)
+    late, taken = (replace(each, topic=topics.of(each.topic)).expand() for each in (late, taken))
+    late = late.take(~np.isin(late.partition_keys, taken.partition_keys))
+    return given.concat(replace(late, topic=topics.keys[late.topic]))
 
 
 def _read_runs(told: Told, sound: BoolArray) -> PartitionSlices:
@@ -147,7 +147,7 @@ def _read_runs(told: Told, sound: BoolArray) -> PartitionSlices:
     # One partition is one partition, whatever the step to the next would be.
     step = np.where(has.count > 1, has.step, 1)
     runs = PartitionSlices(member_keys(told, has.row), topic_keys(told, has.row), has.first, step, has.count)
-    return runs.where(has.count > 0)
+    return runs.take(has.count > 0)
 
 
 def _figures(

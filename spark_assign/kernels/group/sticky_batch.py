@@ -47,7 +47,7 @@ def sticky_batch(sheet: Sheet, *, cooperative: bool, rules: Rules = TODAY) -> Ba
         rack_sets=sheet.rack_sets,
         rack_set={at: sheet.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in sheet.rack_set},
         told=_known(sheet, told_in_order(sheet))[0] if in_order else EMPTY_SLICES,
-        gone=sheet.claims.where(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
+        gone=sheet.claims.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
@@ -57,7 +57,7 @@ def _known(sheet: Sheet, runs: PartitionSlices) -> tuple[PartitionSlices, IntArr
     known = sheet.topics.known
     topic = np.searchsorted(known, runs.topic)
     here = np.append(known, -1)[topic] == runs.topic
-    return PartitionSlices(runs.member, topic, *runs.columns[2:]).where(here), here
+    return PartitionSlices(runs.member, topic, *runs.columns[2:]).take(here), here
 
 
 def _claimed_in(sheet: Sheet, cooperative: bool, rules: Rules) -> IntArray:

@@ -113,7 +113,7 @@ def _kinds(sheet: Sheet, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
 
 def _owners(sheet: Sheet, topics: IntArray, topic: IntArray) -> IntArray:
     """Of each partition the member that owns it, and still asks for it; -1: nobody."""
-    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).rows()
+    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).expand()
     first = np.full(len(sheet.topics), -1)
     first[topics] = np.cumsum(sheet.topics.partitions[topics]) - sheet.topics.partitions[topics]
     owner = np.full(len(topic), -1)

@@ -69,7 +69,7 @@ def measure_migration(
     over = _go_over(sheet, now, online, to, everyone)
     planned, after, fine = over.planned, over.after, over.fine
     before = _before(sheet, now, fine)
-    counts = count_changes(held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     has, gets = (spread(sheet.members.group, sheet.number, runs) for runs in (before, after))
     paused = Counts(
         members=np.maximum(has["members"].to_numpy(), 1),
@@ -126,8 +126,8 @@ def _after(
     moves[sheet.members.group[~static]] = True
     restarted = way.whole & moves
     group = sheet.members.group
-    after = way.after.where(restarted[group[way.after.member]])
-    return after.joined(planned.runs.where((online & ~restarted)[group[planned.runs.member]])).joined(anew.runs)
+    after = way.after.take(restarted[group[way.after.member]])
+    return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(anew.runs)
 
 
 def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
@@ -157,7 +157,7 @@ def _before(sheet: Sheet, now: Sequence[str | None], fine: BoolArray) -> Partiti
     owning[sheet.members.group[sheet.claims.member]] = True
     if owning.all():
         return sheet.claims
-    return sheet.claims.joined(_by_own(sheet, now, fine & ~owning).runs)
+    return sheet.claims.concat(_by_own(sheet, now, fine & ~owning).runs)
 
 
 def _differing(counts: Counted) -> IntArray:

@@ -27,7 +27,7 @@ def assign_anew(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     if name not in LAID_OUT:
         return assign(sheet, assignor, chosen, {})
     laid = _ranges(sheet) if name == "range" else _in_turn(sheet)
-    runs = laid.where(chosen[sheet.members.group[laid.member]])
+    runs = laid.take(chosen[sheet.members.group[laid.member]])
     if name == "roundrobin":
         runs = deal_mixed_groups(sheet, chosen, runs)
     elif rules.racks:
@@ -54,4 +54,4 @@ def _in_turn(sheet: Sheet) -> PartitionSlices:
     first = (row_numbers(topic) - topics.before(partitions)[topic]) % size
     count = -(-(partitions[topic] - first) // size)
     runs = PartitionSlices(member, topic, first, size, np.maximum(count, 0))
-    return runs.where(runs.count > 0)
+    return runs.take(runs.count > 0)

@@ -71,7 +71,7 @@ def part_of(
     subscribers, classes = subscriber_classes(
         pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), some.group, here
     )
-    mine, gone = claims.where(member[claims.member] >= 0), left.where(topic[left.topic] >= 0)
+    mine, gone = claims.take(member[claims.member] >= 0), left.take(topic[left.topic] >= 0)
     made = Sheet(
         told=told,
         of_told=sheet.of_told[groups],

@@ -143,7 +143,7 @@ class _Groups:
 
     def stop(self, restarting: BoolArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.where(restarting[self.claims.member])
+        mine = self.claims.take(restarting[self.claims.member])
         group = self.sheet.members.group[mine.member]
         self.figures[:] = 0
         self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
@@ -152,7 +152,7 @@ class _Groups:
         """These members leave, and the others share out what they had; the groups that cannot are answered."""
         group = self.sheet.members.group
         mine = away[self.claims.member]
-        left, self.claims = self.claims.where(mine), self.claims.where(~mine)
+        left, self.claims = self.claims.take(mine), self.claims.take(~mine)
         return self._rebalance(np.flatnonzero(self._with(away)[group] & ~away), left, classic)
 
     def come_back(self, restarted: BoolArray, away: BoolArray) -> set[int]:
@@ -177,19 +177,19 @@ class _Groups:
         runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
             planned = assign_anew(part.sheet, name, names == name)
-            compared = held(part.sheet, planned.given, planned.runs.where(planned.withheld), names == name)
+            compared = held(part.sheet, planned.given, planned.runs.take(planned.withheld), names == name)
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
-            runs = runs.joined(planned.runs)
+            runs = runs.concat(planned.runs)
             refused |= {int(part.groups[group]) for group in planned.refused}
         others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
-        self.claims = self.claims.where(others).joined(part.outward(runs))
+        self.claims = self.claims.take(others).concat(part.outward(runs))
         return refused
 
 
 def _count(compared: Held, stops_all: BoolArray) -> npt.NDArray[np.int64]:
     """Moved, revoked and stopped of each group."""
     counts = count_changes(compared)
-    again = compared.claims.where(stops_all[compared.claims.member])
+    again = compared.claims.take(stops_all[compared.claims.member])
     revoked = counts.claimed - counts.kept
     return np.stack(
         [

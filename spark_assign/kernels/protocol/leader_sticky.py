@@ -37,7 +37,7 @@ def _assign(asks: Sequence[Ask], *, cooperative: bool) -> list[Answer]:
     table = read_asks(asks)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
-    rows = decided.runs.where(~decided.withheld).rows()
+    rows = decided.runs.take(~decided.withheld).expand()
     codes = table.topic[rows.topic] << CODE_BITS | rows.first
     return answer(table, by_id[rows.member], codes, decided.refused)
 
@@ -117,7 +117,7 @@ def _claims(table: Table, number: IntArray, member_ask: IntArray) -> PartitionSl
     at = np.searchsorted(known, wanted)
     runs = PartitionSlices(number[owner[row]], at, first, step, count)
     there = known[at] == wanted
-    return runs if there.all() else runs.where(there)
+    return runs if there.all() else runs.take(there)
 
 
 def _racks(table: Table) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:

@@ -157,7 +157,7 @@ def _ranges(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
         partitions += [topic.partitions for topic in ask.topics]
         numbers += [topic.number for topic in ask.topics]
     columns = [np.array(each, np.int64) for each in (of_member, of_topic, served, partitions)]
-    assigned = _codes(lay_out_ranges(*columns).rows(), np.array(numbers, np.int64), len(served))
+    assigned = _codes(lay_out_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
     answers, begin = [], 0
     for ask in asks:
         answers.append(_laid_out(ask, assigned[begin : begin + len(ask.members)]))

@@ -57,7 +57,7 @@ def assign_heterogeneous(
             beyond its topic's count.
     """
     kept = [np.full(count, NOBODY, np.int64) for count in partitions]
-    rows = previous.rows()
+    rows = previous.expand()
     loads = np.bincount(rows.member, minlength=members).tolist()
     order = np.argsort(rows.topic, kind="stable")
     ends = np.cumsum(np.bincount(rows.topic, minlength=len(partitions))).tolist()

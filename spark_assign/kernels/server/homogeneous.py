@@ -53,15 +53,15 @@ def assign_homogeneous(
     before = exclusive_sum(previous.count, first_run)
     kept, taken = split(previous, np.clip(target[previous.member] - before, 0, previous.count))
     free = unassigned(previous, partitions)
-    listed = free.joined(taken)
+    listed = free.concat(taken)
     order = np.argsort(topic_group[listed.topic], kind="stable")
     lacking = target - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
-    dealt, run = _deal(listed.where(order), lacking)
+    dealt, run = _deal(listed.take(order), lacking)
     reason = np.where(order[run] < len(free), STAYS, OVER_QUOTA)
     one = dealt.count == 1
-    some = dealt.where(one)
+    some = dealt.take(one)
     singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
-    runs = kept.joined(dealt.where(~one)).joined(singles)
+    runs = kept.concat(dealt.take(~one)).concat(singles)
     return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
 
 

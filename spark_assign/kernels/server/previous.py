@@ -37,7 +37,7 @@ def split(runs: PartitionSlices, kept: IntArray) -> tuple[PartitionSlices, Parti
     """Of each run its first partitions, so many as `kept` says, and its others; no run is empty."""
     head = PartitionSlices(runs.member, runs.topic, runs.first, runs.step, kept)
     tail = PartitionSlices(runs.member, runs.topic, runs.first + runs.step * kept, runs.step, runs.count - kept)
-    return head.where(kept > 0), tail.where(tail.count > 0)
+    return head.take(kept > 0), tail.take(tail.count > 0)
 
 
 def unassigned(previous: PartitionSlices, partitions: IntArray) -> PartitionSlices:
@@ -56,4 +56,4 @@ def unassigned(previous: PartitionSlices, partitions: IntArray) -> PartitionSlic
     parts = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
     topic, *run = (np.append(one, other) for one, other in parts)
     runs = PartitionSlices(np.full(len(topic), -1), topic, *run)
-    return runs.where(np.argsort(topic, kind="stable"))
+    return runs.take(np.argsort(topic, kind="stable"))

@@ -38,4 +38,4 @@ def lay_out_ranges(member: IntArray, topic: IntArray, served: IntArray, partitio
     quota, longer = np.divmod(partitions[topic], np.maximum(subscribers, 1))
     first, count = rank * quota + np.minimum(rank, longer), quota + (rank < longer)
     runs = PartitionSlices(member, topic, first, np.ones(len(member), np.int64), count)
-    return runs.where(count > 0)
+    return runs.take(count > 0)

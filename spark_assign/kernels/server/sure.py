@@ -60,13 +60,13 @@ def hanging(
     begin = np.cumsum(dealt) - dealt
     slots = members.slots(begin)
     # What nobody had.
-    rows = unowned.where(some[topic_group[unowned.topic]]).rows()
+    rows = unowned.take(some[topic_group[unowned.topic]]).expand()
     topic, partition = rows.topic, rows.first
     low, high = _places(free, ties.topic, np.searchsorted(topic_group, topic_group))
     at = begin[topic_group[topic]] + row_numbers(topic)
     open_free = ~slots.one_takes(at + low[topic], at + high[topic])
     # What members give up.
-    lost = losing.where(some[group[losing.member]])
+    lost = losing.take(some[group[losing.member]])
     low, high = _places_in_walks(lost, *(tie[some[group[losing.member]]] for tie in ties.lost))
     kept = high < members.least[lost.member]
     taken = low >= members.most[lost.member]

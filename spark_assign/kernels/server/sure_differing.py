@@ -81,10 +81,10 @@ class Differing:
             asking = [sorted(int(place[each]) for each in who) for who in self.subscribers]
             previous = PartitionSlices(place[self.previous.member], *self.previous.columns[1:])
             for ranks in _orders(list(self.ranks), of_topics):
-                rows = assign_heterogeneous(self.members, asking, self.partitions, ranks, previous).runs.rows()
+                rows = assign_heterogeneous(self.members, asking, self.partitions, ranks, previous).runs.expand()
                 owners = [np.full(count, -1, np.int64) for count in self.partitions]
                 for topic, owner in enumerate(owners):
-                    mine = rows.where(rows.topic == topic)
+                    mine = rows.take(rows.topic == topic)
                     owner[mine.first] = np.array(members, np.int64)[mine.member]
                 yield owners
 

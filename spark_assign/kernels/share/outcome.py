@@ -43,7 +43,7 @@ class Outcome:
         told = self.listed.groups
         stays = self.answer.reason == STAYS
         kept = self._rows(told.member[stays], told.had_topic[stays], told.had[stays])
-        return kept.joined(self.given)
+        return kept.concat(self.given)
 
     @cached_property
     def given(self) -> PartitionSlices:
@@ -72,7 +72,7 @@ class Outcome:
         size = max(len(self.sheet.topics), 1)
         empty = np.setdiff1d((member * size + topic)[left], runs.member * size + runs.topic)
         none, one = np.zeros(len(empty), np.int64), np.ones(len(empty), np.int64)
-        return runs.joined(PartitionSlices(empty // size, empty % size, none, one, none))
+        return runs.concat(PartitionSlices(empty // size, empty % size, none, one, none))
 
     def compressed(self, rows: PartitionSlices, reason: IntArray) -> tuple[PartitionSlices, IntArray]:
         """Single partitions as runs, and of each the reason, which all of its partitions share."""
@@ -103,7 +103,7 @@ class Outcome:
     def left(self) -> PartitionSlices:
         """What members lose that have left; the member is a number of `told.member_id`."""
         left = self.sheet.left
-        return left.where(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
+        return left.take(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
 
     @cached_property
     def chosen(self) -> BoolArray:

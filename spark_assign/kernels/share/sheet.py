@@ -110,17 +110,17 @@ def _previous(sheet: Sheet, place: IntArray, ids: TopicIds) -> tuple[PartitionSl
     Args:
         place: of each member its number for the assignor; -1 for those that it is not asked about.
     """
-    one_by_one = sheet.claims.rows()
+    one_by_one = sheet.claims.expand()
     none = _without_partitions(sheet)
-    had = one_by_one.joined(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
-    had = had.where(place[had.member] >= 0)
+    had = one_by_one.concat(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
+    had = had.take(place[had.member] >= 0)
     had = PartitionSlices(place[had.member], *had.columns[1:])
-    had = had.where(np.lexsort((had.first, had.topic, had.member)))
+    had = had.take(np.lexsort((had.first, had.topic, had.member)))
     had, _, _ = previous_in_order(had, ids.hash, ids.rank)
     told = told_in_order(sheet)
-    told = told.where(place[told.member] >= 0)
-    had = had.where(as_told(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
-    return had.where(had.first != _NONE), had.where(had.first == _NONE)
+    told = told.take(place[told.member] >= 0)
+    had = had.take(as_told(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
+    return had.take(had.first != _NONE), had.take(had.first == _NONE)
 
 
 def _without_partitions(sheet: Sheet) -> tuple[IntArray, IntArray]:

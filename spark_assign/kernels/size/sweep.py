@@ -124,7 +124,7 @@ def _sweep(
     fine = everybody.copy()
     fine[list(planned.refused)] = False
     later = later_rounds(new, assignor, fine, terms.custom)
-    counts = count_changes(held(new, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(held(new, planned.given, planned.runs.take(planned.withheld), fine))
     carried, loads = Carried(new, planned.runs), new.loads
     load = carried.sums(loads.in_rate)
     idle = np.bincount(new.members.group[carried.partitions() == 0], minlength=new.number)

@@ -51,7 +51,7 @@ def plan_at_rest(
         return None
     nothing = np.zeros(len(taker), np.int64)
     dealt, *_ = as_runs(taker, topic[order], partition[order], nothing, nothing.astype(bool))
-    runs = owned.joined(dealt)
+    runs = owned.concat(dealt)
     return Decided(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 

@@ -136,17 +136,17 @@ class Balance:
             assert self.near is not None
             far = stays & ~self.near[self.racks.set_of(owned.topic, owned.first), owned.member]
         self.revocation_required = bool((~stays | far).any())
-        self.far_keys = owned.keys[far]
+        self.far_keys = owned.partition_keys[far]
         held = owned
-        owned = owned.where(stays & ~far)
-        self.kept_keys = owned.keys
+        owned = owned.take(stays & ~far)
+        self.kept_keys = owned.partition_keys
         self.size = np.bincount(owned.member, minlength=self.members)
         self.initializing = not self.size.any()
         exists = owned.first < self.groups.partitions[owned.topic]
         self.holder = np.full(len(self.topic), -1, np.int64)
         number = self.begin[self.topic_at[owned.topic]] + owned.first
         self.holder[number[exists]] = owned.member[exists]
-        self.ghosts = owned.where(~exists)
+        self.ghosts = owned.take(~exists)
         # Where a partition may be held twice or not exist, every holding is written down apart.
         self.copies: Counter[tuple[int, int]] | None = None
         unassigned = self.holder < 0
@@ -160,10 +160,10 @@ class Balance:
 
     def _held_twice(self, held: PartitionSlices) -> bool:
         """Whether two members hold a partition, which counts as that of the last one in the walk."""
-        keys, times = np.unique(held.keys, return_counts=True)
-        both = held.where(np.isin(held.keys, keys[times > 1]))
-        both = both.where(both.first < self.groups.partitions[both.topic])
-        both = both.where(np.argsort(self.groups.owned_walk[both.member]))
+        keys, times = np.unique(held.partition_keys, return_counts=True)
+        both = held.take(np.isin(held.partition_keys, keys[times > 1]))
+        both = both.take(both.first < self.groups.partitions[both.topic])
+        both = both.take(np.argsort(self.groups.owned_walk[both.member]))
         self.holder[self.begin[self.topic_at[both.topic]] + both.first] = both.member
         return len(both) > 0
 
@@ -397,4 +397,4 @@ class Balance:
             given = self.holder >= 0
             return self.holder[given], keys[given]
         held = np.array([pair for pair, n in self.copies.items() if n], np.int64).reshape(-1, 2)
-        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.keys)
+        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.partition_keys)

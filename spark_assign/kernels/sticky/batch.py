@@ -113,9 +113,9 @@ def take_groups(batch: Batch, chosen: BoolArray) -> Batch:
     members = np.flatnonzero(chosen[groups.member_group])
     topics = np.flatnonzero(chosen[groups.topic_group])
     number = np.cumsum(chosen) - 1
-    mine = batch.claims.where(chosen[groups.topic_group[batch.claims.topic]])
-    told = batch.told.where(chosen[groups.topic_group[batch.told.topic]])
-    gone = batch.gone.where(chosen[groups.member_group[batch.gone.member]])
+    mine = batch.claims.take(chosen[groups.topic_group[batch.claims.topic]])
+    told = batch.told.take(chosen[groups.topic_group[batch.told.topic]])
+    gone = batch.gone.take(chosen[groups.member_group[batch.gone.member]])
     return Batch(
         groups=_part(groups, members, topics, number),
         claimed_in=batch.claimed_in[members],
@@ -155,8 +155,8 @@ def _together(batch: Batch, claims: Claims, alone: BoolArray) -> Decided:
     members = np.flatnonzero(~alone[groups.member_group])
     topics = np.flatnonzero(~alone[groups.topic_group])
     part = _part(groups, members, topics, np.cumsum(~alone) - 1)
-    mine = claims.runs.where(~alone[groups.member_group[claims.runs.member]])
-    told = _told_in_part(batch.told.where(~alone[groups.member_group[batch.told.member]]), members, topics)
+    mine = claims.runs.take(~alone[groups.member_group[claims.runs.member]])
+    told = _told_in_part(batch.told.take(~alone[groups.member_group[batch.told.member]]), members, topics)
     decided = _constrained(part, _renumbered(claims, mine, members, topics), told, batch.rules)
     return _named(decided, members, topics, np.flatnonzero(~alone))
 
@@ -191,9 +191,9 @@ def _each(batch: Batch, claims: Claims, alone: BoolArray) -> Iterator[_One]:
     for number in np.flatnonzero(alone).tolist():
         members = np.arange(len(groups.member_group))[rows_of(groups.member_group, number)]
         topics = np.arange(len(groups.topic_group))[rows_of(groups.topic_group, number)]
-        raw = batch.claims.where(raw_order[rows_of(raw_group, number)])
-        mine = claims.runs.where(order[rows_of(settled_group, number)])
-        told = batch.told.where(told_order[rows_of(told_group, number)])
+        raw = batch.claims.take(raw_order[rows_of(raw_group, number)])
+        mine = claims.runs.take(order[rows_of(settled_group, number)])
+        told = batch.told.take(told_order[rows_of(told_group, number)])
         yield _One(
             batch,
             number,
@@ -264,7 +264,7 @@ def _alone(one: _One) -> Decided:
         nameless = len(batch.other_classes_of.get(one.number, ()))
         hashes = batch.topic_hash[topics]
         asked = Asked(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
-        gone = batch.gone.where(batch.groups.member_group[batch.gone.member] == one.number)
+        gone = batch.gone.take(batch.groups.member_group[batch.gone.member] == one.number)
         gone = PartitionSlices(np.searchsorted(members, gone.member), *gone.columns[1:])
         decided = plan_from_generations(asked, one.raw, gone, one.told, rules)
     else:

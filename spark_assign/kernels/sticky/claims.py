@@ -58,20 +58,20 @@ def settle(
     """
     none = np.empty(0, np.int64)
     if rules.newest_only:
-        claims = claims.where(in_newest(group, claimed_in)[claims.member])
+        claims = claims.take(in_newest(group, claimed_in)[claims.member])
     crossing = np.isin(claims.topic, crossing_topics(claims))
     if not crossing.any():
         return Claims(claims, none)
-    rows = claims.where(crossing).rows()
-    rows = rows.where(np.lexsort((walk[rows.member], rows.keys)))
-    keys = rows.keys
+    rows = claims.take(crossing).expand()
+    rows = rows.take(np.lexsort((walk[rows.member], rows.partition_keys)))
+    keys = rows.partition_keys
     starts = starts_new_key(keys)
     alone = starts & np.append(starts[1:], True)
     if rules.newest_only:
         twice = np.unique(keys[~alone])
         if rules.shares_claims:
-            return Claims(claims.where(~crossing).joined(rows), none, twice)
-        return Claims(claims.where(~crossing).joined(rows.where(alone)), twice)
+            return Claims(claims.take(~crossing).concat(rows), none, twice)
+        return Claims(claims.take(~crossing).concat(rows.take(alone)), twice)
     winners: list[int] = []
     contested: list[int] = []
     shared: list[int] = []
@@ -92,8 +92,8 @@ def settle(
                 owner = claimer
         winners += holders
         shared += [int(keys[begin])] * (len(holders) > 1)
-    settled = rows.where(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
-    claims = claims.where(~crossing).joined(settled)
+    settled = rows.take(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
+    claims = claims.take(~crossing).concat(settled)
     return Claims(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
 
 
@@ -110,9 +110,9 @@ def crossing_topics(claims: PartitionSlices) -> IntArray:
 
     Claims do not meet if each begins after all before it have ended, or if all have one step and differ modulo it.
     """
-    order = np.argsort(claims.keys, kind="stable")
-    sorted_claims = claims.where(order)
-    begins = sorted_claims.keys
+    order = np.argsort(claims.partition_keys, kind="stable")
+    sorted_claims = claims.take(order)
+    begins = sorted_claims.partition_keys
     ends = (sorted_claims.topic << PARTITION_BITS) | sorted_claims.last
     reached = np.maximum.accumulate(ends)
     meets = np.flatnonzero(reached[:-1] >= begins[1:]) + 1
@@ -120,7 +120,7 @@ def crossing_topics(claims: PartitionSlices) -> IntArray:
     topics = topics[starts_new_key(topics)]
     if not len(topics):
         return topics
-    some = sorted_claims.where(np.isin(sorted_claims.topic, topics))
+    some = sorted_claims.take(np.isin(sorted_claims.topic, topics))
     new = starts_new_key(some.topic)
     begin = np.flatnonzero(new)
     one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)

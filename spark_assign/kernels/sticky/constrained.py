@@ -55,7 +55,7 @@ def without_contested(claims: Claims) -> PartitionSlices:
     if not len(claims.contested):
         return claims.runs
     # Contested partitions have runs of their own.
-    return claims.runs.where(~(np.isin(claims.runs.keys, claims.contested) & (claims.runs.count == 1)))
+    return claims.runs.take(~(np.isin(claims.runs.partition_keys, claims.contested) & (claims.runs.count == 1)))
 
 
 # --- 1. quota -----------------------------------------------------------------------------------------------
@@ -140,13 +140,15 @@ def left_over(
     """
     giver = np.full(len(again), -1, np.int64)
     if len(shared):
-        one = given_up.where(np.isin(given_up.keys, shared))
-        giver_of = dict(zip(one.keys.tolist(), one.member.tolist(), strict=True))
-        giver = np.array([giver_of.get(key, -1) for key in again.keys.tolist()], np.int64)
-        given_up = given_up.where(~np.isin(given_up.keys, kept.keys[np.isin(kept.keys, shared)]))
+        one = given_up.take(np.isin(given_up.partition_keys, shared))
+        giver_of = dict(zip(one.partition_keys.tolist(), one.member.tolist(), strict=True))
+        giver = np.array([giver_of.get(key, -1) for key in again.partition_keys.tolist()], np.int64)
+        given_up = given_up.take(
+            ~np.isin(given_up.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
+        )
         owned, given_up = each_once(owned, shared), each_once(given_up, shared)
     exists = given_up.first < groups.partitions[given_up.topic]
-    given_up = given_up.where(exists)
+    given_up = given_up.take(exists)
     fitting = -(-(groups.partitions[given_up.topic] - given_up.first) // given_up.step)
     row, partition = expand_slices(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
     topics, numbers = unowned(owned, groups.partitions)
@@ -166,20 +168,20 @@ def unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, Int
     Where the longer runs of a topic all have one step, partitions that are equal modulo the step are looked at as one
     line, on which owned runs are intervals and unowned partitions the gaps between them.
     """
-    owned = owned.where(owned.first < partitions[owned.topic])
+    owned = owned.take(owned.first < partitions[owned.topic])
     fitting = -(-(partitions[owned.topic] - owned.first) // owned.step)
     owned = PartitionSlices(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, fitting))
     covered = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
     open_topics = covered < partitions
     if not open_topics.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    owned = owned.where(open_topics[owned.topic])
+    owned = owned.take(open_topics[owned.topic])
     steps = np.where(owned.count > 1, owned.step, 0)
     largest = np.zeros(len(partitions), np.int64)
     np.maximum.at(largest, owned.topic, steps)
     scattered = np.zeros(len(partitions), bool)
     scattered[owned.topic[(steps > 0) & (steps != largest[owned.topic])]] = True
-    owned = owned.where(~scattered[owned.topic]).joined(owned.where(scattered[owned.topic]).rows())
+    owned = owned.take(~scattered[owned.topic]).concat(owned.take(scattered[owned.topic]).expand())
     step = np.where(scattered | (largest == 0), 1, largest)
 
     lines = np.where(open_topics, np.minimum(step, partitions), 0)
@@ -202,10 +204,10 @@ def unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, Int
 
 def each_once(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """The same without second owners of partitions, which have runs of their own."""
-    again = np.flatnonzero(np.isin(runs.keys, shared) & (runs.count == 1))
+    again = np.flatnonzero(np.isin(runs.partition_keys, shared) & (runs.count == 1))
     once = np.ones(len(runs), bool)
-    once[np.delete(again, np.unique(runs.keys[again], return_index=True)[1])] = False
-    return runs.where(once)
+    once[np.delete(again, np.unique(runs.partition_keys[again], return_index=True)[1])] = False
+    return runs.take(once)
 
 
 def dealt_again(groups: Groups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
@@ -214,16 +216,16 @@ def dealt_again(groups: Groups, kept: PartitionSlices, shared: IntArray) -> Part
     Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
     exist or that is kept twice; those behind it count as unassigned (`getUnassignedPartitions`).
     """
-    stops = (kept.last >= groups.partitions[kept.topic]) | np.isin(kept.keys, shared)
+    stops = (kept.last >= groups.partitions[kept.topic]) | np.isin(kept.partition_keys, shared)
     if not stops.any():
-        return kept.where(stops)
-    rows = kept.where(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[stops]])).rows()
-    rows = rows.where(np.argsort(rows.keys, kind="stable"))
+        return kept.take(stops)
+    rows = kept.take(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[stops]])).expand()
+    rows = rows.take(np.argsort(rows.partition_keys, kind="stable"))
     ghost = rows.first >= groups.partitions[rows.topic]
-    stops = ghost | ~starts_new_key(rows.keys)
+    stops = ghost | ~starts_new_key(rows.partition_keys)
     stuck = np.full(groups.number, np.iinfo(np.int64).max)
-    np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.keys[stops])
-    return rows.where(~stops & (rows.keys > stuck[groups.topic_group[rows.topic]]))
+    np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.partition_keys[stops])
+    return rows.take(~stops & (rows.partition_keys > stuck[groups.topic_group[rows.topic]]))
 
 
 def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[IntArray, dict[int, str]]:
@@ -290,13 +292,13 @@ def decide(
     if refused:
         fine = np.ones(groups.number, bool)
         fine[list(refused)] = False
-        kept = kept.where(fine[groups.member_group[kept.member]])
+        kept = kept.take(fine[groups.member_group[kept.member]])
         left, taker = left.where(taker >= 0), taker[taker >= 0]
     if (left.keeper >= 0).any():
         left, taker = left.where(left.keeper != taker), taker[left.keeper != taker]
     if len(claims.shared):
-        both = kept.where(np.isin(kept.keys, claims.shared))
-        has = set(zip(both.member.tolist(), both.keys.tolist(), strict=True))
+        both = kept.take(np.isin(kept.partition_keys, claims.shared))
+        has = set(zip(both.member.tolist(), both.partition_keys.tolist(), strict=True))
         gets = zip(taker.tolist(), ((left.topic << PARTITION_BITS) | left.partition).tolist(), strict=True)
         new = np.array([pair not in has for pair in gets], bool)
         left, taker = left.where(new), taker[new]
@@ -309,7 +311,7 @@ def decide(
     runs, reason, withheld = as_runs(taker, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
     return Decided(
-        kept.joined(runs),
+        kept.concat(runs),
         np.concatenate([stays, reason]),
         np.concatenate([stays.astype(bool), withheld]),
         refused,

@@ -47,7 +47,7 @@ def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices
     owned = without_contested(claims)
     quota = _quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
     kept, given_up = keep_told(owned, quota.owned, quota.keeps, told)
-    left = left_over(groups, owned, kept, given_up, kept.where(np.empty(0, np.int64)), claims.shared)
+    left = left_over(groups, owned, kept, given_up, kept.take(np.empty(0, np.int64)), claims.shared)
     group = groups.topic_group[left.topic]
     filled = _fill(groups, quota, np.bincount(group, minlength=groups.number))
     stolen, thief, poor = _steal(groups, quota, filled, kept, told)
@@ -59,9 +59,9 @@ def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices
     filled, more = (members[fine[groups.member_group[members]]] for members in (filled, more))
     takers = np.append(filled, more)
     takers = takers[np.argsort(groups.member_group[takers], kind="stable")]
-    left, kept = left.where(fine[group]), kept.where(fine[groups.member_group[kept.member]])
+    left, kept = left.where(fine[group]), kept.take(fine[groups.member_group[kept.member]])
     some = fine[groups.member_group[thief]]
-    return _decide(groups, claims, kept, left, takers, stolen.where(some), thief[some], refused)
+    return _decide(groups, claims, kept, left, takers, stolen.take(some), thief[some], refused)
 
 
 def _quotas(groups: Groups, owned: IntArray) -> _Quota:
@@ -94,8 +94,8 @@ def _steal(
     giver = line[row_numbers(group[line]) < wanted[group[line]]]
     thief = thief[~np.isin(group[thief], poor)]
     giver = giver[~np.isin(group[giver], poor)]
-    first = first_told(kept.where(np.isin(kept.member, giver)), told)
-    return first.where(np.searchsorted(first.member, giver)), thief, poor.tolist()
+    first = first_told(kept.take(np.isin(kept.member, giver)), told)
+    return first.take(np.searchsorted(first.member, giver)), thief, poor.tolist()
 
 
 def _hand_out_rest(groups: Groups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
@@ -124,11 +124,11 @@ def _decide(
     """What is kept, dealt and stolen, together."""
     if len(stolen):
         near = np.isin(_pairs(kept), _pairs(stolen))
-        robbed, kept = kept.where(near).rows(), kept.where(~near)
-        _, number = np.unique(np.append(robbed.keys, stolen.keys), return_inverse=True)
+        robbed, kept = kept.take(near).expand(), kept.take(~near)
+        _, number = np.unique(np.append(robbed.partition_keys, stolen.partition_keys), return_inverse=True)
         each = number * len(groups.member_group) + np.append(robbed.member, stolen.member)
-        kept = kept.joined(robbed.where(~np.isin(each[: len(robbed)], each[len(robbed) :])))
-    keys = np.append((left.topic << PARTITION_BITS) | left.partition, stolen.keys)
+        kept = kept.concat(robbed.take(~np.isin(each[: len(robbed)], each[len(robbed) :])))
+    keys = np.append((left.topic << PARTITION_BITS) | left.partition, stolen.partition_keys)
     owner, taker = np.append(left.owner, stolen.member), np.append(takers, thief)
     withheld = np.zeros(len(taker), bool)
     if groups.cooperative:
@@ -141,7 +141,7 @@ def _decide(
         taker, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
     nothing = np.zeros(len(kept), np.int64)
-    return Decided(kept.joined(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
+    return Decided(kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
 
 
 def _pairs(runs: PartitionSlices) -> IntArray:

@@ -23,9 +23,9 @@ def earlier_claims(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray
 
     Of several claimers that of the newest generation counts; of equal ones the first in the walk of the hash map.
     """
-    old = claims.where((claimed_in < claimed_in.max(initial=-1))[claims.member]).rows()
-    order = np.lexsort((walk[old.member], -claimed_in[old.member], old.keys))
-    keys = old.keys[order]
+    old = claims.take((claimed_in < claimed_in.max(initial=-1))[claims.member]).expand()
+    order = np.lexsort((walk[old.member], -claimed_in[old.member], old.partition_keys))
+    keys = old.partition_keys[order]
     return dict(zip(keys[::-1].tolist(), old.member[order][::-1].tolist(), strict=True))
 
 
@@ -47,7 +47,7 @@ def plan_general(
         racks: where racks matter.
         rules: of which release.
     """
-    return even_out(groups, raw, claims, Balance(groups, claims.runs.rows(), subscribers, racks, rules))
+    return even_out(groups, raw, claims, Balance(groups, claims.runs.expand(), subscribers, racks, rules))
 
 
 def even_out(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
@@ -62,15 +62,15 @@ def even_out(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Bala
 
 def nothing_decided(claims: PartitionSlices, why: str) -> Decided:
     """The one group is refused."""
-    nothing = claims.where(np.empty(0, np.int64))
+    nothing = claims.take(np.empty(0, np.int64))
     return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
 def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
     member, key = balance.assignment()
-    rows = claims.runs.rows()
-    order = np.argsort(rows.keys)
-    sorted_keys = rows.keys[order]
+    rows = claims.runs.expand()
+    order = np.argsort(rows.partition_keys)
+    sorted_keys = rows.partition_keys[order]
     at = np.minimum(np.searchsorted(sorted_keys, key), max(len(order) - 1, 0))
     owner = np.full(len(key), -1, np.int64)
     if len(order):
@@ -88,9 +88,9 @@ def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balan
 
 def _transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
     """What is new to its member while somebody else has to give it up (`computePartitionsTransferringOwnership`)."""
-    claimed = raw.rows()
+    claimed = raw.expand()
     size = len(walk)
-    had = np.unique(claimed.keys * size + claimed.member) if len(claimed) else claimed.keys
+    had = np.unique(claimed.partition_keys * size + claimed.member) if len(claimed) else claimed.partition_keys
     gets = key * size + member
     added = ~np.isin(gets, had)
     given_up = np.unique(had[~np.isin(had, gets)] // size)

@@ -84,18 +84,18 @@ def plan_from_generations(
     if asked.differs is not None and not rules.general_only:
         read_twice[np.argsort(walk)[: asked.differs]] = True
     unreadable = read_twice & (asked.claimed_in >= 0) & groups.cooperative
-    legible = raw if groups.cooperative else raw.where(~read_twice[raw.member])
-    claims = by_generation(legible.rows(), walk, asked.claimed_in, unreadable)
+    legible = raw if groups.cooperative else raw.take(~read_twice[raw.member])
+    claims = by_generation(legible.expand(), walk, asked.claimed_in, unreadable)
     order = None
     if rules.general_only and asked.of_topic.all() and len(raw) + len(gone):
-        lost = by_generation(gone.rows(), walk, asked.claimed_in, unreadable)
+        lost = by_generation(gone.expand(), walk, asked.claimed_in, unreadable)
         hashes = Hashes(asked.topic_hash, asked.without_metadata, len(lost.newest), len(lost.second))
         try:
             order = order_of_2_4(as_put(raw, told, walk), claims, groups.partitions, hashes)
         except IdentityDecides:
             return nothing_decided(raw, UNKNOWABLE)
-    newest, second = (rows.where(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
-    earlier = dict(zip(second.keys.tolist(), second.member.tolist(), strict=True))
+    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
+    earlier = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
     subscribers = Subscribers(asked.of_topic, asked.topic_hash, earlier)
     books = Balance(groups, newest, subscribers, None, rules, order)
     return even_out(groups, raw, Claims(newest, np.empty(0, np.int64)), books)
@@ -129,19 +129,19 @@ def by_generation(raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, un
     place = walk[raw.member]
     # Of a generation the first counts, but of claims without one the last; before those the first unreadable one.
     turn = np.where(generation == _NONE, -place, place)
-    order = np.lexsort((turn, generation == _UNREADABLE, -read, raw.keys))
-    rows, read = raw.where(order), read[order]
-    keys = rows.keys
+    order = np.lexsort((turn, generation == _UNREADABLE, -read, raw.partition_keys))
+    rows, read = raw.take(order), read[order]
+    keys = rows.partition_keys
     same = ~starts_new_key(keys) & ~np.append(True, read[1:] != read[:-1])[: len(keys)]
-    rows = rows.where(~same)
-    rank = row_numbers(rows.keys)
-    return ByGeneration(rows.where(rank == 0), rows.where(rank == 1))
+    rows = rows.take(~same)
+    rank = row_numbers(rows.partition_keys)
+    return ByGeneration(rows.take(rank == 0), rows.take(rank == 1))
 
 
 def as_put(raw: PartitionSlices, told: PartitionSlices | ByTopic, walk: IntArray) -> PartitionSlices:
     """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
-    rows = in_order(raw.rows(), told)
-    return rows.where(np.argsort(walk[rows.member], kind="stable"))
+    rows = in_order(raw.expand(), told)
+    return rows.take(np.argsort(walk[rows.member], kind="stable"))
 
 
 # --- the order of 2.4 ---------------------------------------------------------------------------------------------
@@ -180,22 +180,22 @@ def order_of_2_4(put: PartitionSlices, claims: ByGeneration, partitions: IntArra
         hashes: of the topics.
     """
     # The map of claims, and out of it, in its order, that of partitions with a claimer before.
-    _, at = np.unique(put.keys, return_index=True)
-    first_put = put.where(np.sort(at))
-    walked = first_put.where(_walk(hashes.of(first_put), hashes.gone))
-    before = walked.where(np.isin(walked.keys, claims.second.keys))
-    before = before.where(_walk(hashes.of(before), hashes.gone_twice))
-    owned = _in_order_of(claims.newest, walked.keys)
-    place_before = _places_in(before.keys, owned.keys)
+    _, at = np.unique(put.partition_keys, return_index=True)
+    first_put = put.take(np.sort(at))
+    walked = first_put.take(_walk(hashes.of(first_put), hashes.gone))
+    before = walked.take(np.isin(walked.partition_keys, claims.second.partition_keys))
+    before = before.take(_walk(hashes.of(before), hashes.gone_twice))
+    owned = _in_order_of(claims.newest, walked.partition_keys)
+    place_before = _places_in(before.partition_keys, owned.partition_keys)
     owned, place_before = (
-        owned.where(owned.first < partitions[owned.topic]),
+        owned.take(owned.first < partitions[owned.topic]),
         place_before[owned.first < partitions[owned.topic]],
     )
     # Of each member those that another had before come first; both in the order of their maps.
     order = np.lexsort((place_before, owned.member))
-    owned = owned.where(order)
+    owned = owned.take(order)
     left = np.bincount(owned.member)[owned.member] - row_numbers(owned.member)
-    named = owned.keys[np.lexsort((-owned.member, -left))]
+    named = owned.partition_keys[np.lexsort((-owned.member, -left))]
 
     topics = _topics_in_walk(hashes)
     every = np.concatenate(
@@ -204,8 +204,8 @@ def order_of_2_4(put: PartitionSlices, claims: ByGeneration, partitions: IntArra
     rows = PartitionSlices(
         every * 0, every >> PARTITION_BITS, every & ((1 << PARTITION_BITS) - 1), every * 0 + 1, every * 0 + 1
     )
-    rows = rows.where(_walk(hashes.of(rows), 0))
-    return np.append(named, rows.keys[~np.isin(rows.keys, named)])
+    rows = rows.take(_walk(hashes.of(rows), 0))
+    return np.append(named, rows.partition_keys[~np.isin(rows.partition_keys, named)])
 
 
 def _topics_in_walk(hashes: Hashes) -> IntArray:
@@ -227,7 +227,7 @@ def _walk(hashes: IntArray, others: int, order: IntArray | None = None) -> IntAr
 
 
 def _in_order_of(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
-    return rows.where(np.argsort(_places_in(keys, rows.keys), kind="stable"))
+    return rows.take(np.argsort(_places_in(keys, rows.partition_keys), kind="stable"))
 
 
 def _places_in(keys: IntArray, wanted: IntArray) -> IntArray:

@@ -28,7 +28,7 @@ class ByTopic:
     member: IntArray
     topic: IntArray
 
-    def where(self, chosen: BoolArray | IntArray) -> ByTopic:
+    def take(self, chosen: BoolArray | IntArray) -> ByTopic:
         """Some of the pairs."""
         return ByTopic(self.member[chosen], self.topic[chosen])
 
@@ -73,8 +73,8 @@ def keep_first(owned: PartitionSlices, number: IntArray, keeps: IntArray) -> tup
     """
     too_many = (number > keeps)[owned.member]
     if not too_many.any():
-        return owned, owned.where(too_many)
-    runs = owned.where(too_many)
+        return owned, owned.take(too_many)
+    runs = owned.take(too_many)
     bound = _last_kept_partition(runs, keeps)[runs.member]
     below = np.clip((bound - runs.first + runs.step - 1) // runs.step, 0, runs.count)
     # Of the partitions at the bound itself, those of the first topics are kept.
@@ -86,8 +86,8 @@ def keep_first(owned: PartitionSlices, number: IntArray, keeps: IntArray) -> tup
     below[candidates] += row_numbers(members) < still[members]
     first_part = PartitionSlices(runs.member, runs.topic, runs.first, runs.step, below)
     rest = PartitionSlices(runs.member, runs.topic, runs.first + runs.step * below, runs.step, runs.count - below)
-    kept = owned.where(~too_many).joined(first_part.where(below > 0))
-    return kept, rest.where(rest.count > 0)
+    kept = owned.take(~too_many).concat(first_part.take(below > 0))
+    return kept, rest.take(rest.count > 0)
 
 
 def _last_kept_partition(runs: PartitionSlices, keeps: IntArray) -> IntArray:
@@ -115,13 +115,13 @@ def keep_told(
     """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
     too_many = (number > keeps)[owned.member]
     if not too_many.any():
-        return owned, owned.where(too_many)
+        return owned, owned.take(too_many)
     listed = _tells_singly(owned, told)
-    first, rest = _cut_by_topic(owned.where(too_many & ~listed), keeps, told)
-    kept, given_up = owned.where(~too_many).joined(first), rest
+    first, rest = _cut_by_topic(owned.take(too_many & ~listed), keeps, told)
+    kept, given_up = owned.take(~too_many).concat(first), rest
     if isinstance(told, PartitionSlices) and listed.any():
-        first, rest = _cut_by_place(owned.where(too_many & listed), keeps, told)
-        kept, given_up = kept.joined(first), given_up.joined(rest)
+        first, rest = _cut_by_place(owned.take(too_many & listed), keeps, told)
+        kept, given_up = kept.concat(first), given_up.concat(rest)
     return kept, given_up
 
 
@@ -151,32 +151,32 @@ def _cut_by_topic(
 def _cut_by_place(
     runs: PartitionSlices, keeps: IntArray, told: PartitionSlices
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    rows = in_order(runs.rows(), told)
+    rows = in_order(runs.expand(), told)
     first: BoolArray = row_numbers(rows.member) < keeps[rows.member]
-    return rows.where(first), rows.where(~first)
+    return rows.take(first), rows.take(~first)
 
 
 def in_order(rows: PartitionSlices, told: PartitionSlices | ByTopic) -> PartitionSlices:
     """Single partitions by member, and of each member in the order in which it tells them."""
     if isinstance(told, ByTopic):
-        return rows.where(np.lexsort((rows.first, told.places(rows.member, rows.topic), rows.member)))
-    both = told.joined(rows)
-    _, key = np.unique(both.keys, return_inverse=True)
+        return rows.take(np.lexsort((rows.first, told.places(rows.member, rows.topic), rows.member)))
+    both = told.concat(rows)
+    _, key = np.unique(both.partition_keys, return_inverse=True)
     code = both.member * (len(both) + 1) + key
     sorter = np.argsort(code[: len(told)], kind="stable")
     at = np.searchsorted(code[: len(told)][sorter], code[len(told) :])
     place = np.append(sorter, len(told))[at]
     place[np.append(code[: len(told)][sorter], -1)[at] != code[len(told) :]] = len(told)
-    return rows.where(np.lexsort((rows.keys, place, rows.member)))
+    return rows.take(np.lexsort((rows.partition_keys, place, rows.member)))
 
 
 def first_told(kept: PartitionSlices, told: PartitionSlices | ByTopic) -> PartitionSlices:
     """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
     listed = _tells_singly(kept, told)
-    begins = kept.where(~listed)
+    begins = kept.take(~listed)
     one = np.ones(len(begins), np.int64)
-    rows = in_order(PartitionSlices(*begins.columns[:3], one, one).joined(kept.where(listed).rows()), told)
-    return rows.where(starts_new_key(rows.member))
+    rows = in_order(PartitionSlices(*begins.columns[:3], one, one).concat(kept.take(listed).expand()), told)
+    return rows.take(starts_new_key(rows.member))
 
 
 def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> ByTopic:
@@ -191,7 +191,7 @@ def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: Int
         topic_hash: of each topic its `String.hashCode`.
         members: how many.
     """
-    runs = claims.joined(PartitionSlices(gone.member, gone.topic + len(topic_hash), *gone.columns[2:]))
+    runs = claims.concat(PartitionSlices(gone.member, gone.topic + len(topic_hash), *gone.columns[2:]))
     pairs, pair = np.unique((runs.member << PARTITION_BITS) | runs.topic, return_inverse=True)
     member, topic = pairs >> PARTITION_BITS, pairs & ((1 << PARTITION_BITS) - 1)
     number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)

@@ -89,14 +89,14 @@ def plan_with_racks(
         told, rules: as `constrained.plan_constrained` has them.
     """
     size = len(groups.member_group)
-    rows = without_contested(claims).rows()
+    rows = without_contested(claims).expand()
     far = ~racks.near()[racks.set_of(rows.topic, rows.first), rows.member]
-    owned = rows.where(~far)
+    owned = rows.take(~far)
     quota = quotas(groups, np.bincount(owned.member, minlength=size))
     kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
-    surplus = given_up.joined(rows.where(far))
-    owner_of = dict(zip(surplus.keys.tolist(), surplus.member.tolist(), strict=True))
-    far_keys = np.sort(rows.keys[far])
+    surplus = given_up.concat(rows.take(far))
+    owner_of = dict(zip(surplus.partition_keys.tolist(), surplus.member.tolist(), strict=True))
+    far_keys = np.sort(rows.partition_keys[far])
 
     left = _left_over(groups, kept)
     sets = racks.set_of(left >> PARTITION_BITS, left & ((1 << PARTITION_BITS) - 1))
@@ -107,7 +107,7 @@ def plan_with_racks(
     rest = np.flatnonzero(taker < 0)
     takers, refused = deal_in_order(hand_out, len(rest))
     if refused:
-        nothing = rows.where(np.empty(0, np.int64))
+        nothing = rows.take(np.empty(0, np.int64))
         return Decided(nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest)))
     taker[rest] = takers
 
@@ -116,7 +116,7 @@ def plan_with_racks(
     reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
     withheld = np.zeros(len(left), bool)
     if groups.cooperative:
-        taken_away = np.isin(left, given_up.keys) if rules.withholds_over_quota else changes
+        taken_away = np.isin(left, given_up.partition_keys) if rules.withholds_over_quota else changes
         withheld = taken_away | np.isin(left, claims.contested)
     stays = np.zeros(len(kept), np.int64)
     runs, reason, withheld = as_runs(
@@ -147,8 +147,8 @@ def _left_over(groups: Groups, kept: PartitionSlices) -> IntArray:
     one = np.ones(len(groups.partitions), np.int64)
     row, partition = expand_slices(one * 0, one, groups.partitions)
     every = (row << PARTITION_BITS) | partition
-    kept = kept.where(np.argsort(kept.keys))
-    keys = kept.keys
+    kept = kept.take(np.argsort(kept.partition_keys))
+    keys = kept.partition_keys
     stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~starts_new_key(keys))
     if len(stops):
         keys = keys[: stops[0]]

@@ -54,7 +54,7 @@ def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: in
     for number in range(1, limit + 1):
         decided = plan_batch(batch)
         groups = batch.groups
-        assigned, withheld = decided.runs.where(~decided.withheld), decided.runs.where(decided.withheld)
+        assigned, withheld = decided.runs.take(~decided.withheld), decided.runs.take(decided.withheld)
         given = _by_group(groups, assigned.topic, assigned.count)
         counts = count_changes(
             Held(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
@@ -78,7 +78,7 @@ def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: in
         joined = np.full(len(groups.member_group), -1 if batch.rules.blind_to_generations else 1)
         batch = replace(batch, claims=assigned, claimed_in=joined, generation=joined, gone=EMPTY_SLICES)
         batch = take_groups(batch, again)
-        departed = assigned.where(np.zeros(len(assigned), bool))
+        departed = assigned.take(np.zeros(len(assigned), bool))
 
 
 def _by_group(groups: Groups, topic: IntArray, number: IntArray) -> IntArray:

@@ -163,7 +163,7 @@ class _Groups:
 
     def _stop(self, who: IntArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.where(mask_from_indexes(who, len(self.sheet.members))[self.claims.member])
+        mine = self.claims.take(mask_from_indexes(who, len(self.sheet.members))[self.claims.member])
         group = self.sheet.members.group[mine.member]
         self.figures[:] = 0
         self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
@@ -177,7 +177,7 @@ class _Groups:
             self.told[at] = False
             self.remembered[at] = ""
         mine = away[self.claims.member]
-        left, self.claims = self.claims.where(mine), self.claims.where(~mine)
+        left, self.claims = self.claims.take(mine), self.claims.take(~mine)
         self._rebalance(np.flatnonzero(self._with(who)[self.sheet.members.group] & ~away), left)
 
     def _come_back(self, who: IntArray, bounce: IntArray) -> IntArray:
@@ -234,11 +234,11 @@ class _Groups:
             round_ = held(state, given, withheld, todo)
             counts = count_changes(round_)
             revoked = counts.claimed - counts.kept
-            again = count_changes(replace(round_, claims=round_.claims.where(eager[round_.claims.member]))).kept
+            again = count_changes(replace(round_, claims=round_.claims.take(eager[round_.claims.member]))).kept
             self.figures[1, part.groups] += revoked
             self.figures[2, part.groups] += revoked + again
-            rest = state.claims.where(~todo[state.members.group[state.claims.member]])
-            state = replace(state, claims=rest.joined(given))
+            rest = state.claims.take(~todo[state.members.group[state.claims.member]])
+            state = replace(state, claims=rest.concat(given))
             if turn == 0:
                 old_keeps = self._kept_by_old(told, names, olds, before)
             for at in part.members.tolist():
@@ -298,13 +298,13 @@ class _Groups:
         number[part.members] = np.arange(len(part.members))
         topic = np.full(len(self.sheet.topics), -1, np.int64)
         topic[part.topics] = np.arange(len(part.topics))
-        mine = order.where((number[order.member] >= 0) & (topic[order.topic] >= 0))
+        mine = order.take((number[order.member] >= 0) & (topic[order.topic] >= 0))
         in_order = PartitionSlices(number[mine.member], topic[mine.topic], *mine.columns[2:])
         return replace(
             state,
             members=known,
-            claims=state.claims.where(tells[state.claims.member]),
-            in_order=in_order.where(tells[in_order.member]),
+            claims=state.claims.take(tells[state.claims.member]),
+            in_order=in_order.take(tells[in_order.member]),
         )
 
     def _assign(
@@ -314,8 +314,8 @@ class _Groups:
         given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
         for name in sorted(set(kinds[todo].tolist())):
             planned = assign_anew(told, name, todo & (kinds == name))
-            given = given.joined(planned.given)
-            withheld = withheld.joined(planned.runs.where(planned.withheld))
+            given = given.concat(planned.given)
+            withheld = withheld.concat(planned.runs.take(planned.withheld))
             self.refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
         return given, withheld
 
@@ -328,14 +328,14 @@ class _Groups:
             [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
         )
         for name in sorted(set(kinds[differs].tolist())):
-            kept = kept.joined(assign_anew(told, name, differs & (kinds == name)).runs)
+            kept = kept.concat(assign_anew(told, name, differs & (kinds == name)).runs)
         return intersect_partitions(before, kept)
 
     def _own(self, part: Part, runs: PartitionSlices) -> None:
         """These groups have this now."""
         others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
         given = part.outward(runs)
-        self.claims = self.claims.where(others).joined(given)
+        self.claims = self.claims.take(others).concat(given)
         ordered = [
             group
             for group in part.groups.tolist()
@@ -343,8 +343,8 @@ class _Groups:
         ]
         mine = np.isin(self.sheet.members.group[given.member], ordered)
         others = ~np.isin(self.sheet.members.group[self.order.member], part.groups)
-        after = order_after(self.order, given.where(mine), self.hashes, len(self.sheet.members))
-        self.order = self.order.where(others).joined(after)
+        after = order_after(self.order, given.take(mine), self.hashes, len(self.sheet.members))
+        self.order = self.order.take(others).concat(after)
 
 
 def _keeps_as_told(course: Course | None) -> bool:
@@ -357,5 +357,5 @@ def _in_order(sheet: Sheet, courses: Sequence[Course | None]) -> PartitionSlices
     told = told_in_order(sheet)
     asked = np.array([_keeps_as_told(each) for each in courses], bool)[sheet.members.group]
     silent = asked & ~mask_from_indexes(told.member, len(sheet.members))
-    rows = sheet.claims.where(silent[sheet.claims.member]).rows()
-    return told.joined(rows.where(np.lexsort((rows.first, rows.topic, rows.member))))
+    rows = sheet.claims.take(silent[sheet.claims.member]).expand()
+    return told.concat(rows.take(np.lexsort((rows.first, rows.topic, rows.member))))

@@ -37,7 +37,7 @@ class Ground:
 
     def numbered(self, runs: PartitionSlices) -> tuple[IntArray, IntArray]:
         """Of each partition in these runs that there is: the member, and its number."""
-        rows = runs.rows()
+        rows = runs.expand()
         place = self.begin[rows.topic] + rows.first
         there = (rows.first >= 0) & (place < self.begin[rows.topic + 1])
         return rows.member[there], place[there]
