@@ -25,11 +25,6 @@ def seed_for(name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{run_seed()} {name}".encode()).digest()[:4])
 
 
-def default_or_full(default: int, full: int) -> int:
-    """Returns how many random cases to draw: fewer in the default run, whose seed changes, than in the full run."""
-    return full if os.environ.get("SPARK_ASSIGN_TEST_FULL") else default
-
-
 def repeat() -> str:
     """Returns the setting that repeats this run, to print with a failure."""
     return f"{VARIABLE}={run_seed()}"

@@ -16,7 +16,7 @@ Steps
        a topic, from (k - row number of partition 0) modulo n on.
 
 Where subscriptions differ, the pointer goes on from one topic to the next round the ring of all members; such groups
-are dealt anew by `kernels.ring`. Sets of partitions never depend on Java's hash order.
+are dealt anew by `numeric.round_robin_offset`. Sets of partitions never depend on Java's hash order.
 """
 
 from __future__ import annotations

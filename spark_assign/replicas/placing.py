@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.errors import SparkAssignError
-from spark_assign.kernels.java_hash import LONGEST_CHAIN
+from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.kernels.replicas.requests import ADMINUTILS, STRIPED, admit
 from spark_assign.kernels.replicas.tiles import TILE, place_tiles
 from spark_assign.replicas.faults import faulty_rows, raise_faults, shaped

@@ -16,7 +16,7 @@ from kafka import errors
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_assign.kernels import java_hash
+from spark_assign.java import hash_map as java_hash
 from spark_assign.sources import kafka_groups
 from spark_assign.sources.connect_http import host_and_port
 from spark_assign.sources.kafka_connection import ClusterConnection

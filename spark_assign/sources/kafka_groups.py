@@ -18,8 +18,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels import fingerprints
-from spark_assign.kernels.java_hash import text_walk
 from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
 from spark_assign.sources.described import Group, Member, fault

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.errors import SourceError
-from spark_assign.kernels import rates
+from spark_assign.numeric import rates
+from spark_assign.numeric.array_types import FloatArray
 from spark_assign.sources import kafka_connection, kafka_groups, kafka_log_dirs, kafka_offsets
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import ListedGroup, Progress
@@ -158,7 +159,7 @@ def _lag(reading: Reading, group_id: str, key: TopicPartition) -> int | None:
     return None if at is None or end is None or end.offset < at else end.offset - at
 
 
-def _matrix(readings: Sequence[Iterable[Found | None]], rows: int) -> tuple[rates.Floats, rates.Floats]:
+def _matrix(readings: Sequence[Iterable[Found | None]], rows: int) -> tuple[FloatArray, FloatArray]:
     """When, and what: a row per counter, a column per reading."""
     at, counted = (np.full((rows, len(readings)), np.nan) for _ in range(2))
     for number, reading in enumerate(readings):
@@ -168,7 +169,7 @@ def _matrix(readings: Sequence[Iterable[Found | None]], rows: int) -> tuple[rate
     return at, counted
 
 
-def _known(values: rates.Floats, told: npt.NDArray[np.bool_]) -> list[float | None]:
+def _known(values: FloatArray, told: npt.NDArray[np.bool_]) -> list[float | None]:
     """Null where nothing is told, or nothing is known."""
     known = (told & ~np.isnan(values)).tolist()
     return [value if each else None for value, each in zip(values.tolist(), known, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.numeric.partition_slices import compress_sorted
 from spark_assign.schemas import LOADS, SNAPSHOT_TABLES
 
 _SCHEMAS = {**SNAPSHOT_TABLES, "loads": LOADS}

@@ -17,13 +17,13 @@ from math import ceil
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Floats, Ints
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
 from spark_assign.kernels.weighted.plan import like_home
 from spark_assign.kernels.weighted.settle import settle
+from spark_assign.numeric.array_types import FloatArray, IntArray
 
 
-def fewest_members(load: Floats, home: Ints, capacity: float, spare: float = 0.0) -> Ints:
+def fewest_members(load: FloatArray, home: IntArray, capacity: float, spare: float = 0.0) -> IntArray:
     """Of each partition its next member; those that are new have the lowest numbers that are free.
 
     Args:
@@ -49,7 +49,9 @@ def fewest_members(load: Floats, home: Ints, capacity: float, spare: float = 0.0
         number += 1
 
 
-def _with_members(load: Floats, home: Ints, living: Ints, number: int, capacity: float) -> tuple[Ints, Packing]:
+def _with_members(
+    load: FloatArray, home: IntArray, living: IntArray, number: int, capacity: float
+) -> tuple[IntArray, Packing]:
     """So many members: those that have most, or all and new ones; and the names of all."""
     has = np.bincount(home[home >= 0], load[home >= 0], int(living.max(initial=-1)) + 1)[living]
     stay = np.sort(living[np.lexsort((living, -has))[:number]])
@@ -62,7 +64,7 @@ def _with_members(load: Floats, home: Ints, living: Ints, number: int, capacity:
     return names, Packing(load, own, kind, [np.arange(number)], np.full(number, capacity))
 
 
-def fullest_first(load: Floats, capacity: float) -> Ints:
+def fullest_first(load: FloatArray, capacity: float) -> IntArray:
     """Best fit decreasing: of each partition its member, numbered as they are needed."""
     at = np.empty(len(load), np.int64)
     room, members = np.empty(len(load)), 0

@@ -9,10 +9,10 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_assign import plan
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.kernels.server.previous import Targets
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
@@ -47,7 +47,7 @@ def uniform(bench: Bench) -> None:
             )
 
 
-def _group(shape: Shape, state: str) -> tuple[tuple[Ints, Ints, Ints, Runs], Ints]:
+def _group(shape: Shape, state: str) -> tuple[tuple[IntArray, IntArray, IntArray, PartitionSlices], IntArray]:
     """The group as the kernel takes it, and the numbers of its members."""
     share = shape.topics * shape.partitions // shape.members
     present = np.arange(shape.members)
@@ -60,14 +60,14 @@ def _group(shape: Shape, state: str) -> tuple[tuple[Ints, Ints, Ints, Runs], Int
     place = np.full(shape.members, -1, np.int64)
     place[present] = np.arange(len(present))
     some = (place[member] >= 0) & (state != "nothing")
-    previous = Runs(
+    previous = PartitionSlices(
         place[member], first // shape.partitions, first % shape.partitions, np.ones_like(first), end - first
-    ).where(some)
+    ).take(some)
     group, topics = np.zeros(len(present), np.int64), np.zeros(shape.topics, np.int64)
     return (group, topics, np.full(shape.topics, shape.partitions), previous), present
 
 
-def _ours(asked: tuple[Ints, Ints, Ints, Runs]) -> float:
+def _ours(asked: tuple[IntArray, IntArray, IntArray, PartitionSlices]) -> float:
     since = time.perf_counter()
     assign_homogeneous(*asked)
     return time.perf_counter() - since
@@ -77,9 +77,9 @@ def _theirs(kafka: KafkaProcess, state: str) -> float:
     return float(kafka.ask(state)["seconds"])
 
 
-def _check_same(ours: Targets, present: Ints, theirs: int) -> None:
+def _check_same(ours: Targets, present: IntArray, theirs: int) -> None:
     """By the sum that their program makes, in which every partition and its owner has a part."""
-    rows = ours.runs.rows()
+    rows = ours.runs.expand()
     at = (present[rows.member] * 1_000_003 + rows.topic) * 1_000_003 + rows.first
     at = at.astype(np.uint64)
     mine = int((at * at >> np.uint64(20)).sum().astype(np.int64))

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.java_hash import java_key, text_walk
-from spark_assign.kernels.runs import Runs
+from spark_assign.java.hash_map import java_key, text_walk
 from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.server.range import lay_out_ranges
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 Row = dict[str, Any]
 Sets = dict[str, set[tuple[str, int]]]
@@ -53,7 +53,7 @@ def answered(row: Row) -> Sets:
     return _by_name(row, topics, _heterogeneous(row, topics).runs)
 
 
-def _by_name(row: Row, topics: list[str], runs: Runs) -> Sets:
+def _by_name(row: Row, topics: list[str], runs: PartitionSlices) -> Sets:
     sets: Sets = {}
     for member, topic, first, step, count in zip(*(each.tolist() for each in runs.columns), strict=True):
         got = sets.setdefault(row["members"][member]["id"], set())
@@ -83,7 +83,7 @@ def _heterogeneous(row: Row, topics: list[str]) -> Targets:
     return assign_heterogeneous(len(row["members"]), asking, sizes, ranks, previous(row, topics))
 
 
-def previous(row: Row, topics: list[str]) -> Runs:
+def previous(row: Row, topics: list[str]) -> PartitionSlices:
     """What members had of topics that they subscribe to, in recorded order."""
     number = {topic: at for at, topic in enumerate(topics)}
     had = [
@@ -92,10 +92,10 @@ def previous(row: Row, topics: list[str]) -> Runs:
         for topic, partition in member["previous"]
         if topic in number and topic in member["topics"]
     ]
-    return Runs(*np.array(had, np.int64).reshape(-1, 5).T)
+    return PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
 
 
-def _ranges(row: Row) -> Runs:
+def _ranges(row: Row) -> PartitionSlices:
     members, number = row["members"], {topic: at for at, topic in enumerate(row["topics"])}
     pairs = [(at, number[topic]) for at, member in enumerate(members) for topic in member["topics"]]
     member, topic = np.array(pairs, np.int64).reshape(-1, 2).T

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.java_hash import text_walk
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.server.orders import read_topic_ids
 from spark_assign.kernels.share.sharing import STAYS, UNSUBSCRIBED
 from spark_assign.kernels.share.simple import ShareGroups, assign_simple

@@ -16,7 +16,7 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.rounds import follow
 from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 
 _FACTS = pa.schema(FACTS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.java_hash import HashTable, string_hash, text_order
-from spark_assign.kernels.java_heap import Heap
+from spark_assign.java.hash_map import HashTable, string_hash, text_order
+from spark_assign.java.priority_queue import Heap
 from spark_assign.streams import Group, Target, TaskAssignorError
 
 

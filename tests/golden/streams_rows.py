@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.kernels.java_hash import java_key, text_walk
+from spark_assign.java.hash_map import java_key, text_walk
 from spark_assign.kernels.streams.group import Group, Member, Target, Task
 from spark_assign.kernels.streams.orders import process_walk
 from spark_assign.kernels.streams.told import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.connect.items import Names
-from spark_assign.kernels.connect.orders import walk_of_copy
-from spark_assign.kernels.java_hash import (
+from spark_assign.java.hash_map import (
     HashTable,
     partition_hash,
     spread_hashes,
@@ -25,6 +23,8 @@ from spark_assign.kernels.java_hash import (
     string_hashes,
     text_walk,
 )
+from spark_assign.kernels.connect.items import Names
+from spark_assign.kernels.connect.orders import walk_of_copy
 from spark_assign.kernels.sticky.groups import Groups
 from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced, walks
 from tests.kafka import java_programs
@@ -47,7 +47,7 @@ def walked_by_java(rows: Iterable[Row], class_path: str) -> list[Row]:
 
 
 def walked_by_us(row: Row) -> list[str]:
-    """The walk over the same table by `kernels.java_hash`, or by Connect's closed form for a copy."""
+    """The walk over the same table by `java.hash_map`, or by Connect's closed form for a copy."""
     if row["table"] == "copy":
         names = Names([op[1:] for op in row["ops"]])
         numbers = names.numbers()

@@ -15,7 +15,7 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions, NewTopic
 
-from spark_assign.kernels.java_hash import spread_hashes
+from spark_assign.java.hash_map import spread_hashes
 from spark_assign.kernels.server.orders import read_topic_ids
 from spark_assign.sources import kafka_groups
 from spark_assign.sources.kafka import snapshot

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 from tests.kafka.java_tables import crowds, one_hash
 
 Op = dict[str, Any]

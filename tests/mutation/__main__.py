@@ -2,7 +2,7 @@
 
     tests/mutants --sample 300 --seed 1                     a random sample of all kernels
     tests/mutants --sample 100 --seed 1 kernels/protocol    of one folder or file
-    tests/mutants --all kernels/ring.py                     every mutant
+    tests/mutants --all numeric/round_robin_offset.py                     every mutant
     tests/mutants --page                                    write docs/mutants.md anew from what is known
 
 Survivors are shown as they come. What is known of a survivor stands in tests/mutation/known.toml: equivalent ones are
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.mutation import figures, known, page
-from tests.mutation.session import KERNELS, ROOT
+from tests.mutation.session import KERNELS, PACKAGE, ROOT
 
 if TYPE_CHECKING:
     from tests.mutation.source import Mutant
@@ -84,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "tests/mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("paths", nargs="*", default=["kernels"], help="folders or files below spark_assign")
+    parser.add_argument(
+        "paths", nargs="*", default=[folder.name for folder in KERNELS], help="folders or files below spark_assign"
+    )
     parser.add_argument("--sample", type=int, help="so many, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same from the same code")
     parser.add_argument("--all", action="store_true", help="every mutant: a night")
@@ -100,7 +102,7 @@ def _all_under(paths: Sequence[str]) -> list[Mutant]:
 
     files: list[Path] = []
     for path in paths:
-        place = KERNELS.parent / path.removeprefix("spark_assign/")
+        place = PACKAGE / path.removeprefix("spark_assign/")
         files += [place] if place.is_file() else sorted(place.rglob("*.py"))
         if not files:
             raise SystemExit(f"no Python file: {place}")
@@ -143,9 +145,9 @@ def _summary(statuses: list[tuple[Mutant, str]], register: known.Register) -> No
 
 
 def _part(file: str) -> str:
-    """The folder of kernels that a file is in, or the file."""
-    parts = Path(file).relative_to("spark_assign/kernels").parts
-    return parts[0]
+    """Returns the room of a file, or its folder in kernels."""
+    room, *rest = Path(file).relative_to("spark_assign").parts
+    return rest[0] if room == "kernels" else room
 
 
 if __name__ == "__main__":

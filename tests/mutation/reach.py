@@ -86,7 +86,9 @@ def _measure(kept: Path) -> int:
     import coverage
 
     calm()
-    cover = coverage.Coverage(data_file=None, include=[f"{KERNELS}/*"], config_file=False, context="import")
+    cover = coverage.Coverage(
+        data_file=None, include=[f"{folder}/*" for folder in KERNELS], config_file=False, context="import"
+    )
     cover.start()
     plugin = _Contexts(cover)
     code = pytest.main([*QUIET, *FOLDERS], plugins=[WithoutSpark(), plugin])
@@ -141,7 +143,7 @@ def _importers(file: str) -> tuple[str, ...]:
 @functools.cache
 def _imports_of_kernels() -> dict[str, set[str]]:
     importers: dict[str, set[str]] = defaultdict(set)
-    for path in KERNELS.rglob("*.py"):
+    for path in sorted(path for folder in KERNELS for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)):

@@ -9,7 +9,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.group import franz_go, librdkafka
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.at_peace import at_peace
@@ -19,8 +18,9 @@ from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.libraries import read_library
 from spark_assign.kernels.librdkafka.group import served
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.sticky import at_rest_2_4, general_2_8
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -62,9 +62,11 @@ def sheet() -> Sheet:
     return read_sheet(told, set(find_faults(told)))
 
 
-def _expanded(sheet: Sheet, runs: Runs, *of_run: np.ndarray) -> dict[tuple[str, str, str, int], tuple[int, ...]]:
+def _expanded(
+    sheet: Sheet, runs: PartitionSlices, *of_run: np.ndarray
+) -> dict[tuple[str, str, str, int], tuple[int, ...]]:
     """Cluster, member, topic and partition to what is said of it; nothing may be said twice."""
-    rows = Runs(np.arange(len(runs)), *runs.columns[1:]).rows()
+    rows = PartitionSlices(np.arange(len(runs)), *runs.columns[1:]).expand()
     at = rows.member
     member = runs.member[at]
     who = (sheet.cluster.take(sheet.members.group[member]), sheet.member_id.take(member), sheet.topic.take(rows.topic))
@@ -86,14 +88,14 @@ def _same(sheet: Sheet, one: Planned, other: Planned) -> None:
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_librdkafka(sheet: Sheet, assignor: str) -> None:
     """Its kernel of single partitions plans all groups, and the one by runs what it can."""
-    every: Flags = np.ones(sheet.number, bool)
+    every: BoolArray = np.ones(sheet.number, bool)
     planned = librdkafka.assign_by_librdkafka(sheet, assignor, every)
     _same(sheet, planned, librdkafka._one_by_one(sheet, assignor, every))
 
 
 def test_round_robin_of_librdkafka(sheet: Sheet) -> None:
     """Against a loop over partitions and members."""
-    every: Flags = np.ones(sheet.number, bool)
+    every: BoolArray = np.ones(sheet.number, bool)
     reader = librdkafka._Reader(sheet, every)
     expected = set()
     for at, cluster in enumerate(sheet.cluster.to_pylist()):
@@ -112,7 +114,7 @@ def test_round_robin_of_librdkafka(sheet: Sheet) -> None:
 @pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
 def test_franz_go(sheet: Sheet, assignor: str) -> None:
     """The same, and what is unsure in it."""
-    every: Flags = np.ones(sheet.number, bool)
+    every: BoolArray = np.ones(sheet.number, bool)
     library = read_library(assignor)
     assert library is not None
     planned = franz_go.assign_by_franz_go(sheet, library[0], every)
@@ -122,7 +124,7 @@ def test_franz_go(sheet: Sheet, assignor: str) -> None:
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
 def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups at rest against the same with all partitions walked over."""
-    every: Flags = np.ones(sheet.number, bool)
+    every: BoolArray = np.ones(sheet.number, bool)
     planned = assign(sheet, assignor, every, {})
     asked = []
     monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))

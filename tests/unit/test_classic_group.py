@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, text_order
+from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState, State

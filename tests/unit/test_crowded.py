@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.connect import sheet as facts
-from spark_assign.kernels.java_hash import text_walk
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.replicas import requests, striped

@@ -16,7 +16,7 @@ from spark_assign.kernels.group import changes
 from spark_assign.kernels.group.drift import DRIFTED, Question, drift
 from spark_assign.kernels.group.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.group.states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.numeric.partition_slices import compress_sorted
 from tests.sizes import drawn
 
 EVERYTHING = frozenset({"group", "member", "ownership"})

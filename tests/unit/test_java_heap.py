@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.kernels.java_heap import Heap
+from spark_assign.java.priority_queue import Heap
 
 
 def polled(heap: Heap[str]) -> str:

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from spark_assign.kernels.java_hash import (
+from spark_assign.java.hash_map import (
     HashTable,
     crowded_groups,
     spread_hashes,
@@ -20,7 +20,7 @@ from spark_assign.kernels.java_hash import (
     text_order,
     text_ranks,
 )
-from spark_assign.kernels.java_tree import IdentityDecides
+from spark_assign.java.tree_bin import IdentityDecides
 from tests.kafka import java_tables
 from tests.kafka.java_tables import Row
 

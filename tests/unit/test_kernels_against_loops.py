@@ -13,10 +13,10 @@ from spark_assign.kernels.group.blocks import WORDS, repeated, runs_of_blocks
 from spark_assign.kernels.group.facts import FACTS, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.progressions import shared
 from spark_assign.kernels.rack_range import lay_with_racks
-from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.runs import compress_owners
+from spark_assign.numeric.arithmetic_progressions import count_common_terms
+from spark_assign.numeric.partition_slices import owners_to_slices
+from spark_assign.numeric.round_robin_offset import round_robin_start
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
@@ -38,7 +38,7 @@ def test_the_ring_goes_on_as_the_loop_does() -> None:
         lines = [[place for place, member in enumerate(ring) if topic in member.topics] for topic in topics]
         counts = [group.partitions[topic] for topic in topics]
         dealt: Assignment = {member.member_id: [] for member in ring}
-        starts = first_in_line(zip(lines, counts, strict=True))
+        starts = round_robin_start(zip(lines, counts, strict=True))
         for topic, places, count, start in zip(topics, lines, counts, starts, strict=True):
             for partition in range(count):
                 dealt[ring[places[(start + partition) % len(places)]].member_id].append((topic, partition))
@@ -101,7 +101,7 @@ def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
         len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t)))
         for (a, s, n), (b, t, m) in zip(pairs[:half], pairs[half:], strict=True)
     ]
-    assert shared(*ones, *others).tolist() == listed
+    assert count_common_terms(*ones, *others).tolist() == listed
 
 
 def test_runs_hold_what_the_owners_hold(seed: int) -> None:
@@ -114,7 +114,7 @@ def test_runs_hold_what_the_owners_hold(seed: int) -> None:
             owner = np.array([rng.randint(-1, owners - 1) for _ in range(size)], dtype=np.int64)
         else:
             owner = np.arange(size) // 9 if style == "range" else np.arange(size) % owners
-        key, first, step, count = compress_owners(owner)
+        key, first, step, count = owners_to_slices(owner)
         back = np.full(size, -1)
         for k, f, s, c in zip(key, first, step, count, strict=True):
             assert (back[f : f + s * (c - 1) + 1 : s] == -1).all()

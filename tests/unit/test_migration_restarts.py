@@ -16,7 +16,7 @@ from spark_assign.kernels.group.told import read
 from spark_assign.kernels.migration import restarts
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.restarts import Played, new_id, play_restarts
-from spark_assign.kernels.runs import Runs
+from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -52,11 +52,11 @@ def played(sheet: Sheet, now: str, to: str) -> Played:
     return play_restarts(sheet, names, to, everyone, static, everyone & (now != "cooperative-sticky"))
 
 
-def who_has(sheet: Sheet, runs: Runs, case: str) -> dict[int, set[tuple[str, int]]]:
+def who_has(sheet: Sheet, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
     """Of each member of a group, in the order of ids, what it has."""
     (group,) = np.flatnonzero(np.array(sheet.cluster.to_pylist()) == case)
     members = np.flatnonzero(sheet.members.group == group)
-    rows, topics = runs.where(np.isin(runs.member, members)).rows(), sheet.topic.to_pylist()
+    rows, topics = runs.take(np.isin(runs.member, members)).expand(), sheet.topic.to_pylist()
     found: dict[int, set[tuple[str, int]]] = {at: set() for at in range(len(members))}
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         found[member - int(members[0])].add((topics[topic], partition))

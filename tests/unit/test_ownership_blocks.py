@@ -12,9 +12,15 @@ from spark_assign.kernels.group.facts import BLOCK, FACTS, MEMBER
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.names import number_rows
 from spark_assign.kernels.group.told import Told, owned, read
-from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.runs import compress_owners, compress_sorted
-from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks, stretches
+from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
+from spark_assign.numeric.round_robin_offset import round_robin_start
+from spark_assign.numeric.segmented_arrays import (
+    expand_slices,
+    key_ranges,
+    ranges_by_length,
+    row_numbers,
+    starts_new_key,
+)
 
 GROUP = {"cluster": "c", "group_id": "g"}
 
@@ -105,12 +111,12 @@ def test_keys_are_numbered() -> None:
 def test_stretches() -> None:
     """Rows of equal neighbours: where they begin, their ranks, begins and ends; none of none."""
     keys = np.array([4, 4, 7, 9, 9, 9])
-    assert first_of_each(keys).tolist() == [True, False, True, True, False, False]
-    assert ranks(keys).tolist() == [0, 1, 0, 0, 1, 2]
-    assert stretches(keys) == [(0, 2), (2, 3), (3, 6)]
-    assert (stretches(keys[:0]), ranks(keys[:0]).tolist(), first_of_each(keys[:0]).tolist()) == ([], [], [])
-    assert counted(np.array([2, 0, 3])).tolist() == [0, 1, 0, 1, 2]
-    row, number = expand_runs(np.array([5, 1]), np.array([3, 2]), np.array([2, 3]))
+    assert starts_new_key(keys).tolist() == [True, False, True, True, False, False]
+    assert row_numbers(keys).tolist() == [0, 1, 0, 0, 1, 2]
+    assert key_ranges(keys) == [(0, 2), (2, 3), (3, 6)]
+    assert (key_ranges(keys[:0]), row_numbers(keys[:0]).tolist(), starts_new_key(keys[:0]).tolist()) == ([], [], [])
+    assert ranges_by_length(np.array([2, 0, 3])).tolist() == [0, 1, 0, 1, 2]
+    row, number = expand_slices(np.array([5, 1]), np.array([3, 2]), np.array([2, 3]))
     assert (row.tolist(), number.tolist()) == ([0, 0, 1, 1, 1], [5, 8, 1, 3, 5])
 
 
@@ -119,11 +125,11 @@ def test_compressed_runs() -> None:
     columns = compress_sorted(np.array([0, 0, 0, 0, 0, 1]), np.array([0, 2, 4, 5, 9, 3]))
     assert [column.tolist() for column in columns] == [[0, 0, 1], [0, 5, 3], [2, 4, 1], [3, 2, 1]]
     assert [column.tolist() for column in compress_sorted(np.empty(0, int), np.empty(0, int))] == [[], [], [], []]
-    owners = compress_owners(np.array([1, -1, 0, 1, -7, 0]))
+    owners = owners_to_slices(np.array([1, -1, 0, 1, -7, 0]))
     assert [column.tolist() for column in owners] == [[0, 1], [2, 0], [3, 3], [2, 2]]
 
 
 def test_the_pointer_goes_on() -> None:
     """Behind whoever got the last partition; a topic without partitions leaves it where it is."""
-    assert first_in_line([([0, 1, 2], 4), ([0, 2], 1), ([0, 1, 2], 0), ([0, 1], 1)]) == [0, 1, 0, 0]
-    assert first_in_line([([1, 3], 2), ([0, 3, 4], 1)]) == [0, 2]
+    assert round_robin_start([([0, 1, 2], 4), ([0, 2], 1), ([0, 1, 2], 0), ([0, 1], 1)]) == [0, 1, 0, 0]
+    assert round_robin_start([([1, 3], 2), ([0, 3, 4], 1)]) == [0, 2]

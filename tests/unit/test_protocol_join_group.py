@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.coordinator import Coordinator

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from spark_assign.errors import UnknownAssignorError
-from spark_assign.kernels.java_hash import string_hashes
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, Joined, Topics, assign, code
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from spark_assign.kernels.rates import growth, rates
+from spark_assign.numeric.rates import growth, rates
 
 NONE = float("nan")
 

@@ -12,10 +12,10 @@ import pytest
 
 from spark_assign.assignors.registry import find
 from spark_assign.errors import UnknownAssignorError
-from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes
+from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.kernels.releases import LINES, TODAY, client_side, is_profile, known_lines, read_profile, tells_order
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.keep import keep_told, told_by_hash
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
@@ -97,12 +97,12 @@ def test_what_is_kept_as_told() -> None:
             assert _of(given_up, member) == sorted(line[keeps[member] :])
 
 
-def _runs(rows: list[tuple[int, int, int, int, int]]) -> Runs:
-    return Runs(*np.array(rows, np.int64).reshape(-1, 5).T)
+def _runs(rows: list[tuple[int, int, int, int, int]]) -> PartitionSlices:
+    return PartitionSlices(*np.array(rows, np.int64).reshape(-1, 5).T)
 
 
-def _of(runs: Runs, member: int) -> list[tuple[int, int]]:
-    rows = runs.where(runs.member == member).rows()
+def _of(runs: PartitionSlices, member: int) -> list[tuple[int, int]]:
+    rows = runs.take(runs.member == member).expand()
     return sorted(zip(rows.topic.tolist(), rows.first.tolist(), strict=True))
 
 
@@ -114,7 +114,7 @@ def test_topics_as_a_hash_map_has_them() -> None:
         counts = [rng.randint(1, 2) for _ in names]
         names.sort()
         runs = [(0, topic, 0, 1, count) for topic, count in enumerate(counts)]
-        told = told_by_hash(_runs(runs), NOTHING, string_hashes(names), 1)
+        told = told_by_hash(_runs(runs), EMPTY_SLICES, string_hashes(names), 1)
         calls = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
         assert [names[topic] for topic in told.topic.tolist()] == _grouped_by_topic(calls)
 

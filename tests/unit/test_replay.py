@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.kernels.history.timeline import Generation, Timeline
-from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
 from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing

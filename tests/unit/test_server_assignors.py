@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.hash_map import HashTable, string_hashes
 from spark_assign.kernels.group.compare import Comparison, compare
 from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import GROUP, MEMBER
 from spark_assign.kernels.group.rounds import converge
-from spark_assign.kernels.java_hash import HashTable, string_hashes
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.kernels.server.orders import read_topic_ids, set_order, table_slots
 from spark_assign.kernels.server.walks import CoordinatorTable
+from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
@@ -86,9 +86,9 @@ def test_many_groups_side_by_side_are_what_a_loop_makes_of_each() -> None:
         topic_group += [number] * len(sizes)
         partitions += sizes
     arrays = (np.array(each, np.int64) for each in (group, topic_group, partitions))
-    targets = assign_homogeneous(*arrays, Runs(*np.array(runs, np.int64).T))
+    targets = assign_homogeneous(*arrays, PartitionSlices(*np.array(runs, np.int64).T))
     got: list[set[Partition]] = [set() for _ in group]
-    rows = targets.runs.rows()
+    rows = targets.runs.expand()
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         assert (topic, partition) not in got[member]
         got[member].add((topic, partition))

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.java_hash import string_hashes
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.heterogeneous import NOBODY, trade
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
 from spark_assign.kernels.server.previous import unassigned
 from spark_assign.kernels.server.sure import Shares, Ties, hanging
 from spark_assign.kernels.server.sure_differing import FEW, Differing
+from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn
@@ -99,10 +99,10 @@ class Group:
             first = number * self.members
             for at, member in enumerate(members, first):
                 runs += [(at, place[topic], partition, 1, 1) for topic, partition in walks[member]]
-        previous = Runs(*np.array(runs, np.int64).reshape(-1, 5).T)
+        previous = PartitionSlices(*np.array(runs, np.int64).reshape(-1, 5).T)
         number = np.arange(len(orders))
         member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
-        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.rows()
+        rows = assign_homogeneous(member_group, topic_group, np.array(sizes, np.int64), previous).runs.expand()
         topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
         found: dict[Partition, list[int]] = {}
         for at in np.argsort(topic_group[rows.topic], kind="stable").tolist():
@@ -116,13 +116,13 @@ class Group:
             for topic, of_topic in zip(topics, tie, strict=True):
                 rows += [(member, topic, at, 1, 1, of_topic, each) for at, each in zip(*sets[topic], strict=True)]
         *columns, of_topic, of_partition = np.array(rows, np.int64).reshape(-1, 7).T
-        previous, group = Runs(*columns), np.zeros(self.members, np.int64)
+        previous, group = PartitionSlices(*columns), np.zeros(self.members, np.int64)
         topic_group, sizes = np.zeros(len(self.sizes), np.int64), np.array(self.sizes)
         had = np.bincount(previous.member, minlength=self.members)
         shares = Shares(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.least)[previous.member]
         known = Ties(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
-        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.where(loses), known)
+        found = hanging(shares, topic_group, unassigned(previous, sizes), previous.take(loses), known)
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 
 
@@ -184,7 +184,7 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
             for at in range(sizes[topic])
             if random.random() < 0.5
         ]
-        previous = Runs(*np.array(had, np.int64).reshape(-1, 5).T)
+        previous = PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
         tie = ties(random, members) if random.random() < 0.8 else [0] * members
         group = Differing(members, asking, sizes, random.sample(range(topics), topics), previous)
         found = set(zip(*(each.tolist() for each in group.hanging(tie, ranks_known=True)), strict=True))

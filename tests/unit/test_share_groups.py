@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, computed_order
+from spark_assign.java.hash_map import spread_hashes
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, INITIALIZED, LEFT, MEMBER, OWNED
-from spark_assign.kernels.java_computed import ComputedTable, capacities_for, computed_order
-from spark_assign.kernels.java_hash import spread_hashes
 from spark_assign.kernels.share.decide import decide
 from spark_assign.kernels.share.sharing import quotas
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
@@ -16,7 +17,6 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.size.resized import resize
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -59,14 +59,12 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
 def said(sheet: Sheet, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
     planned = assign(sheet, assignor, np.ones(sheet.number, bool), {})
-    counts = count_changes(
-        held(sheet, planned.given, planned.runs.where(planned.withheld), np.ones(sheet.number, bool))
-    )
+    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), np.ones(sheet.number, bool)))
     found: list[Any] = [
         [planned.refused.get(at), int(counts.there[at]), int(counts.kept[at]), int(counts.claimed[at]), set()]
         for at in range(len(names))
     ]
-    rows = planned.runs.rows()
+    rows = planned.runs.expand()
     member_ids, topics = sheet.member_id.take(rows.member).to_pylist(), sheet.topic.take(rows.topic).to_pylist()
     groups = sheet.topics.group[rows.topic].tolist()
     for group, member, topic, partition in zip(groups, member_ids, topics, rows.first.tolist(), strict=True):

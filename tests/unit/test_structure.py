@@ -65,9 +65,25 @@ def importing(paths: list[Path], *prefixes: str) -> list[str]:
     ]
 
 
+PURE = ("spark_assign/kernels", "spark_assign/java", "spark_assign/numeric")
+
+
 def test_kernels_know_nothing_of_spark() -> None:
     """Pure NumPy, testable in milliseconds."""
-    assert importing(sources("spark_assign/kernels"), "pyspark") == []
+    assert importing(sources(*PURE), "pyspark") == []
+
+
+def test_rooms_import_downward() -> None:
+    """`numeric` imports nothing else of the package, and `java` only `numeric`."""
+    below = {"numeric": {"numeric"}, "java": {"java", "numeric"}}
+    upward = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for room, allowed in below.items()
+        for path in sources(f"spark_assign/{room}")
+        for name in imports(path)
+        if name.startswith("spark_assign.") and name.split(".")[1] not in allowed
+    }
+    assert not upward
 
 
 def test_assignors_know_nothing_of_files() -> None:
@@ -79,7 +95,7 @@ def test_assignors_know_nothing_of_files() -> None:
         "spark_assign.command",
         "jobs",
     )
-    assert importing(sources("spark_assign/assignors", "spark_assign/kernels"), *outside) == []
+    assert importing(sources("spark_assign/assignors", *PURE), *outside) == []
 
 
 def test_the_package_does_not_know_its_jobs() -> None:
@@ -97,7 +113,7 @@ def test_only_jobs_are_commands() -> None:
 
 def test_jobs_know_nothing_of_algorithms() -> None:
     """Parse, load, call, write."""
-    assert importing(sources("jobs"), "spark_assign.kernels", "spark_assign.assignors") == []
+    assert importing(sources("jobs"), *(room.replace("/", ".") for room in PURE), "spark_assign.assignors") == []
 
 
 def test_nothing_that_spark_connect_lacks() -> None:

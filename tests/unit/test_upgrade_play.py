@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.kernels.java_hash import text_walk
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.upgrade.anew import start_anew
 from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
 from spark_assign.kernels.upgrade.play import play
@@ -230,8 +230,8 @@ def test_whose_partitions_the_leader_hears_of() -> None:
 def test_what_was_kept_is_told_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     sheet = sheet_of([a_group({"c0": [0, 1, 2, 3]})])
-    rows = sheet.claims.rows()
-    before = rows.where(np.array([3, 1]))
+    rows = sheet.claims.expand()
+    before = rows.take(np.array([3, 1]))
     after = order_after(before, sheet.claims, np.zeros(len(sheet.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect.items import TASK_BITS
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Result, Round
 from spark_assign.kernels.connect.sheet import Sheet, Slots
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 ITEM = pa.struct([("connector", pa.string()), ("task", pa.int32())])
 SHARE = pa.struct([("worker_id", pa.string()), ("items", pa.list_(ITEM))])
@@ -75,7 +75,7 @@ class _Column:
         """The lists of these values, which stand for the numbers."""
         return pa.ListArray.from_arrays(pa.array(self.ends, pa.int32()), values)
 
-    def counts(self) -> Ints:
+    def counts(self) -> IntArray:
         """How long the lists are."""
         ends = np.array(self.ends, np.int64)
         return ends[1:] - ends[:-1]
@@ -124,7 +124,7 @@ class Answers:
         tasks = round.configured_tasks
         self._figures.append((len(round.workers), len(round.configured) - tasks, tasks, result.lost, result.waiting))
 
-    def table(self, reported: Sequence[Ints], refused: Sequence[tuple[int, str, str]]) -> pa.Table:
+    def table(self, reported: Sequence[IntArray], refused: Sequence[tuple[int, str, str]]) -> pa.Table:
         """All answers (`DECIDED`).
 
         Args:
@@ -162,7 +162,7 @@ class Answers:
     def _shares(self, name: str, slots: Sequence[int]) -> pa.Array:
         """Which worker gets, or gives up, which items; workers without any are left out."""
         column, slot = self._columns[name], np.array(slots, np.int64)
-        begins = np.flatnonzero(first_of_each(slot))  # a worker's items stand together
+        begins = np.flatnonzero(starts_new_key(slot))  # a worker's items stand together
         items = pa.StructArray.from_arrays([*self._items(np.array(column.values, np.int64))], fields=list(ITEM))
         parts = [self._workers(self._slots.worker[slot[begins]]), _lists(begins, items)]
         shares = pa.StructArray.from_arrays(parts, fields=list(SHARE))
@@ -172,20 +172,20 @@ class Answers:
         """The items of each cluster, which are sorted, as a list of tasks for each connector."""
         column = self._columns[name]
         items, cluster = np.array(column.values, np.int64), np.repeat(np.arange(len(self._planned)), column.counts())
-        begins = np.flatnonzero(first_of_each(items >> TASK_BITS) | first_of_each(cluster))
+        begins = np.flatnonzero(starts_new_key(items >> TASK_BITS) | starts_new_key(cluster))
         connectors, _ = self._items(items[begins])
         parts = [connectors, _lists(begins, self._items(items)[1])]
         return _lists(
             np.searchsorted(begins, column.ends[:-1]), pa.StructArray.from_arrays(parts, fields=list(REMEMBERED))
         )
 
-    def _items(self, items: Ints) -> tuple[pa.Array, pa.Array]:
+    def _items(self, items: IntArray) -> tuple[pa.Array, pa.Array]:
         """The connectors and the tasks of items."""
         task = (items & ((1 << TASK_BITS) - 1)) - 1
         connectors = pa.array(self._sheet.connectors.texts, pa.string()).take(pa.array(items >> TASK_BITS))
         return connectors, pa.array(task.astype(np.int32), mask=task < 0)
 
-    def _workers(self, numbers: Sequence[int] | Ints) -> pa.Array:
+    def _workers(self, numbers: Sequence[int] | IntArray) -> pa.Array:
         return pa.array(self._sheet.workers.texts, pa.string()).take(pa.array(numbers, pa.int64()))
 
     def _states(self) -> pa.Array:
@@ -198,7 +198,7 @@ class Answers:
                 parts[field.name] = pa.array([getattr(each, field.name) for each in self._memories], field.type)
         return pa.StructArray.from_arrays([parts[field.name] for field in STATE], fields=list(STATE))
 
-    def _metrics(self, reported: Sequence[Ints]) -> pa.Array:
+    def _metrics(self, reported: Sequence[IntArray]) -> pa.Array:
         """The figures of each planned cluster."""
         workers, connectors, tasks, lost, waiting = np.array(self._figures, np.int64).reshape(-1, 5).T
         counts = {"workers": workers, "connectors": connectors, "tasks": tasks, "lost": lost, "waiting": waiting}
@@ -207,7 +207,7 @@ class Answers:
         parts = [pa.array(self._protocols, pa.string()), *(pa.array(counts[field.name]) for field in list(METRICS)[1:])]
         return pa.StructArray.from_arrays(parts, fields=list(METRICS))
 
-    def _sizes(self, reported: Sequence[Ints], workers: Ints) -> dict[str, Ints]:
+    def _sizes(self, reported: Sequence[IntArray], workers: IntArray) -> dict[str, IntArray]:
         """The least and the most connectors and tasks of a worker, before and after the round."""
         number = len(self._slots.cluster)
         eager = np.zeros(len(self._sheet.clusters), bool)
@@ -215,7 +215,7 @@ class Answers:
         starts = np.array([self._slots.begin[cluster] for cluster in self._planned], np.int64)
         ends = np.cumsum(workers)
         slots = np.repeat(starts - (ends - workers), workers) + np.arange(int(workers.sum()))
-        figures: dict[str, Ints] = {}
+        figures: dict[str, IntArray] = {}
         for kind, (name, before) in enumerate(zip(_KINDS, reported, strict=True)):
             got = _of_kind(self._columns["assigned"].values, self._assigned_to, kind, number)
             gone = _of_kind(self._columns["revoked"].values, self._revoked_from, kind, number, self._held)
@@ -227,12 +227,14 @@ class Answers:
         return figures
 
 
-def _lists(begins: Ints, values: pa.Array) -> pa.Array:
+def _lists(begins: IntArray, values: pa.Array) -> pa.Array:
     """The values as lists that begin at these places; the last one ends with the values."""
     return pa.ListArray.from_arrays(pa.array(np.append(begins, len(values)), pa.int32()), values)
 
 
-def _of_kind(items: Sequence[int], slots: Sequence[int], kind: int, number: int, count: Sequence[bool] = ()) -> Ints:
+def _of_kind(
+    items: Sequence[int], slots: Sequence[int], kind: int, number: int, count: Sequence[bool] = ()
+) -> IntArray:
     """How many connectors (kind 0) or tasks (kind 1) each worker slot has among these."""
     tasks = (np.array(items, np.int64) & ((1 << TASK_BITS) - 1)) != 0
     chosen = (tasks == bool(kind)) & (np.array(count, bool) if count else True)

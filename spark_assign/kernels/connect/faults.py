@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect import sheet as facts
 from spark_assign.kernels.connect.sheet import PROTOCOL_2_6, Sheet
+from spark_assign.numeric.array_types import IntArray
 
 PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
 _LONGEST_DELAY = 2**31 - 1
@@ -169,15 +169,15 @@ def describe(sheet: Sheet, table: str, row: int) -> str:
     return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in shown)
 
 
-def _twice(cluster: Ints, number: Ints, rows: Ints) -> Ints:
+def _twice(cluster: IntArray, number: IntArray, rows: IntArray) -> IntArray:
     """Rows that repeat the key of another; one of each is left out."""
     order = rows[np.lexsort((number[rows], cluster[rows]))]
     same = (cluster[order][1:] == cluster[order][:-1]) & (number[order][1:] == number[order][:-1])
-    again: Ints = order[1:][same]
+    again: IntArray = order[1:][same]
     return again
 
 
-def _strange(cluster: Ints, number: Ints, rows: Ints, known: Ints) -> Ints:
+def _strange(cluster: IntArray, number: IntArray, rows: IntArray, known: IntArray) -> IntArray:
     """Rows whose key stands in none of the `known` rows."""
     size = int(number.max(initial=0)) + 2
     keys = np.unique(cluster[known] * size + number[known])
@@ -185,11 +185,11 @@ def _strange(cluster: Ints, number: Ints, rows: Ints, known: Ints) -> Ints:
     if not len(keys):
         return rows
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    unknown: Ints = rows[(keys[at] != wanted) & (number[rows] >= 0)]
+    unknown: IntArray = rows[(keys[at] != wanted) & (number[rows] >= 0)]
     return unknown
 
 
-def repeated(rows: Iterable[int], items: Ints) -> list[int]:
+def repeated(rows: Iterable[int], items: IntArray) -> list[int]:
     """Of these rows those whose item stands in an earlier one."""
     seen: set[int] = set()
     again = []

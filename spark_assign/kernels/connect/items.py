@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spark_assign.kernels.java_hash import java_key, string_hashes
+from spark_assign.java.hash_map import java_key, string_hashes
 
 TASK_BITS = 32
 _TASK = (1 << TASK_BITS) - 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable
+from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable
 
 _SMALLEST = 16
 

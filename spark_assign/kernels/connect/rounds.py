@@ -12,7 +12,6 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
 from spark_assign.kernels.connect import sheet as facts
 from spark_assign.kernels.connect.answers import Answers
@@ -21,6 +20,7 @@ from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Listed, Result, Round
 from spark_assign.kernels.connect.sheet import Sheet, Slots
 from spark_assign.kernels.connect.wire import over_the_wire
+from spark_assign.numeric.array_types import IntArray
 
 ASSIGNORS: dict[str, Callable[[Round], Result]] = {
     "eager": eager.rebalance,
@@ -47,7 +47,7 @@ def plan_facts(table: pa.Table) -> pa.Table:
 class _Grouped:
     """Numbers of many groups as one list, and where each group begins."""
 
-    def __init__(self, values: Ints, group: Ints, groups: int) -> None:
+    def __init__(self, values: IntArray, group: IntArray, groups: int) -> None:
         order = np.argsort(group, kind="stable")
         self.values: list[int] = values[order].tolist()
         self.begin: list[int] = [0, *np.cumsum(np.bincount(group, minlength=groups)).tolist()]
@@ -80,7 +80,7 @@ class Clusters:
         self._connectors, self._reported_tasks = self._reports()
 
     @property
-    def reported(self) -> list[Ints]:
+    def reported(self) -> list[IntArray]:
         """How many connectors, and how many tasks, each worker slot reports."""
         begins = [np.array(each.begin, np.int64) for each in (self._connectors, self._reported_tasks)]
         return [begin[1:] - begin[:-1] for begin in begins]

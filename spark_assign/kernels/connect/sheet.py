@@ -31,9 +31,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.hash_map import table_orders
 from spark_assign.kernels.connect.items import TASK_BITS, Names
-from spark_assign.kernels.java_hash import table_orders
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
@@ -63,26 +63,26 @@ class Sheet:
 
     def __init__(self, facts: pa.Table) -> None:
         self.kind = facts["kind"].to_numpy()
-        self.rows: list[Ints] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
+        self.rows: list[IntArray] = [np.flatnonzero(self.kind == kind) for kind in range(len(TABLES))]
         coded = facts["connect_cluster"].combine_chunks().dictionary_encode()
-        self.cluster: Ints = (
+        self.cluster: IntArray = (
             coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
         )
         self.clusters = [*coded.dictionary.to_pylist(), *([None] if coded.null_count else [])]
         self.task = _numbers(facts["task"], NOTHING)
-        self.no_task: Flags = facts["task"].is_null().to_numpy()
+        self.no_task: BoolArray = facts["task"].is_null().to_numpy()
         self.position = _numbers(facts["position"], NO_POSITION)
         self._texts = facts["names"].combine_chunks()
         self._figures = facts["numbers"].combine_chunks()
         listed = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
         self.workers, (self.name,) = _numbered(facts["name"])
         self.connectors, (self.connector, *numbers) = _numbered(facts["connector"], *(each.names for each in listed))
-        self.items: Ints = (self.connector << TASK_BITS) + self.task + 1
+        self.items: IntArray = (self.connector << TASK_BITS) + self.task + 1
         self.state_items: dict[int, list[list[int]]] = {
             kind: each.items(connectors)
             for kind, each, connectors in zip((ASSIGNMENT, REVOCATION), listed, numbers, strict=True)
         }
-        self.broken_lists: dict[int, Ints] = {
+        self.broken_lists: dict[int, IntArray] = {
             kind: self.rows[kind][each.broken] for kind, each in zip((ASSIGNMENT, REVOCATION), listed, strict=True)
         }
 
@@ -97,7 +97,7 @@ class Sheet:
 
     # --- orders ---------------------------------------------------------------------------------------------
 
-    def ordered_workers(self) -> Ints:
+    def ordered_workers(self) -> IntArray:
         """The `worker` facts, cluster after cluster, in the order in which the leader's `HashMap` is walked.
 
         Workers are put into it sorted by id; where a cluster's workers have positions, those tell the walk itself. The
@@ -116,14 +116,14 @@ class Sheet:
         told[cluster[self.position[rows] < NO_POSITION]] = True
         return rows[np.lexsort((np.where(told[cluster], self.position[rows], place), cluster))]
 
-    def _first_map(self) -> Flags:
+    def _first_map(self) -> BoolArray:
         """Of each cluster whether its assignor is that of 2.6, which walks the map of what workers have sent."""
         old = np.zeros(len(self.clusters), bool)
         rows = self.rows[CLUSTER]
         old[self.cluster[rows]] = [self.text(row) == PROTOCOL_2_6 for row in rows.tolist()]
         return old
 
-    def positioned_reports(self) -> Flags:
+    def positioned_reports(self) -> BoolArray:
         """Of each cluster whether what its workers report has positions."""
         told = np.zeros(len(self.clusters), bool)
         rows = self.rows[REPORTED]
@@ -141,8 +141,8 @@ class Slots:
         begin: of each cluster the first of its workers; one more entry for the end.
     """
 
-    cluster: Ints
-    worker: Ints
+    cluster: IntArray
+    worker: IntArray
     begin: list[int]
 
 
@@ -154,7 +154,7 @@ class _Items:
         broken: of each row whether it lists what is neither a connector nor a task with its number.
     """
 
-    def __init__(self, facts: pa.Table, rows: Ints) -> None:
+    def __init__(self, facts: pa.Table, rows: IntArray) -> None:
         lists = facts["items"].combine_chunks().take(pa.array(rows))
         self._lengths = _lengths(lists)
         kind, self.names, task = lists.flatten().flatten()
@@ -163,25 +163,25 @@ class _Items:
         is_task = pc.and_(pc.equal(kind, "task"), pc.greater_equal(task, 0))
         fits = pc.and_kleene(pc.or_kleene(is_connector, is_task), self.names.is_valid()).fill_null(False)
         row = np.repeat(np.arange(len(rows)), self._lengths)
-        self.broken: Flags = np.bincount(row[~fits.to_numpy(zero_copy_only=False)], minlength=len(rows)) > 0
+        self.broken: BoolArray = np.bincount(row[~fits.to_numpy(zero_copy_only=False)], minlength=len(rows)) > 0
 
-    def items(self, connectors: Ints) -> list[list[int]]:
+    def items(self, connectors: IntArray) -> list[list[int]]:
         """The items of each row, given the number of each of `names`."""
         items = (connectors << TASK_BITS) + self._tasks + 1
         return [each.tolist() for each in np.split(items, np.cumsum(self._lengths)[:-1])] if len(self._lengths) else []
 
 
-def _lengths(lists: pa.ListArray) -> Ints:
+def _lengths(lists: pa.ListArray) -> IntArray:
     return np.asarray(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> Ints:
+def _numbers(values: pa.Array | pa.ChunkedArray, missing: int) -> IntArray:
     """A column of whole numbers; null becomes `missing`."""
     filled = values.fill_null(missing)
     return np.asarray(filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(False), np.int64)
 
 
-def _numbered(column: pa.ChunkedArray, *more: pa.Array) -> tuple[Names, list[Ints]]:
+def _numbered(column: pa.ChunkedArray, *more: pa.Array) -> tuple[Names, list[IntArray]]:
     """Texts of several columns numbered together; -1 for null."""
     parts = [column.combine_chunks(), *more]
     coded = pa.concat_arrays(parts).dictionary_encode()

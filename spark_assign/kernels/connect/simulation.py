@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 
+from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.kernels.connect import incremental_2_6
 from spark_assign.kernels.connect.costs import Costs
 from spark_assign.kernels.connect.items import Names, connector_item, connector_of, is_task, parted, task_item
@@ -29,7 +30,6 @@ from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.orders import walk
 from spark_assign.kernels.connect.round import Listed, Result, Round
 from spark_assign.kernels.connect.wire import list_after, over_the_wire
-from spark_assign.kernels.java_hash import LONGEST_CHAIN
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
 """What can happen; events of one instant happen in this order."""

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.numeric.array_types import IntArray
 
 NOBODY = -1
 
@@ -49,7 +49,7 @@ class Group:
         return range(self.first[topic], self.first[topic] + self.partitions[topic])
 
 
-def believe(members: Ints, claimed: Ints, generation: Ints, number: int) -> tuple[Ints, dict[int, int]]:
+def believe(members: IntArray, claimed: IntArray, generation: IntArray, number: int) -> tuple[IntArray, dict[int, int]]:
     """Of each partition who has it, and who else claims it.
 
     Args:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 _MOST = 20_000
 """Beyond so many partitions all places from the first to the last count as possible."""
 
 
-def hanging(topic: Ints, taker: Ints) -> Flags:
+def hanging(topic: IntArray, taker: IntArray) -> BoolArray:
     """Of partitions that nobody had, which may go to somebody else in another order of the topics.
 
     Before a topic come any of the others, each with all that it has: so a partition has those places that are a sum of
@@ -22,14 +22,14 @@ def hanging(topic: Ints, taker: Ints) -> Flags:
         taker: of each, to whom it went.
     """
     hangs = np.zeros(len(topic), bool)
-    begins = np.flatnonzero(first_of_each(topic))
+    begins = np.flatnonzero(starts_new_key(topic))
     counts = np.diff(np.append(begins, len(topic)))
     if len(begins) < 2 or (taker == taker[0]).all():
         return hangs
     # Up to where the same member gets everything.
     turns = np.append(np.flatnonzero(taker[1:] != taker[:-1]), len(taker) - 1)
     same = turns[np.searchsorted(turns, np.arange(len(taker)))]
-    steady: dict[int, Flags] = {}
+    steady: dict[int, BoolArray] = {}
     for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
         if count not in steady:
             steady[count] = _steady(taker, same, count, _sums(counts.tolist(), count))
@@ -37,7 +37,7 @@ def hanging(topic: Ints, taker: Ints) -> Flags:
     return hangs
 
 
-def _steady(taker: Ints, same: Ints, count: int, offsets: Ints) -> Flags:
+def _steady(taker: IntArray, same: IntArray, count: int, offsets: IntArray) -> BoolArray:
     """Of the partitions of a topic of so many, which go to the same member wherever they may be dealt."""
     surely = same[:count] >= np.arange(count) + len(taker) - count
     steady = np.ones(count, bool)
@@ -48,7 +48,7 @@ def _steady(taker: Ints, same: Ints, count: int, offsets: Ints) -> Flags:
     return steady
 
 
-def _sums(counts: list[int], without: int) -> Ints:
+def _sums(counts: list[int], without: int) -> IntArray:
     """What some of the counts may add up to, one of them left out."""
     total = sum(counts) - without
     if total > _MOST:

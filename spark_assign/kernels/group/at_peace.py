@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import unowned
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class AtPeace:
         topic, partition: what nobody owns, by topic and partition.
     """
 
-    groups: Flags
-    owned: Runs
-    load: Ints
-    topic: Ints
-    partition: Ints
+    groups: BoolArray
+    owned: PartitionSlices
+    load: IntArray
+    topic: IntArray
+    partition: IntArray
 
-    def but(self, others: Flags, sheet: Sheet) -> AtPeace:
+    def but(self, others: BoolArray, sheet: Sheet) -> AtPeace:
         """The same without some groups."""
         if not (others & self.groups).any():
             return self
-        owned = self.owned.where(~others[sheet.members.group[self.owned.member]])
+        owned = self.owned.take(~others[sheet.members.group[self.owned.member]])
         some = ~others[sheet.topics.group[self.topic]]
         load = np.where(others[sheet.members.group], 0, self.load)
         return AtPeace(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
 
 
-def at_peace(sheet: Sheet, chosen: Flags, counted_in: Flags) -> AtPeace:
+def at_peace(sheet: Sheet, chosen: BoolArray, counted_in: BoolArray) -> AtPeace:
     """Those of the chosen groups in which nothing is in dispute.
 
     Args:
@@ -56,15 +56,15 @@ def at_peace(sheet: Sheet, chosen: Flags, counted_in: Flags) -> AtPeace:
     known = np.zeros(len(topics), bool)
     known[topics.known] = chosen[topics.group[topics.known]]
     claims = sheet.claims
-    claims = claims.where(counted_in[claims.member] & known[claims.topic])
+    claims = claims.take(counted_in[claims.member] & known[claims.topic])
     fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
-    owned = Runs(*claims.columns[:4], np.minimum(claims.count, fitting)).where(fitting > 0)
+    owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
     asked_by = np.bincount(sheet.subscriptions % max(len(topics), 1), minlength=len(topics))
     everyone = np.bincount(members.group[counted_in], minlength=sheet.number)
     groups = chosen.copy()
     groups[topics.group[topics.asked & (asked_by != everyone[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False
-    owned = owned.where(groups[members.group[owned.member]])
+    owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     partitions = np.where(known & groups[topics.group], topics.partitions, 0)
     topic, partition = unowned(owned, partitions)

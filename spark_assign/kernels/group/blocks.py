@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import compress_sorted
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import compress_sorted
 
 WORDS = 8
 BLOCK_BITS = 9
@@ -22,12 +22,12 @@ _TOGETHER = 524_288
 """So many words are unpacked together."""
 
 
-def words(column: pa.Array) -> Ints:
+def words(column: pa.Array) -> IntArray:
     """The words of blocks, a row per block."""
     return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS)
 
 
-def unpack(bits: Ints) -> tuple[Ints, Ints]:
+def unpack(bits: IntArray) -> tuple[IntArray, IntArray]:
     """Of each bit that is set, the row of its block and its number there, in order."""
     rows, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     flat = bits.reshape(-1)
@@ -42,7 +42,7 @@ def unpack(bits: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(rows), np.concatenate(numbers)
 
 
-def runs_of_blocks(key: Ints, block: Ints, bits: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def runs_of_blocks(key: IntArray, block: IntArray, bits: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Blocks in any order as runs, losslessly: evenly spaced neighbours of one key become one run.
 
     Returns:
@@ -53,7 +53,7 @@ def runs_of_blocks(key: Ints, block: Ints, bits: Ints) -> tuple[Ints, Ints, Ints
     return compress_sorted(key[order][at], (block[order][at] << BLOCK_BITS) + low)
 
 
-def repeated(bits: Ints, twice: Ints, count: Ints) -> tuple[Ints, Ints]:
+def repeated(bits: IntArray, twice: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
     """Partitions that stand in several rows.
 
     Args:

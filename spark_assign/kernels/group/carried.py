@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Floats, Ints
 from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
+from spark_assign.numeric.array_types import FloatArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 BEHIND_S = 10
 """A member that is more than so many seconds of its own reading behind does not wait for messages: it reads as fast as
@@ -34,44 +34,44 @@ class Carried:
     """What the members of a sheet's groups carry of some runs, each its own."""
 
     sheet: Sheet
-    runs: Runs
+    runs: PartitionSlices
 
     @cached_property
-    def _each(self) -> tuple[Ints, Ints]:
+    def _each(self) -> tuple[IntArray, IntArray]:
         """Member, and place in the columns of `Loads`, of each partition, in an order that nothing else changes."""
-        rows = self.runs.rows()
-        rows = rows.where(rows.first < self.sheet.topics.partitions[rows.topic])
+        rows = self.runs.expand()
+        rows = rows.take(rows.first < self.sheet.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
         return rows.member[order], self.sheet.loads.of(rows.topic[order], rows.first[order])
 
-    def sums(self, values: Floats) -> Floats:
+    def sums(self, values: FloatArray) -> FloatArray:
         """Of each member its values added up, those that are not known left out."""
         member, at = self._each
         return np.bincount(member, np.nan_to_num(values[at]), len(self.sheet.members)).astype(np.float64)
 
-    def known(self, values: Floats) -> Ints:
+    def known(self, values: FloatArray) -> IntArray:
         """Of each member the number of its partitions with a known value."""
         member, at = self._each
         return np.bincount(member[~np.isnan(values[at])], minlength=len(self.sheet.members))
 
-    def partitions(self) -> Ints:
+    def partitions(self) -> IntArray:
         """Of each member the number of its partitions."""
         return np.bincount(self._each[0], minlength=len(self.sheet.members))
 
 
-def by_group(sheet: Sheet, of_member: Floats | Ints) -> Floats:
+def by_group(sheet: Sheet, of_member: FloatArray | IntArray) -> FloatArray:
     """Of each group what its members have, added up."""
     return np.bincount(sheet.members.group, of_member, sheet.number).astype(np.float64)
 
 
-def largest(sheet: Sheet, of_member: Floats) -> Floats:
+def largest(sheet: Sheet, of_member: FloatArray) -> FloatArray:
     """Of each group the most that a member has; `NaN` is nothing, and where all are, `NaN` is the answer."""
     most = np.full(sheet.number, np.nan)
     np.fmax.at(most, sheet.members.group, of_member)
     return most
 
 
-def given_number(sheet: Sheet, name: str) -> Floats:
+def given_number(sheet: Sheet, name: str) -> FloatArray:
     """Of each group a number that `groups` gives: capacity, load_bound; `NaN` where it gives none."""
     rows = sheet.told.rows[GROUP]
     number = np.full(sheet.told.number, np.nan)
@@ -79,7 +79,7 @@ def given_number(sheet: Sheet, name: str) -> Floats:
     return number[sheet.of_told]
 
 
-def capacities(sheet: Sheet) -> Floats:
+def capacities(sheet: Sheet) -> FloatArray:
     """Of each group the messages a second that one member can handle; `NaN` where nothing tells.
 
     That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
@@ -92,7 +92,7 @@ def capacities(sheet: Sheet) -> Floats:
     return np.where(np.isnan(given), largest(sheet, np.where(busy, out_rate, np.nan)), given)
 
 
-def drain_seconds(lag: Floats, in_rate: Floats, capacity: Floats) -> Floats:
+def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) -> FloatArray:
     """How long members take until they have read what they are behind, each with that capacity.
 
     Infinite where as much is written as a member can read, or more; `NaN` where the capacity is not known.
@@ -103,7 +103,7 @@ def drain_seconds(lag: Floats, in_rate: Floats, capacity: Floats) -> Floats:
     return np.where(np.isnan(capacity), np.nan, seconds)
 
 
-def load_figures(sheet: Sheet, given: Runs) -> dict[str, pa.Array]:
+def load_figures(sheet: Sheet, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly load is spread over its members; columns and units: `schemas.METRICS`."""
     loads, carried = sheet.loads, Carried(sheet, given)
     load = carried.sums(loads.in_rate)

@@ -29,13 +29,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.progressions import shared
-from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted, same_runs
-from spark_assign.kernels.segments import counted, first_of_each
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.kernels.weighted.groups import MAKES_ROOM, OVER_LOAD
+from spark_assign.numeric.arithmetic_progressions import count_common_terms
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted, match_equal_slices
+from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 NOBODY = -1
 
@@ -69,14 +69,14 @@ class Held:
     """
 
     groups: int
-    topic_group: Ints
-    partitions: Ints
-    claims: Runs
-    left: Runs
-    given: Runs
-    withheld: Runs
+    topic_group: IntArray
+    partitions: IntArray
+    claims: PartitionSlices
+    left: PartitionSlices
+    given: PartitionSlices
+    withheld: PartitionSlices
 
-    def by_group(self, topic: Ints, number: Ints) -> Ints:
+    def by_group(self, topic: IntArray, number: IntArray) -> IntArray:
         """Numbers of topics added up by group."""
         return np.bincount(self.topic_group[topic], number, self.groups).astype(np.int64)
 
@@ -98,14 +98,14 @@ class Counts:
         conflicts: claimed by two living members or more.
     """
 
-    claimed: Ints
-    kept: Ints
-    back: Ints
-    there: Ints
-    there_living: Ints
-    topic_gone: Ints
-    beyond_count: Ints
-    conflicts: Ints
+    claimed: IntArray
+    kept: IntArray
+    back: IntArray
+    there: IntArray
+    there_living: IntArray
+    topic_gone: IntArray
+    beyond_count: IntArray
+    conflicts: IntArray
 
 
 def count_changes(held: Held) -> Counts:
@@ -127,14 +127,14 @@ def count_changes(held: Held) -> Counts:
     )
 
 
-def _in_both(held: Held, planned: Runs) -> Ints:
+def _in_both(held: Held, planned: PartitionSlices) -> IntArray:
     """How many partitions members claim and have in these runs, too."""
     claim, run = _pairs(held.claims, planned)
-    some, others = held.claims.where(claim), planned.where(run)
-    return held.by_group(some.topic, shared(*some.columns[2:], *others.columns[2:]))
+    some, others = held.claims.take(claim), planned.take(run)
+    return held.by_group(some.topic, count_common_terms(*some.columns[2:], *others.columns[2:]))
 
 
-def _pairs(claims: Runs, planned: Runs) -> tuple[Ints, Ints]:
+def _pairs(claims: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray, IntArray]:
     """Every claim with every planned run of the same member and topic."""
     size = int(max(claims.topic.max(initial=0), planned.topic.max(initial=0))) + 1
     key, sought = planned.member * size + planned.topic, claims.member * size + claims.topic
@@ -142,16 +142,16 @@ def _pairs(claims: Runs, planned: Runs) -> tuple[Ints, Ints]:
     begin = np.searchsorted(key[order], sought)
     number = np.searchsorted(key[order], sought, "right") - begin
     claim = np.repeat(np.arange(len(claims)), number)
-    return claim, order[begin[claim] + counted(number)]
+    return claim, order[begin[claim] + ranges_by_length(number)]
 
 
-def _still_there(held: Held) -> tuple[Ints, Ints]:
+def _still_there(held: Held) -> tuple[IntArray, IntArray]:
     """Partitions that were owned and are assigned: by anybody, and by living members.
 
     Topics are counted as a whole where all of their partitions are assigned and no claims meet.
     """
-    target = held.given.joined(held.withheld)
-    owned = held.claims.joined(held.left)
+    target = held.given.concat(held.withheld)
+    owned = held.claims.concat(held.left)
     assigned = np.bincount(target.topic, target.count, len(held.partitions)).astype(np.int64)
     odd = (assigned > 0) & (assigned != held.partitions)
     odd[owned.topic[owned.last >= held.partitions[owned.topic]]] = True
@@ -159,19 +159,21 @@ def _still_there(held: Held) -> tuple[Ints, Ints]:
     whole = (assigned > 0) & ~odd
     counts = []
     for some in (owned, held.claims):
-        alike = some.where(whole[some.topic])
+        alike = some.take(whole[some.topic])
         there = held.by_group(alike.topic, alike.count)
-        keys = np.intersect1d(some.where(odd[some.topic]).rows().keys, target.where(odd[target.topic]).rows().keys)
-        counts.append(there + held.by_group(keys >> KEY_BITS, np.ones(len(keys), np.int64)))
+        keys = np.intersect1d(
+            some.take(odd[some.topic]).expand().partition_keys, target.take(odd[target.topic]).expand().partition_keys
+        )
+        counts.append(there + held.by_group(keys >> PARTITION_BITS, np.ones(len(keys), np.int64)))
     return counts[0], counts[1]
 
 
-def _conflicts(held: Held) -> Ints:
+def _conflicts(held: Held) -> IntArray:
     meeting = np.zeros(len(held.partitions), bool)
     meeting[crossing_topics(held.claims)] = True
-    keys = np.sort(held.claims.where(meeting[held.claims.topic]).rows().keys)
+    keys = np.sort(held.claims.take(meeting[held.claims.topic]).expand().partition_keys)
     again = np.unique(keys[1:][keys[1:] == keys[:-1]])
-    return held.by_group(again >> KEY_BITS, np.ones(len(again), np.int64))
+    return held.by_group(again >> PARTITION_BITS, np.ones(len(again), np.int64))
 
 
 # --- which --------------------------------------------------------------------------------------------------------
@@ -188,23 +190,23 @@ class Moves:
         reason: a place in `REASONS`.
     """
 
-    topic: Ints
-    first: Ints
-    step: Ints
-    count: Ints
-    giver: Ints
-    taker: Ints
-    reason: Ints
+    topic: IntArray
+    first: IntArray
+    step: IntArray
+    count: IntArray
+    giver: IntArray
+    taker: IntArray
+    reason: IntArray
 
     def __len__(self) -> int:
         return len(self.topic)
 
-    def where(self, chosen: Flags) -> Moves:
+    def where(self, chosen: BoolArray) -> Moves:
         """Some of them."""
         return Moves(*(column[chosen] for column in self.columns))
 
     @property
-    def columns(self) -> tuple[Ints, ...]:
+    def columns(self) -> tuple[IntArray, ...]:
         """The columns."""
         return self.topic, self.first, self.step, self.count, self.giver, self.taker, self.reason
 
@@ -213,11 +215,11 @@ class Moves:
 class Subscribed:
     """Who subscribes to what: member * topics + topic, ascending; and the number of members that are not gone."""
 
-    pairs: Ints
+    pairs: IntArray
     topics: int
     members: int
 
-    def holds(self, member: Ints, topic: Ints) -> Flags:
+    def holds(self, member: IntArray, topic: IntArray) -> BoolArray:
         """Whether each member subscribes to the topic beside it."""
         sought = member * self.topics + topic
         if not len(self.pairs):
@@ -226,7 +228,7 @@ class Subscribed:
         return np.asarray(self.pairs[at] == sought, bool)
 
 
-def list_changes(held: Held, taken: Ints, subscribed: Subscribed) -> Iterator[tuple[Moves, Moves]]:
+def list_changes(held: Held, taken: IntArray, subscribed: Subscribed) -> Iterator[tuple[Moves, Moves]]:
     """Every change of owner, and what living members have to give up.
 
     Args:
@@ -237,40 +239,40 @@ def list_changes(held: Held, taken: Ints, subscribed: Subscribed) -> Iterator[tu
     Yields:
         moves, and revocations: `giver` gives up what `taker` (possibly itself, or nobody) has next.
     """
-    target = held.given.joined(held.withheld)
+    target = held.given.concat(held.withheld)
     late = np.append(np.zeros(len(held.given), bool), np.ones(len(held.withheld), bool))
-    claims = held.claims.joined(Runs(held.left.member + subscribed.members, *held.left.columns[1:]))
+    claims = held.claims.concat(PartitionSlices(held.left.member + subscribed.members, *held.left.columns[1:]))
     anybody = np.zeros(len(held.partitions), bool)
     anybody[claims.topic] = True
     fresh = ~anybody[target.topic]
     new = np.full(int(fresh.sum()), REASONS.index("new"))
     yield (
-        Moves(*target.where(fresh).columns[1:], np.full(len(new), NOBODY), target.member[fresh], new),
+        Moves(*target.take(fresh).columns[1:], np.full(len(new), NOBODY), target.member[fresh], new),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
     stays_claim, stays_target = _stays(claims, target, late)
     target, late, taken = (
-        target.where(~fresh & ~stays_target),
+        target.take(~fresh & ~stays_target),
         late[~fresh & ~stays_target],
         taken[~fresh & ~stays_target],
     )
-    claims = claims.where(~stays_claim)
+    claims = claims.take(~stays_claim)
     for claim, run in _portions(claims, target):
-        yield _one_by_one(held, claims.where(claim), target.where(run), late[run], taken[run], subscribed)
+        yield _one_by_one(held, claims.take(claim), target.take(run), late[run], taken[run], subscribed)
 
 
-def _stays(claims: Runs, target: Runs, late: Flags) -> tuple[Flags, Flags]:
+def _stays(claims: PartitionSlices, target: PartitionSlices, late: BoolArray) -> tuple[BoolArray, BoolArray]:
     """The claims and the planned runs that are one and the same, where nobody else claims or gets anything of it."""
     # Where claims are in conflict Kafka may give one partition to two members.
     meeting = np.union1d(crossing_topics(claims), crossing_topics(target))
-    claim, run = same_runs(claims, target)
+    claim, run = match_equal_slices(claims, target)
     fine = ~np.isin(claims.topic[claim], meeting) & ~late[run]
     stays_claim, stays_target = np.zeros(len(claims), bool), np.zeros(len(target), bool)
     stays_claim[claim[fine]] = stays_target[run[fine]] = True
     return stays_claim, stays_target
 
 
-def _portions(claims: Runs, target: Runs) -> Iterator[tuple[Flags, Flags]]:
+def _portions(claims: PartitionSlices, target: PartitionSlices) -> Iterator[tuple[BoolArray, BoolArray]]:
     """The topics in portions of bounded size."""
     topics = int(max(claims.topic.max(initial=-1), target.topic.max(initial=-1))) + 1
     if not topics:
@@ -282,29 +284,34 @@ def _portions(claims: Runs, target: Runs) -> Iterator[tuple[Flags, Flags]]:
 
 
 def _one_by_one(
-    held: Held, claims: Runs, target: Runs, late: Flags, taken: Ints, subscribed: Subscribed
+    held: Held,
+    claims: PartitionSlices,
+    target: PartitionSlices,
+    late: BoolArray,
+    taken: IntArray,
+    subscribed: Subscribed,
 ) -> tuple[Moves, Moves]:
     """Partition by partition: every claim with every planned owner of the same partition."""
-    before, now = claims.rows(), target.rows()
-    by_key = np.argsort(now.keys, kind="stable")
-    keys = now.keys[by_key]
+    before, now = claims.expand(), target.expand()
+    by_key = np.argsort(now.partition_keys, kind="stable")
+    keys = now.partition_keys[by_key]
     late, taken = np.repeat(late, target.count)[by_key], np.repeat(taken, target.count)[by_key]
     owners = now.member[by_key]
-    begin = np.searchsorted(keys, before.keys)
-    number = np.searchsorted(keys, before.keys, "right") - begin
+    begin = np.searchsorted(keys, before.partition_keys)
+    number = np.searchsorted(keys, before.partition_keys, "right") - begin
     row = np.repeat(np.arange(len(before)), np.maximum(number, 1))
-    at = begin[row] + counted(np.maximum(number, 1))
+    at = begin[row] + ranges_by_length(np.maximum(number, 1))
     found = (number > 0)[row]
     at = np.where(found, at, len(keys))
-    _, place, times = np.unique(before.keys, return_inverse=True, return_counts=True)
-    unowned = ~np.isin(keys, before.keys)
+    _, place, times = np.unique(before.partition_keys, return_inverse=True, return_counts=True)
+    unowned = ~np.isin(keys, before.partition_keys)
     giver = np.append(before.member[row], np.full(int(unowned.sum()), NOBODY))
     taker = np.append(np.append(owners, NOBODY)[at], owners[unowned])
-    key = np.append(before.keys[row], keys[unowned])
+    key = np.append(before.partition_keys[row], keys[unowned])
     claimers = np.append(times[place][row] if len(row) else row, np.zeros(int(unowned.sum()), np.int64))
     why = np.append(np.append(taken, 0)[at], taken[unowned])
     is_late = np.append(np.append(late, False)[at], late[unowned])
-    topic, partition = key >> KEY_BITS, key & ((1 << KEY_BITS) - 1)
+    topic, partition = key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1)
     reason = _reason(held, topic, partition, giver, taker, claimers, why, subscribed)
     changes = giver != taker
     living = (giver >= 0) & (giver < subscribed.members)
@@ -315,14 +322,14 @@ def _one_by_one(
 
 def _reason(
     held: Held,
-    topic: Ints,
-    partition: Ints,
-    giver: Ints,
-    taker: Ints,
-    claimers: Ints,
-    taken: Ints,
+    topic: IntArray,
+    partition: IntArray,
+    giver: IntArray,
+    taker: IntArray,
+    claimers: IntArray,
+    taken: IntArray,
     subscribed: Subscribed,
-) -> Ints:
+) -> IntArray:
     partitions = held.partitions[topic]
     asks = subscribed.holds(np.where(giver < subscribed.members, giver, 0), topic)
     first_that_fits = {
@@ -339,11 +346,11 @@ def _reason(
     return np.select(list(first_that_fits.values()), codes, REASONS.index("rebalanced")).astype(np.int64)
 
 
-def _moves(topic: Ints, partition: Ints, giver: Ints, taker: Ints, reason: Ints) -> Moves:
+def _moves(topic: IntArray, partition: IntArray, giver: IntArray, taker: IntArray, reason: IntArray) -> Moves:
     """Rows in any order, as runs."""
     order = np.lexsort((partition, reason, taker, giver, topic))
     topic, partition, giver, taker, reason = (each[order] for each in (topic, partition, giver, taker, reason))
-    new = first_of_each(topic) | first_of_each(giver) | first_of_each(taker) | first_of_each(reason)
+    new = starts_new_key(topic) | starts_new_key(giver) | starts_new_key(taker) | starts_new_key(reason)
     key = np.cumsum(new, dtype=np.int64)
     # A pair of owners comes twice where Kafka gives a partition twice; it is one change.
     run, first, step, count = compress_sorted(key, partition)

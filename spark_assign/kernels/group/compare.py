@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.carried import load_figures
@@ -32,6 +31,7 @@ from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
 from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.numeric.array_types import BoolArray
 
 AS_GIVEN = ""
 """The change of facts that say what was before any change."""
@@ -158,13 +158,13 @@ def _compared(
     return found
 
 
-def _figures(sheet: Sheet, assignor: str, chosen: Flags, asked: Comparison) -> list[Figures]:
+def _figures(sheet: Sheet, assignor: str, chosen: BoolArray, asked: Comparison) -> list[Figures]:
     """Of each group of the sheet the figures of one assignor, which mean something for those that are chosen."""
     planned = assign(sheet, assignor, chosen, asked.custom)
     fine = chosen.copy()
     fine[list(planned.refused)] = False
     target = planned.runs
-    counts = count_changes(held(sheet, planned.given, target.where(planned.withheld), fine))
+    counts = count_changes(held(sheet, planned.given, target.take(planned.withheld), fine))
     later = later_rounds(sheet, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
         later["rounds"] = find_ways(sheet, planned).of_groups(sheet)

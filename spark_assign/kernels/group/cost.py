@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group import changes
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.rounds import is_cooperative, rounds_of
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 MAX_ROUNDS = 12
 """So many rounds a group that does not come to rest is followed."""
@@ -33,7 +33,7 @@ class Asked(Protocol):
         """By name."""
 
 
-def later_rounds(sheet: Sheet, assignor: str, fine: Flags, custom: Mapping[str, GroupAssignor]) -> dict[str, Any]:
+def later_rounds(sheet: Sheet, assignor: str, fine: BoolArray, custom: Mapping[str, GroupAssignor]) -> dict[str, Any]:
     """Of each group the rounds, and what the rounds after the first do."""
     later: dict[str, Any] = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
@@ -47,8 +47,13 @@ def later_rounds(sheet: Sheet, assignor: str, fine: Flags, custom: Mapping[str, 
 
 
 def seconds_paused(
-    sheet: Sheet, counts: changes.Counts, target: Runs, later: Mapping[str, Ints], assignor: str, asked: Asked
-) -> Floats:
+    sheet: Sheet,
+    counts: changes.Counts,
+    target: PartitionSlices,
+    later: Mapping[str, IntArray],
+    assignor: str,
+    asked: Asked,
+) -> FloatArray:
     """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
     told = Counts(
         members=np.maximum(np.bincount(sheet.members.group, minlength=sheet.number), 1),

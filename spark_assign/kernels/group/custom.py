@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs, compress_sorted
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
 
 TopicPartition = tuple[str, int]
 
@@ -77,13 +77,13 @@ class Answer:
     """What an assignor made of one group: runs, or why there are none."""
 
     group: int
-    runs: Runs
+    runs: PartitionSlices
     error: str | None = None
 
 
 def ask_group(sheet: Sheet, group: int, assignor: GroupAssignor) -> Answer:
     """Ask an assignor for one group; whatever it does must not sink the others."""
-    nothing = Runs(*(np.empty(0, np.int64) for _ in range(5)))
+    nothing = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
     asked = read_group(sheet, group)
     try:
         assignment = {member: list(given) for member, given in assignor.assign_group(asked).items()}
@@ -110,7 +110,7 @@ def read_group(sheet: Sheet, group: int) -> Group:
         asked = sorted(sheet.topic.take(sheet.subscriptions[mine] % topics).to_pylist())
         members[number] = Member(**told, topics=asked)
         listed.append((position is None, position or 0, told["member_id"], number))
-    claims = sheet.claims.where((sheet.claims.member >= begin) & (sheet.claims.member < end)).rows()
+    claims = sheet.claims.take((sheet.claims.member >= begin) & (sheet.claims.member < end)).expand()
     topic_of = sheet.topic.take(claims.topic).to_pylist()
     for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))
@@ -139,7 +139,7 @@ def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None
             owners[topic, partition] = member
 
 
-def _as_runs(sheet: Sheet, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> Runs:
+def _as_runs(sheet: Sheet, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
     begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
     member_of = {name: begin + at for at, name in enumerate(sheet.member_id[begin:end].to_pylist())}
     mine = np.flatnonzero(sheet.topics.group == group)
@@ -148,4 +148,4 @@ def _as_runs(sheet: Sheet, group: int, assignment: Mapping[str, Iterable[TopicPa
     member, topic, partition = np.array(rows, np.int64).reshape(-1, 3).T
     size = max(len(sheet.topics), 1)
     key, first, step, count = compress_sorted(member * size + topic, partition)
-    return Runs(key // size, key % size, first, step, count)
+    return PartitionSlices(key // size, key % size, first, step, count)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.rack_range import RackTopic, lay_topics
-from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.runs import Runs, compress_owners
 from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
+from spark_assign.numeric.round_robin_offset import round_robin_start
 
 
-def lay_by_rack(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
+def lay_by_rack(sheet: Sheet, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
     """Range with the topics that racks decide laid out anew."""
     if not sheet.rack_set:
         return runs
     members, topics = sheet.members, sheet.topics
     racked = np.zeros(sheet.number, bool)
     racked[members.group[members.rack >= 0]] = True
-    anew: list[Runs] = []
+    anew: list[PartitionSlices] = []
     laid: list[int] = []
     for group in np.flatnonzero(racked & chosen).tolist():
         lines = _Lines(sheet, group)
@@ -29,14 +29,14 @@ def lay_by_rack(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
         ]
         racks = {line: _racks(members.rack[lines.of(line)]) for line in {each.line for each in asked}}
         for topic, owner in lay_topics(asked, racks).items():
-            place, first, step, count = compress_owners(owner)
+            place, first, step, count = owners_to_slices(owner)
             line = lines.of(int(topics.subscribers[topic]))
-            anew.append(Runs(line[place], np.full(len(place), topic), first, step, count))
+            anew.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
             laid.append(topic)
-    return _concatenated([runs.where(~np.isin(runs.topic, laid)), *anew])
+    return _concatenated([runs.take(~np.isin(runs.topic, laid)), *anew])
 
 
-def deal_mixed_groups(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
+def deal_mixed_groups(sheet: Sheet, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
     """Round robin with the groups whose topics have differing subscribers dealt anew, round the ring of all members."""
     topics, known = sheet.topics, sheet.topics.known
     lines_of_group = np.unique(np.stack([topics.group[known], topics.subscribers[known]]), axis=1)[0]
@@ -51,17 +51,17 @@ def deal_mixed_groups(sheet: Sheet, chosen: Flags, runs: Runs) -> Runs:
             (served[line], count)
             for line, count in zip(lines.line, topics.partitions[lines.topics].tolist(), strict=True)
         ]
-        for topic, line, start in zip(lines.topics.tolist(), lines.line, first_in_line(visits), strict=True):
+        for topic, line, start in zip(lines.topics.tolist(), lines.line, round_robin_start(visits), strict=True):
             anew.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
-    return _concatenated([runs.where(~mixed[sheet.members.group[runs.member]]), *anew])
+    return _concatenated([runs.take(~mixed[sheet.members.group[runs.member]]), *anew])
 
 
-def _in_turn(line: Ints, topic: int, start: int, partitions: int) -> Runs:
+def _in_turn(line: IntArray, topic: int, start: int, partitions: int) -> PartitionSlices:
     """A topic dealt to its line, where `start` gets partition 0."""
     first = (np.arange(len(line)) - start) % len(line)
     some = first < partitions
     first, size = first[some], np.full(int(some.sum()), len(line))
-    return Runs(line[some], np.full(len(first), topic), first, size, -(-(partitions - first) // size))
+    return PartitionSlices(line[some], np.full(len(first), topic), first, size, -(-(partitions - first) // size))
 
 
 class _Lines:
@@ -73,9 +73,9 @@ class _Lines:
         known = sheet.topics.known
         self.topics = known[slice(*np.searchsorted(sheet.topics.group[known], [group, group + 1]))]
         self.line: list[int] = sheet.topics.subscribers[self.topics].tolist()
-        self._lines: dict[int, Ints] = {EVERYONE: members[np.argsort(sheet.members.served[members])]}
+        self._lines: dict[int, IntArray] = {EVERYONE: members[np.argsort(sheet.members.served[members])]}
 
-    def of(self, line: int) -> Ints:
+    def of(self, line: int) -> IntArray:
         """The members of a class."""
         if line not in self._lines:
             members = self.sheet.classes[line]
@@ -83,7 +83,7 @@ class _Lines:
         return self._lines[line]
 
 
-def _racks(numbers: Ints) -> list[int | None]:
+def _racks(numbers: IntArray) -> list[int | None]:
     return [None if number < 0 else number for number in numbers.tolist()]
 
 
@@ -94,5 +94,5 @@ def _layout(sheet: Sheet, topic: int) -> list[frozenset[int]]:
     return [sheet.rack_sets[number] for number in sheet.rack_set[topic].tolist()]
 
 
-def _concatenated(parts: list[Runs]) -> Runs:
-    return Runs(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
+def _concatenated(parts: list[PartitionSlices]) -> PartitionSlices:
+    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))

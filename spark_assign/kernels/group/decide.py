@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.answers import tagged_table
 from spark_assign.kernels.group.carried import LOAD_FIGURES, load_figures
@@ -37,8 +36,9 @@ from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.releases import is_profile, led_by
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.whose_rules import leader_in_words
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
@@ -134,10 +134,10 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
     if ASSIGNED in question.wanted:
         yield ASSIGNED, _run_rows(sheet, planned.given)
     if WITHHELD in question.wanted:
-        yield WITHHELD, _run_rows(sheet, planned.runs.where(planned.withheld))
+        yield WITHHELD, _run_rows(sheet, planned.runs.take(planned.withheld))
     if UNSURE in question.wanted:
         yield UNSURE, _run_rows(sheet, planned.unsure)
-    compared = held(sheet, planned.given, planned.runs.where(planned.withheld), fine)
+    compared = held(sheet, planned.given, planned.runs.take(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
         figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
@@ -233,25 +233,25 @@ def _led_by(sheet: Sheet) -> list[str | None]:
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def named_groups(sheet: Sheet, groups: Ints) -> dict[str, pa.Array]:
+def named_groups(sheet: Sheet, groups: IntArray) -> dict[str, pa.Array]:
     """cluster and group_id of some groups."""
     at = pa.array(groups, pa.int64())
     return {"cluster": sheet.cluster.take(at), "group_id": sheet.group_id.take(at)}
 
 
-def _run_rows(sheet: Sheet, runs: Runs) -> pa.Table:
+def _run_rows(sheet: Sheet, runs: PartitionSlices) -> pa.Table:
     names = named_groups(sheet, sheet.topics.group[runs.topic])
     names |= {"member_id": named(sheet.member_id, runs.member), "topic": named(sheet.topic, runs.topic)}
     numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
     return pa.table(names | numbers)
 
 
-def _group_rows(sheet: Sheet, figures: dict[str, pa.Array], fine: Flags) -> pa.Table:
+def _group_rows(sheet: Sheet, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
     table = pa.table(named_groups(sheet, np.arange(sheet.number)) | figures)
     return table.filter(pa.array(fine))
 
 
-def _idle_rows(rows: Ints, facts: pa.Table) -> pa.Table:
+def _idle_rows(rows: IntArray, facts: pa.Table) -> pa.Table:
     """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
     at = pa.array(rows, pa.int64())
     kinds = column(facts, "group_type").take(at).fill_null("classic").to_pylist()

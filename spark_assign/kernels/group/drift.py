@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.changes import NOBODY, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.names import Names, named
 from spark_assign.kernels.group.states import STATE_FACTS, State, read_state
 from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.runs import Runs, same_runs
 from spark_assign.kernels.sticky.claims import crossing_topics
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, match_equal_slices
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 
@@ -71,34 +71,34 @@ class Both:
     after: State
 
     @cached_property
-    def trusted(self) -> Flags:
+    def trusted(self) -> BoolArray:
         """Of each group whether neither state rejects it."""
         return _flags(pc.and_(pc.is_null(self.before.refused), pc.is_null(self.after.refused)))
 
     @cached_property
-    def members(self) -> Ints:
+    def members(self) -> IntArray:
         """Keys of all members."""
         return np.union1d(self.before.members, self.after.members)
 
     @cached_property
-    def topics(self) -> Ints:
+    def topics(self) -> IntArray:
         """Keys of all topics that somebody owns something of."""
         return np.union1d(self.before.runs.topic, self.after.runs.topic)
 
-    def group(self, keys: Ints) -> Ints:
+    def group(self, keys: IntArray) -> IntArray:
         """Groups of members."""
         return keys // max(len(self.told.member_id), 1)
 
-    def topic_group(self, keys: Ints) -> Ints:
+    def topic_group(self, keys: IntArray) -> IntArray:
         """Groups of topics."""
         return keys // max(len(self.told.topics), 1)
 
-    def named_groups(self, groups: Ints) -> dict[str, pa.Array]:
+    def named_groups(self, groups: IntArray) -> dict[str, pa.Array]:
         """cluster and group_id of groups."""
         at = pa.array(groups, pa.int64())
         return {"cluster": self.told.cluster.take(at), "group_id": self.told.group_id.take(at)}
 
-    def member_id(self, keys: Ints) -> pa.Array:
+    def member_id(self, keys: IntArray) -> pa.Array:
         """Names of members; null for `NOBODY`."""
         return named(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
 
@@ -113,10 +113,10 @@ class MemberChanges:
         back: of each that is gone whether it restarted.
     """
 
-    new: Ints
-    gone: Ints
-    previous: Ints
-    back: Flags
+    new: IntArray
+    gone: IntArray
+    previous: IntArray
+    back: BoolArray
 
 
 def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
@@ -143,7 +143,7 @@ def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         yield _group_rows(both, members, counts)
 
 
-def _flags(column: pa.Array) -> Flags:
+def _flags(column: pa.Array) -> BoolArray:
     return np.asarray(column.to_numpy(zero_copy_only=False), bool)
 
 
@@ -168,7 +168,7 @@ def _changed_members(both: Both) -> MemberChanges:
     return MemberChanges(new, gone, previous, back)
 
 
-def _row(state: State, keys: Ints) -> Ints:
+def _row(state: State, keys: IntArray) -> IntArray:
     """Of members of a state the row that tells of each, -1 for none."""
     return state.row[np.searchsorted(state.members, keys)]
 
@@ -199,11 +199,11 @@ def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
     now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
     owned = []
     for runs, names in ((both.before.runs, now), (both.after.runs, both.members)):
-        runs = runs.where(both.trusted[both.topic_group(runs.topic)])
+        runs = runs.take(both.trusted[both.topic_group(runs.topic)])
         member = np.searchsorted(both.members, names[np.searchsorted(both.members, runs.member)])
         owned.append(replace(runs, member=member, topic=np.searchsorted(both.topics, runs.topic)))
     lost, won = _apart(*owned)
-    nothing = lost.where(np.zeros(len(lost), bool))
+    nothing = lost.take(np.zeros(len(lost), bool))
     topics = len(both.topics)
     held = Held(
         groups=both.told.number,
@@ -220,25 +220,25 @@ def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
         yield moves
 
 
-def _apart(before: Runs, after: Runs) -> tuple[Runs, Runs]:
+def _apart(before: PartitionSlices, after: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
     """Both without what a member has in both: run by run, and partition by partition only where claims meet."""
     lost, won = _without_same(before, after)
     meeting = np.union1d(crossing_topics(lost), crossing_topics(won))
     if not len(meeting):
         return lost, won
     meets = np.isin(lost.topic, meeting), np.isin(won.topic, meeting)
-    some = _without_same(lost.where(meets[0]).rows(), won.where(meets[1]).rows())
-    return lost.where(~meets[0]).joined(some[0]), won.where(~meets[1]).joined(some[1])
+    some = _without_same(lost.take(meets[0]).expand(), won.take(meets[1]).expand())
+    return lost.take(~meets[0]).concat(some[0]), won.take(~meets[1]).concat(some[1])
 
 
-def _without_same(one: Runs, other: Runs) -> tuple[Runs, Runs]:
-    in_one, in_other = same_runs(one, other)
+def _without_same(one: PartitionSlices, other: PartitionSlices) -> tuple[PartitionSlices, PartitionSlices]:
+    in_one, in_other = match_equal_slices(one, other)
     left, left_of_other = np.ones(len(one), bool), np.ones(len(other), bool)
     left[in_one] = left_of_other[in_other] = False
-    return one.where(left), other.where(left_of_other)
+    return one.take(left), other.take(left_of_other)
 
 
-def _ownership_rows(both: Both, moves: Moves, change: Ints) -> pa.Table:
+def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:
     members, topics = np.append(both.members, NOBODY), both.topics[moves.topic]
     columns = {
         **both.named_groups(both.topic_group(topics)),
@@ -254,7 +254,7 @@ def _ownership_rows(both: Both, moves: Moves, change: Ints) -> pa.Table:
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _group_rows(both: Both, members: MemberChanges, owners: Ints) -> pa.Table:
+def _group_rows(both: Both, members: MemberChanges, owners: IntArray) -> pa.Table:
     before, after, number = both.before, both.after, both.told.number
     restarted = members.previous != NOBODY
     of_members = {

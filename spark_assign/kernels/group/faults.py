@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
 from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, INITIALIZED, MEMBER, OWNED, TOPOLOGY, column
 from spark_assign.kernels.group.names import Names
 from spark_assign.kernels.group.told import Told
-from spark_assign.kernels.segments import expand_runs, first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 REMEDIES = {
     "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign share) plans it",
@@ -100,7 +100,7 @@ def _size(told: Told) -> int:
     return len(told.member_id) + 1
 
 
-def _member_keys(told: Told, kind: int) -> Ints:
+def _member_keys(told: Told, kind: int) -> IntArray:
     """Of each row of a kind its group and member as one number, the member that is null first."""
     rows = told.rows[kind]
     return told.group[rows] * _size(told) + told.member[rows] + 1
@@ -162,17 +162,17 @@ def _of_runs(told: Told) -> Iterator[_Fault]:
             yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
 
 
-def _twice(told: Told, rows: Ints, first: Ints, step: Ints, count: Ints) -> Iterator[_Fault]:
+def _twice(told: Told, rows: IntArray, first: IntArray, step: IntArray, count: IntArray) -> Iterator[_Fault]:
     """Partitions in two runs of one member; only where a run begins before another ends they are looked at singly."""
     pair = (told.group[rows] * (len(told.member_id) + 1) + told.member[rows] + 1) * len(told.topics) + told.topic[rows]
     order = np.lexsort((first, pair))
     rows, pair, first, step, count = (each[order] for each in (rows, pair, first, step, count))
-    number = np.cumsum(first_of_each(pair), dtype=np.int64) << _BITS
+    number = np.cumsum(starts_new_key(pair), dtype=np.int64) << _BITS
     reached = np.maximum.accumulate(number | np.minimum(first + step * (count - 1), (1 << _BITS) - 1))
     meets = np.isin(pair, np.unique(pair[1:][reached[:-1] >= (number | first)[1:]])) if len(pair) else pair.astype(bool)
     if not meets.any():
         return
-    run, partition = expand_runs(first[meets], step[meets], count[meets])
+    run, partition = expand_slices(first[meets], step[meets], count[meets])
     found, times = np.unique(np.stack([pair[meets][run], partition]), axis=1, return_counts=True)
     example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
     for key, each in found[:, times > 1].T.tolist():

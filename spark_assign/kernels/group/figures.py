@@ -5,28 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import expand_runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 
-def held(sheet: Sheet, given: Runs, withheld: Runs, planned: Flags) -> Held:
+def held(sheet: Sheet, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Held:
     """What the planned groups own, and what they are given."""
     members = planned[sheet.members.group]
     return Held(
         groups=sheet.number,
         topic_group=sheet.topics.group,
         partitions=sheet.topics.partitions,
-        claims=sheet.claims.where(members[sheet.claims.member]),
-        left=sheet.left.where(planned[sheet.topics.group[sheet.left.topic]]),
+        claims=sheet.claims.take(members[sheet.claims.member]),
+        left=sheet.left.take(planned[sheet.topics.group[sheet.left.topic]]),
         given=given,
         withheld=withheld,
     )
 
 
-def spread(group: Ints, number: int, given: Runs) -> dict[str, pa.Array]:
+def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly these runs are spread over its members.
 
     Args:
@@ -54,7 +54,7 @@ def spread(group: Ints, number: int, given: Runs) -> dict[str, pa.Array]:
     }
 
 
-def measure(sheet: Sheet, compared: Held, unsure: Runs, *, racks_known: bool) -> dict[str, pa.Array]:
+def measure(sheet: Sheet, compared: Held, unsure: PartitionSlices, *, racks_known: bool) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `schemas.METRICS`."""
     counts, topics = count_changes(compared), sheet.topics
     given, withheld = compared.given, compared.withheld
@@ -77,13 +77,13 @@ def measure(sheet: Sheet, compared: Held, unsure: Runs, *, racks_known: bool) ->
     }
 
 
-def subscribed_partitions(sheet: Sheet) -> Ints:
+def subscribed_partitions(sheet: Sheet) -> IntArray:
     """Of each group the partitions of all topics that it subscribes to."""
     known = sheet.topics.known
     return np.bincount(sheet.topics.group[known], sheet.topics.partitions[known], sheet.number).astype(np.int64)
 
 
-def rack_matched(sheet: Sheet, given: Runs, *, racks_known: bool) -> pa.Array:
+def rack_matched(sheet: Sheet, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
     """Of each group the partitions of members that have a replica in their rack; null where no member has a rack."""
     racked = np.zeros(sheet.number, bool)
     racked[sheet.members.group[sheet.members.rack >= 0]] = racks_known
@@ -91,14 +91,14 @@ def rack_matched(sheet: Sheet, given: Runs, *, racks_known: bool) -> pa.Array:
     matched = np.zeros(sheet.number, np.int64)
     laid = np.zeros(len(sheet.topics), bool)
     laid[list(sheet.rack_set)] = True
-    runs = given.where(laid[given.topic] & (sheet.members.rack[given.member] >= 0))
+    runs = given.take(laid[given.topic] & (sheet.members.rack[given.member] >= 0))
     order = np.argsort(runs.topic, kind="stable")
-    runs = runs.where(order)
+    runs = runs.take(order)
     ends = np.searchsorted(runs.topic, np.unique(runs.topic), "right").tolist()
     for begin, end in zip([0, *ends], ends, strict=False):
         topic = int(runs.topic[begin])
-        some = runs.where(np.arange(begin, end))
-        run, partition = expand_runs(some.first, some.step, some.count)
+        some = runs.take(np.arange(begin, end))
+        run, partition = expand_slices(some.first, some.step, some.count)
         sets = sheet.rack_set[topic]
         there = partition < len(sets)
         rack = sheet.members.rack[some.member[run[there]]]

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
 from spark_assign.kernels.franz_go.sure import plan_group
 from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.franz_go_at_peace import plan_at_peace, served
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import expand_runs
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class _Told:
         in_vain: whether some, but not all subscribe to a topic of no partitions.
     """
 
-    members: Ints
-    topics: Ints
+    members: IntArray
+    topics: IntArray
     group: Group
-    claimer: Ints
-    claimed: Ints
+    claimer: IntArray
+    claimed: IntArray
     in_vain: bool
 
 
-def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
     peace = at_peace(sheet, chosen, np.ones(len(sheet.members), bool))
@@ -61,7 +61,7 @@ def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     return planned.joined(_one_by_one(sheet, assignor, chosen & ~peace.groups))
 
 
-def _one_by_one(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def _one_by_one(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """The same, partition by partition."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _told_in(sheet, cooperative)
@@ -76,17 +76,17 @@ def _one_by_one(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     return Planned(runs, reason, late, {}, open_)
 
 
-def _told_in(sheet: Sheet, cooperative: bool) -> tuple[Ints, Flags]:
+def _told_in(sheet: Sheet, cooperative: bool) -> tuple[IntArray, BoolArray]:
     """Of each member the generation that its claims are of, and whether the balancer sees them."""
     members = sheet.members
     if not cooperative:
-        generation: Ints = np.where(members.told, members.in_user_data, members.generation)
+        generation: IntArray = np.where(members.told, members.in_user_data, members.generation)
         return generation, np.ones(len(members), bool)
     says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, sheet.number) > 0
     return members.generation, (members.generation >= 0) | ~says[members.group]
 
 
-def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> Iterator[_Told]:
+def _groups(sheet: Sheet, generation: IntArray, readable: BoolArray, chosen: BoolArray) -> Iterator[_Told]:
     """The chosen groups, one by one."""
     if not chosen.any():
         return
@@ -104,30 +104,30 @@ def _groups(sheet: Sheet, generation: Ints, readable: Flags, chosen: Flags) -> I
         at = at[topics.asked[at]]
         number[in_line[mine]] = np.arange(mine.stop - mine.start)
         asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
-        own = claims.where(np.arange(claim.start, claim.stop))
-        own = Runs(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
+        own = claims.take(np.arange(claim.start, claim.stop))
+        own = PartitionSlices(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
         partitions = np.maximum(topics.partitions[at], 0)
         told = in_line[mine]
         yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
 
 
-def _claims(sheet: Sheet, chosen: Flags) -> Runs:
+def _claims(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
     claims = sheet.claims
     mine = chosen[sheet.members.group[claims.member]]
-    rows = claims.where(mine & np.isin(claims.topic, sheet.topics.known)).rows()
-    rows = rows.where(rows.first < sheet.topics.partitions[rows.topic])
-    return rows.where(np.argsort(rows.member, kind="stable"))
+    rows = claims.take(mine & np.isin(claims.topic, sheet.topics.known)).expand()
+    rows = rows.take(rows.first < sheet.topics.partitions[rows.topic])
+    return rows.take(np.argsort(rows.member, kind="stable"))
 
 
 def _told(
-    members: Ints,
-    topics: Ints,
-    partitions: Ints,
-    asks: tuple[Ints, Ints],
-    claims: Runs,
-    generation: Ints,
-    readable: Flags,
+    members: IntArray,
+    topics: IntArray,
+    partitions: IntArray,
+    asks: tuple[IntArray, IntArray],
+    claims: PartitionSlices,
+    generation: IntArray,
+    readable: BoolArray,
 ) -> _Told:
     """One group; members and topics of subscriptions and claims are in its own numbers."""
     asking, asked = asks
@@ -135,7 +135,7 @@ def _told(
     ends = np.searchsorted(asked[order], np.arange(1, len(topics)))
     subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
     begin = np.cumsum(partitions) - partitions
-    claims = claims.where(np.argsort(claims.member, kind="stable"))
+    claims = claims.take(np.argsort(claims.member, kind="stable"))
     claimer, claimed = claims.member, begin[claims.topic] + claims.first
     some = readable[claimer]
     owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
@@ -147,13 +147,13 @@ def _told(
     return _Told(members, topics, group, claimer, claimed, any(in_vain))
 
 
-def _plan(told: _Told, generation: Ints, cooperative: bool) -> tuple[Ints, ...]:
+def _plan(told: _Told, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
     """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and unsure."""
     group = told.group
     answer = plan_group(group, asked_in_vain=told.in_vain)
     owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
     partitions = np.array(group.partitions, np.int64)
-    topic, partition = expand_runs(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
+    topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
     taken = (before != NOBODY) & (before != owner)
     reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
     withheld = np.zeros(len(owner), bool)
@@ -162,7 +162,7 @@ def _plan(told: _Told, generation: Ints, cooperative: bool) -> tuple[Ints, ...]:
     return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.unsure, bool)
 
 
-def _withheld(owner: Ints, claimer: Ints, claimed: Ints, generation: Ints) -> Flags:
+def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:
     """What somebody else claims as well, unless its new owner has it: claims it, and nobody in a newer generation."""
     newest = np.full(len(owner), -1, np.int64)
     np.maximum.at(newest, claimed, generation[claimer])
@@ -170,5 +170,5 @@ def _withheld(owner: Ints, claimer: Ints, claimed: Ints, generation: Ints) -> Fl
     others, has = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
     others[claimed[~own]] = True
     has[claimed[own & (generation[claimer] >= newest[claimed])]] = True
-    withheld: Flags = others & ~has
+    withheld: BoolArray = others & ~has
     return withheld

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.franz_go.alike import steals_of
 from spark_assign.kernels.franz_go.loads import LeastLoaded
 from spark_assign.kernels.franz_go.places import hanging
@@ -18,28 +17,29 @@ from spark_assign.kernels.group.at_peace import AtPeace
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import NOTHING, Runs
-from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 from spark_assign.kernels.sticky.keep import keep_first
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 _NONE = np.empty(0, np.int64)
 
 
-def served(sheet: Sheet) -> Ints:
+def served(sheet: Sheet) -> IntArray:
     """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
     instance = sheet.told.column("group_instance_id", sheet.members.row)
     dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
     name = np.where(dynamic, byte_ranks(sheet.member_id), byte_ranks(instance))
-    order: Ints = np.lexsort((name, dynamic, sheet.members.group))
+    order: IntArray = np.lexsort((name, dynamic, sheet.members.group))
     return order
 
 
-def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: Ints, *, cooperative: bool) -> Planned:
+def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: IntArray, *, cooperative: bool) -> Planned:
     """Plan these groups; `in_line` has all members as they are served."""
     if not peace.groups.any():
-        return Planned(NOTHING, NOTHING.member, NOTHING.member.astype(bool), {})
+        return Planned(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
     taker, hangs, giver, getter = _dealt(sheet, peace, in_line)
     zero = np.zeros(len(taker), np.int64)
     dealt, stays, at_once = as_runs(taker, peace.topic, peace.partition, zero, zero.astype(bool))
@@ -49,7 +49,7 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: Ints, *, cooperative: b
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
     taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
     return Planned(
-        kept.joined(dealt).joined(taken),
+        kept.concat(dealt).concat(taken),
         np.concatenate([np.full(len(kept), STAYS), stays, reason]),
         np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
         {},
@@ -57,7 +57,7 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: Ints, *, cooperative: b
     )
 
 
-def _dealt(sheet: Sheet, peace: AtPeace, in_line: Ints) -> tuple[Ints, Flags, Ints, Ints]:
+def _dealt(sheet: Sheet, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
     """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
     takers, givers, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
     for members, load, topic in _groups(sheet, peace, in_line):
@@ -72,7 +72,7 @@ def _dealt(sheet: Sheet, peace: AtPeace, in_line: Ints) -> tuple[Ints, Flags, In
     return np.concatenate(takers), np.concatenate(hangs), np.concatenate(givers), np.concatenate(getters)
 
 
-def _groups(sheet: Sheet, peace: AtPeace, in_line: Ints) -> Iterator[tuple[Ints, list[int], Ints]]:
+def _groups(sheet: Sheet, peace: AtPeace, in_line: IntArray) -> Iterator[tuple[IntArray, list[int], IntArray]]:
     """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
     groups = np.arange(sheet.number + 1)
     ends = np.searchsorted(sheet.members.group[in_line], groups).tolist()
@@ -82,19 +82,19 @@ def _groups(sheet: Sheet, peace: AtPeace, in_line: Ints) -> Iterator[tuple[Ints,
         yield members, peace.load[members].tolist(), peace.topic[free[group] : free[group + 1]]
 
 
-def _given(peace: AtPeace, giver: Ints) -> tuple[Runs, Runs]:
+def _given(peace: AtPeace, giver: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
     """What members keep of what they own; and partition by partition what they give, in the order of `giver`.
 
     They give the highest partition numbers, and of these the last topics.
     """
     if not len(giver):
-        return peace.owned, NOTHING
+        return peace.owned, EMPTY_SLICES
     gives = np.bincount(giver, minlength=len(peace.load))
     some = (gives > 0)[peace.owned.member]
-    kept, given = keep_first(peace.owned.where(some), peace.load, peace.load - gives)
-    given = given.rows()
-    given = given.where(np.lexsort((-given.topic, -given.first, given.member)))
+    kept, given = keep_first(peace.owned.take(some), peace.load, peace.load - gives)
+    given = given.expand()
+    given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
     order = np.argsort(giver, kind="stable")
     turn = np.empty(len(giver), np.int64)
-    turn[order] = ranks(giver[order])
-    return peace.owned.where(~some).joined(kept), given.where(np.searchsorted(given.member, giver) + turn)
+    turn[order] = row_numbers(giver[order])
+    return peace.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, giver) + turn)

@@ -21,15 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.runs import marked, same_runs
-from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import mask_from_indexes, match_equal_slices
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 HEARTBEATS = pa.schema(
     {
@@ -52,18 +52,18 @@ class Ways:
         waits_for_members: how many others.
     """
 
-    kept: Ints
-    revoked: Ints
-    gained: Ints
-    waits_for: Ints
-    waits_for_members: Ints
+    kept: IntArray
+    revoked: IntArray
+    gained: IntArray
+    waits_for: IntArray
+    waits_for_members: IntArray
 
     @property
-    def heartbeats(self) -> Ints:
+    def heartbeats(self) -> IntArray:
         """How many it takes."""
         return 1 + (self.revoked > 0) + (self.waits_for > 0)
 
-    def of_groups(self, sheet: Sheet) -> Ints:
+    def of_groups(self, sheet: Sheet) -> IntArray:
         """Of each group how many its slowest member takes."""
         most = np.ones(sheet.number, np.int64)
         np.maximum.at(most, sheet.members.group, self.heartbeats)
@@ -73,20 +73,20 @@ class Ways:
 def find_ways(sheet: Sheet, planned: Planned) -> Ways:
     """How each member comes to its part of the plan."""
     number, runs, claims = len(sheet.members), planned.runs, sheet.claims
-    there, here = same_runs(runs, claims)
-    stays, stays_claimed = marked(there, len(runs)), marked(here, len(claims))
-    target, owned = runs.where(~stays).rows(), claims.where(~stays_claimed).rows()
-    member, key = np.append(target.member, owned.member), np.append(target.keys, owned.keys)
+    there, here = match_equal_slices(runs, claims)
+    stays, stays_claimed = mask_from_indexes(there, len(runs)), mask_from_indexes(here, len(claims))
+    target, owned = runs.take(~stays).expand(), claims.take(~stays_claimed).expand()
+    member, key = np.append(target.member, owned.member), np.append(target.partition_keys, owned.partition_keys)
     order = np.lexsort((key, member))
     member, key = member[order], key[order]
     both = member[1:][(member[1:] == member[:-1]) & (key[1:] == key[:-1])]
     kept = _sum(runs.member[stays], runs.count[stays], number) + np.bincount(both, minlength=number)
-    withheld = runs.where(planned.withheld).rows()
-    order = np.argsort(owned.keys, kind="stable")
-    keys, owners = owned.keys[order], owned.member[order]
-    begin, end = np.searchsorted(keys, withheld.keys), np.searchsorted(keys, withheld.keys, "right")
+    withheld = runs.take(planned.withheld).expand()
+    order = np.argsort(owned.partition_keys, kind="stable")
+    keys, owners = owned.partition_keys[order], owned.member[order]
+    begin, end = np.searchsorted(keys, withheld.partition_keys), np.searchsorted(keys, withheld.partition_keys, "right")
     pair = np.repeat(np.arange(len(withheld)), end - begin)
-    waits = np.unique(withheld.member[pair] * max(number, 1) + owners[begin[pair] + ranks(pair)])
+    waits = np.unique(withheld.member[pair] * max(number, 1) + owners[begin[pair] + row_numbers(pair)])
     return Ways(
         kept,
         revoked=_sum(claims.member, claims.count, number) - kept,
@@ -104,7 +104,7 @@ def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     mine = [name if name in SERVER_SIDE and name not in question.custom else None for name in assignor]
     planned = plan_groups(sheet, mine, question)
     names = np.array([name or "" for name in mine], object)
-    fine: Flags = names != ""
+    fine: BoolArray = names != ""
     fine[list(planned.refused)] = False
     ways = find_ways(sheet, planned)
     at = np.flatnonzero(fine[sheet.members.group])
@@ -118,5 +118,5 @@ def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     yield pa.table(columns).select(HEARTBEATS.names).cast(HEARTBEATS)
 
 
-def _sum(member: Ints, count: Ints, number: int) -> Ints:
+def _sum(member: IntArray, count: IntArray, number: int) -> IntArray:
     return np.bincount(member, count, number).astype(np.int64)

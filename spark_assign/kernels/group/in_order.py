@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import IN_ORDER
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def told_in_order(sheet: Sheet) -> Runs:
+def told_in_order(sheet: Sheet) -> PartitionSlices:
     """Single partitions as members tell that they own them, where facts say in which order."""
     if sheet.in_order is not None:
         return sheet.in_order
@@ -20,7 +20,7 @@ def told_in_order(sheet: Sheet) -> Runs:
     number[sheet.of_told] = np.arange(sheet.number)
     rows = told.rows[IN_ORDER][number[told.group[told.rows[IN_ORDER]]] >= 0]
     if not len(rows):
-        return NOTHING
+        return EMPTY_SLICES
     rows = rows[np.lexsort((told.numbers("position")[rows], told.member[rows], told.group[rows]))]
     ids, names = max(len(told.member_id), 1), max(len(told.topics), 1)
     group = number[told.group[rows]]
@@ -30,11 +30,11 @@ def told_in_order(sheet: Sheet) -> Runs:
     partition = np.asarray(at.flatten().to_numpy(zero_copy_only=False), np.int64)
     row = np.repeat(np.arange(len(rows)), np.asarray(at.value_lengths().to_numpy(zero_copy_only=False), np.int64))
     one = np.ones(len(row), np.int64)
-    every = Runs(member[row], topic[row], partition, one, one)
-    return every.where((every.member >= 0) & (every.topic >= 0))
+    every = PartitionSlices(member[row], topic[row], partition, one, one)
+    return every.take((every.member >= 0) & (every.topic >= 0))
 
 
-def as_told(owned: Runs, told: Runs) -> tuple[Ints, Flags]:
+def as_told(owned: PartitionSlices, told: PartitionSlices) -> tuple[IntArray, BoolArray]:
     """Single partitions in the order in which their members tell them, as far as they do.
 
     Args:
@@ -48,8 +48,8 @@ def as_told(owned: Runs, told: Runs) -> tuple[Ints, Flags]:
     if not len(told) or not len(owned):
         return every, np.zeros(len(owned), bool)
     size = int(max(owned.member.max(), told.member.max())) + 1
-    keys = Places(told.keys)
-    one, other = keys.of(told.keys) * size + told.member, keys.of(owned.keys) * size + owned.member
+    keys = Places(told.partition_keys)
+    one, other = keys.of(told.partition_keys) * size + told.member, keys.of(owned.partition_keys) * size + owned.member
     order = np.argsort(one, kind="stable")
     at = np.minimum(np.searchsorted(one[order], other), len(one) - 1)
     place = np.where(one[order][at] == other, order[at], -1)

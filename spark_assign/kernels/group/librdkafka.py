@@ -10,7 +10,6 @@ from collections import defaultdict
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.librdkafka_at_peace import plan_at_peace
 from spark_assign.kernels.group.librdkafka_lines import LAST, range_runs, round_robin_runs
@@ -22,12 +21,13 @@ from spark_assign.kernels.librdkafka.group import Given, Group, Member, TopicPar
 from spark_assign.kernels.librdkafka.movements import Undefined
 from spark_assign.kernels.librdkafka.ranges import assign_ranges
 from spark_assign.kernels.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
     if assignor == "roundrobin":
         return _stays(round_robin_runs(sheet, chosen))
@@ -40,11 +40,11 @@ def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     return planned.joined(_one_by_one(sheet, assignor, chosen & ~plain))
 
 
-def _stays(runs: Runs) -> Planned:
+def _stays(runs: PartitionSlices) -> Planned:
     return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
-def _with_racks(sheet: Sheet) -> Flags:
+def _with_racks(sheet: Sheet) -> BoolArray:
     """Groups in which racks may matter: a member has one, and so have replicas of a topic."""
     racked = np.zeros(sheet.number, bool)
     racked[sheet.members.group[sheet.members.rack >= 0]] = True
@@ -53,10 +53,10 @@ def _with_racks(sheet: Sheet) -> Flags:
     return racked & known
 
 
-def _one_by_one(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def _one_by_one(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """The same, partition by partition, by `range` or `cooperative-sticky`."""
     if not chosen.any():
-        return _stays(NOTHING)
+        return _stays(EMPTY_SLICES)
     reader = _Reader(sheet, chosen)
     rows: list[tuple[int, int, int, int, bool]] = []
     refused: dict[int, tuple[str, str]] = {}
@@ -101,7 +101,7 @@ def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int
 class _Reader:
     """Groups of a sheet, by names."""
 
-    def __init__(self, sheet: Sheet, chosen: Flags) -> None:
+    def __init__(self, sheet: Sheet, chosen: BoolArray) -> None:
         members, topics = sheet.members, sheet.topics
         facts = sheet.told
         self._sheet = sheet
@@ -116,7 +116,7 @@ class _Reader:
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = sheet.claims.where(chosen[members.group[sheet.claims.member]]).rows()
+        claims = sheet.claims.take(chosen[members.group[sheet.claims.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 

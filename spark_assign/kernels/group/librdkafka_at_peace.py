@@ -16,19 +16,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.at_peace import AtPeace
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.librdkafka.answered import answered_places
-from spark_assign.kernels.runs import NOTHING, Runs
-from spark_assign.kernels.segments import counted, ranks
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, STAYS
 from spark_assign.kernels.sticky.keep import keep_told
 from spark_assign.kernels.sticky.levels import fill_up
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
@@ -48,19 +48,19 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
     kept, moved = _given(peace.owned, load, giver, topic_name)
     # The moved ones are sorted by member; each giver's turns count from 0.
     begin = np.searchsorted(moved.member, giver)
-    moved = moved.where(begin + turn)
+    moved = moved.take(begin + turn)
     why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
     taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
     stays = np.full(len(kept), STAYS)
     return Planned(
-        kept.joined(dealt).joined(taken),
+        kept.concat(dealt).concat(taken),
         np.concatenate([stays, reason, why]),
         np.concatenate([np.zeros(len(kept), bool), withheld, waits]),
         {},
     )
 
 
-def _in_turn(sheet: Sheet, peace: AtPeace, topic_name: Ints) -> Ints:
+def _in_turn(sheet: Sheet, peace: AtPeace, topic_name: IntArray) -> IntArray:
     """What nobody owns in the order in which it is handed out, as places in it.
 
     Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
@@ -78,7 +78,9 @@ def _in_turn(sheet: Sheet, peace: AtPeace, topic_name: Ints) -> Ints:
     return np.lexsort((number, place[peace.topic], group))
 
 
-def _moves(group: Ints, takers: Ints, load: Ints, name: Ints, number: int) -> tuple[Ints, Ints, Ints]:
+def _moves(
+    group: IntArray, takers: IntArray, load: IntArray, name: IntArray, number: int
+) -> tuple[IntArray, IntArray, IntArray]:
     """Who gives, the how-manieth partition that it gives, and to whom."""
     has, name = load[takers], name[takers]
     size = np.maximum(np.bincount(group, minlength=number), 1)
@@ -87,42 +89,46 @@ def _moves(group: Ints, takers: Ints, load: Ints, name: Ints, number: int) -> tu
     apart = _spread(group, has, number) > 1
     gives[~apart[group]] = gets[~apart[group]] = 0
     high = np.repeat(np.arange(len(has)), gives)
-    turn = counted(gives)
+    turn = ranges_by_length(gives)
     order = np.lexsort((-name[high], turn - has[high], group[high]))
     high, turn = high[order], turn[order]
     low = np.repeat(np.arange(len(has)), gets)
-    levels = has[low] + counted(gets)
+    levels = has[low] + ranges_by_length(gets)
     order = np.lexsort((name[low], levels, group[low]))
     low, levels = low[order], levels[order]
     # The n-th that gives goes with the n-th that gets, as long as they differ by two or more.
     begins = np.searchsorted(group[low], np.arange(number + 1))
-    at = begins[group[high]] + ranks(group[high])
+    at = begins[group[high]] + row_numbers(group[high])
     there = at < begins[group[high] + 1]
     high, turn, at = high[there], turn[there], at[there]
     moves = has[high] - turn > levels[at] + 1
     return takers[high[moves]], turn[moves], takers[low[at[moves]]]
 
 
-def _spread(group: Ints, has: Ints, number: int) -> Ints:
+def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:
     most, least = np.zeros(number, np.int64), np.full(number, np.iinfo(np.int64).max)
     np.maximum.at(most, group, has)
     np.minimum.at(least, group, has)
-    spread: Ints = np.maximum(most - least, 0)
+    spread: IntArray = np.maximum(most - least, 0)
     return spread
 
 
-def _given(owned: Runs, load: Ints, giver: Ints, topic_name: Ints) -> tuple[Runs, Runs]:
+def _given(
+    owned: PartitionSlices, load: IntArray, giver: IntArray, topic_name: IntArray
+) -> tuple[PartitionSlices, PartitionSlices]:
     """What members keep of what they own, and the partitions that givers give, by member, topic and number."""
     if not len(giver):
-        return owned, NOTHING
+        return owned, EMPTY_SLICES
     gives = np.bincount(giver, minlength=len(load))
     some = (gives > 0)[owned.member]
     by_name = np.argsort(topic_name, kind="stable")
     rank = np.empty(len(by_name), np.int64)
     rank[by_name] = np.arange(len(by_name))
-    runs = owned.where(some)
-    first, rest = keep_told(Runs(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, NOTHING)
-    first = first.rows()
-    first = first.where(np.lexsort((first.first, first.topic, first.member)))
-    kept = Runs(rest.member, by_name[rest.topic], *rest.columns[2:])
-    return owned.where(~some).joined(kept), Runs(first.member, by_name[first.topic], *first.columns[2:])
+    runs = owned.take(some)
+    first, rest = keep_told(
+        PartitionSlices(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, EMPTY_SLICES
+    )
+    first = first.expand()
+    first = first.take(np.lexsort((first.first, first.topic, first.member)))
+    kept = PartitionSlices(rest.member, by_name[rest.topic], *rest.columns[2:])
+    return owned.take(~some).concat(kept), PartitionSlices(first.member, by_name[first.topic], *first.columns[2:])

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.librdkafka.group import Member, served
-from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import exclusive_sum, ranks, stretches
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.round_robin_offset import round_robin_start
+from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, row_numbers
 
 LAST = np.iinfo(np.int32).max
 """The position of a member that has none."""
 
 
-def range_runs(sheet: Sheet, chosen: Flags) -> Runs:
+def range_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     """Range: each topic cut in pieces."""
     member, topic = _asking(sheet, chosen)
     lines = _Lines(sheet)
     order = np.lexsort((lines.place[member], topic))
     member, topic = lines.sorted_out(member[order], topic[order]), topic[order]
-    at, size = ranks(topic), np.bincount(topic, minlength=len(sheet.topics))[topic]
+    at, size = row_numbers(topic), np.bincount(topic, minlength=len(sheet.topics))[topic]
     quota, extra = np.divmod(sheet.topics.partitions[topic], np.maximum(size, 1))
-    runs = Runs(member, topic, at * quota + np.minimum(at, extra), np.ones_like(at), quota + (at < extra))
-    return runs.where(runs.count > 0)
+    runs = PartitionSlices(member, topic, at * quota + np.minimum(at, extra), np.ones_like(at), quota + (at < extra))
+    return runs.take(runs.count > 0)
 
 
-def round_robin_runs(sheet: Sheet, chosen: Flags) -> Runs:
+def round_robin_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     """Round robin: all topics by name, dealt round the ring of those that subscribe to anything."""
     member, topic = _asking(sheet, chosen)
     topics = sheet.topics
@@ -42,31 +42,31 @@ def round_robin_runs(sheet: Sheet, chosen: Flags) -> Runs:
     of_topic = np.bincount(topic, minlength=len(topics))
     start = _starts(sheet, np.flatnonzero(of_topic), sizes, ring[member], topic)
     size = of_topic[topic]
-    first = (ranks(topic) - start[topic]) % np.maximum(size, 1)
+    first = (row_numbers(topic) - start[topic]) % np.maximum(size, 1)
     count = np.maximum(-(-(topics.partitions[topic] - first) // np.maximum(size, 1)), 0)
-    runs = Runs(member, topic, first, np.where(count > 1, size, 1), count)
-    return runs.where(count > 0)
+    runs = PartitionSlices(member, topic, first, np.where(count > 1, size, 1), count)
+    return runs.take(count > 0)
 
 
-def _asking(sheet: Sheet, chosen: Flags) -> tuple[Ints, Ints]:
+def _asking(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     """Member and topic of each subscription to a topic of some partitions."""
     member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
     some = chosen[sheet.topics.group[topic]] & (sheet.topics.partitions[topic] > 0)
     return member[some], topic[some]
 
 
-def _rings(sheet: Sheet, lines: _Lines) -> tuple[Ints, Ints]:
+def _rings(sheet: Sheet, lines: _Lines) -> tuple[IntArray, IntArray]:
     """Of each member its place in its group's ring, and how many there are in each."""
     group = sheet.members.group
     some = np.flatnonzero(sheet.members.subscribes)
     some = some[np.lexsort((lines.place[some], group[some]))]
     some = lines.sorted_out(some, group[some])
     ring = np.zeros(len(group), np.int64)
-    ring[some] = ranks(group[some])
+    ring[some] = row_numbers(group[some])
     return ring, np.bincount(group[some], minlength=sheet.number)
 
 
-def _starts(sheet: Sheet, dealt: Ints, sizes: Ints, place: Ints, topic: Ints) -> Ints:
+def _starts(sheet: Sheet, dealt: IntArray, sizes: IntArray, place: IntArray, topic: IntArray) -> IntArray:
     """Of each topic the number, among its own subscribers, of the one who gets partition 0.
 
     Args:
@@ -86,10 +86,10 @@ def _starts(sheet: Sheet, dealt: Ints, sizes: Ints, place: Ints, topic: Ints) ->
     mixed[group[of_topic[dealt] != sizes[group]]] = True
     begins = np.cumsum(of_topic) - of_topic
     some = dealt[mixed[group]]
-    for begin, end in stretches(topics.group[some]):
+    for begin, end in key_ranges(topics.group[some]):
         mine = some[begin:end].tolist()
         visits = [(place[begins[at] : begins[at] + of_topic[at]].tolist(), int(topics.partitions[at])) for at in mine]
-        start[mine] = first_in_line(visits)
+        start[mine] = round_robin_start(visits)
     return start
 
 
@@ -106,21 +106,21 @@ class _Lines:
         instance = facts.column("group_instance_id", members.row)
         static = instance.is_valid().to_numpy(zero_copy_only=False)
         name = byte_ranks(sheet.member_id)
-        self.place: Ints = np.where(static, byte_ranks(instance), name)
+        self.place: IntArray = np.where(static, byte_ranks(instance), name)
         self._sheet, self._static, self._group = sheet, static, members.group
         some = members.subscribes
         counts = [np.bincount(members.group[some & kind], minlength=sheet.number) for kind in (static, ~static)]
         self._mixed = (counts[0] > 0) & (counts[1] > 0)
         self._listed = (name, facts.numbers("position", LAST)[members.row])
 
-    def sorted_out(self, member: Ints, line: Ints) -> Ints:
+    def sorted_out(self, member: IntArray, line: IntArray) -> IntArray:
         """Members by line, with those of groups that have members of both kinds in the order that C makes of them."""
         some = self._mixed[self._group[member]]
         if not some.any():
             return member
         member = member.copy()
-        found: dict[bytes, Ints] = {}
-        for begin, end in stretches(line):
+        found: dict[bytes, IntArray] = {}
+        for begin, end in key_ranges(line):
             if some[begin]:
                 mine = np.sort(member[begin:end])
                 key = mine.tobytes()
@@ -129,7 +129,7 @@ class _Lines:
                 member[begin:end] = found[key]
         return member
 
-    def _merged(self, members: Ints) -> Ints:
+    def _merged(self, members: IntArray) -> IntArray:
         name, position = self._listed
         members = members[np.lexsort((name[members], position[members]))]
         ids = self._sheet.member_id.take(members).to_pylist()

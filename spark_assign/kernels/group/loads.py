@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group.facts import LOAD, OWN_LOAD, RATES
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.group.topics import Topics
-from spark_assign.kernels.segments import expand_runs
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 REMEDIES = {
     "bad-load": "Rates and lags are numbers from 0, or null where they are not known",
@@ -38,21 +38,21 @@ class Loads:
         known: of each group whether the rate of any partition that it subscribes to is known.
     """
 
-    begin: Ints
-    in_rate: Floats
-    in_rate_stddev: Floats
-    out_rate: Floats
-    lag: Floats
-    bytes: Floats
+    begin: IntArray
+    in_rate: FloatArray
+    in_rate_stddev: FloatArray
+    out_rate: FloatArray
+    lag: FloatArray
+    bytes: FloatArray
     faults: Mapping[int, tuple[str, str]]
-    known: Flags
+    known: BoolArray
 
-    def of(self, topic: Ints, partition: Ints) -> Ints:
+    def of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """Where partitions stand in the columns."""
         return self.begin[topic] + partition
 
 
-def read_loads(told: Told, of_told: Ints, topics: Topics) -> Loads:
+def read_loads(told: Told, of_told: IntArray, topics: Topics) -> Loads:
     """The facts of kinds LOAD and OWN_LOAD, of which the latter, a group's own, come first where they say something."""
     sizes = np.maximum(topics.partitions, 0)
     begin = np.cumsum(sizes) - sizes
@@ -80,7 +80,7 @@ def read_loads(told: Told, of_told: Ints, topics: Topics) -> Loads:
     return Loads(begin=begin, **columns, faults=faults, known=some)
 
 
-def _rows(told: Told, kind: int, of_told: Ints, topics: Topics) -> tuple[Ints, Ints]:
+def _rows(told: Told, kind: int, of_told: IntArray, topics: Topics) -> tuple[IntArray, IntArray]:
     """Rows of that kind which tell of topics of the sheet, and the topic of each."""
     number = np.full(told.number, -1, np.int64)
     number[of_told] = np.arange(len(of_told))
@@ -92,7 +92,7 @@ def _rows(told: Told, kind: int, of_told: Ints, topics: Topics) -> tuple[Ints, I
 
 
 def _faults(
-    topic: Ints, partition: Ints, values: Mapping[str, Floats], told: Told, topics: Topics
+    topic: IntArray, partition: IntArray, values: Mapping[str, FloatArray], told: Told, topics: Topics
 ) -> Iterator[tuple[int, str, str]]:
     """Group, code and row of what cannot be believed, the first of each group by topic and partition."""
     order = np.lexsort((partition, topic))
@@ -107,14 +107,16 @@ def _faults(
         yield int(topics.group[topic[at]]), "duplicate-load", _row(at, topic, partition, told, topics)
 
 
-def _row(at: int, topic: Ints, partition: Ints, told: Told, topics: Topics) -> str:
+def _row(at: int, topic: IntArray, partition: IntArray, told: Told, topics: Topics) -> str:
     name = told.topics[int(topics.name[topic[at]])].as_py()
     return f"loads: topic={name}, partition={partition[at]}"
 
 
-def rates_of_runs(loads: Loads, topics: Topics, topic: Ints, first: Ints, step: Ints, count: Ints) -> pa.Array:
+def rates_of_runs(
+    loads: Loads, topics: Topics, topic: IntArray, first: IntArray, step: IntArray, count: IntArray
+) -> pa.Array:
     """Of each run a list of its partitions' in_rates; null where one is not known, or is no partition of the topic."""
-    row, partition = expand_runs(first, step, count)
+    row, partition = expand_slices(first, step, count)
     there = partition < topics.partitions[topic[row]]
     rate = np.full(len(row), np.nan)
     rate[there] = loads.in_rate[loads.of(topic[row[there]], partition[there])]

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
+from spark_assign.numeric.array_types import IntArray
 
 
 class Names:
@@ -26,19 +26,19 @@ class Names:
         codes = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
         numbers = rank[codes]
         lengths = [len(column) for column in columns]
-        self.columns: list[Ints] = np.split(numbers, np.cumsum(lengths)[:-1])
+        self.columns: list[IntArray] = np.split(numbers, np.cumsum(lengths)[:-1])
         """Of each column that was given, the number of each of its texts."""
 
     def __len__(self) -> int:
         return len(self.texts)
 
 
-def named(texts: pa.Array, numbers: Ints) -> pa.Array:
+def named(texts: pa.Array, numbers: IntArray) -> pa.Array:
     """The texts of these numbers; null where a number is negative."""
     return texts.take(pa.array(numbers, pa.int64(), mask=numbers < 0))
 
 
-def byte_ranks(texts: pa.Array) -> Ints:
+def byte_ranks(texts: pa.Array) -> IntArray:
     """Of each text its place among the distinct ones as C and Go compare them: by bytes of UTF-8; of null the last."""
     return np.asarray(pc.rank(texts.cast(pa.string()), tiebreaker="dense"), np.int64)
 
@@ -46,8 +46,8 @@ def byte_ranks(texts: pa.Array) -> Ints:
 class Places:
     """Distinct keys, ascending, and where a key stands among them."""
 
-    def __init__(self, keys: Ints) -> None:
-        self._at: Ints | None = None
+    def __init__(self, keys: IntArray) -> None:
+        self._at: IntArray | None = None
         size = int(keys.max(initial=-1)) + 1
         if keys.min(initial=0) < 0 or size > len(keys):
             self.keys = np.unique(keys)
@@ -61,7 +61,7 @@ class Places:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def of(self, keys: Ints) -> Ints:
+    def of(self, keys: IntArray) -> IntArray:
         """Of each key its place; -1 where it is not there."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
@@ -72,12 +72,12 @@ class Places:
         return np.where(self.keys[at] == keys, at, -1)
 
 
-def numbers(column: pa.ChunkedArray | pa.Array, missing: int) -> Ints:
+def numbers(column: pa.ChunkedArray | pa.Array, missing: int) -> IntArray:
     """A column of whole numbers; null becomes `missing`."""
     return np.asarray(column.fill_null(missing).to_numpy(), dtype=np.int64)
 
 
-def number_rows(rows: pa.Table, key: list[str]) -> tuple[Ints, Ints]:
+def number_rows(rows: pa.Table, key: list[str]) -> tuple[IntArray, IntArray]:
     """Number the distinct keys of rows; null is a value as any other.
 
     Returns:

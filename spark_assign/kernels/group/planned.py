@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,25 @@ class Planned:
             `kernels.weighted.groups.WORDS`.
     """
 
-    runs: Runs
-    reason: Ints
-    withheld: Flags
+    runs: PartitionSlices
+    reason: IntArray
+    withheld: BoolArray
     refused: dict[int, tuple[str, str]]
-    unsure: Runs = NOTHING
+    unsure: PartitionSlices = EMPTY_SLICES
     bound: Mapping[int, str] = field(default_factory=dict)
 
     def joined(self, other: Planned) -> Planned:
         """This plan and that of other groups."""
         return Planned(
-            self.runs.joined(other.runs),
+            self.runs.concat(other.runs),
             np.append(self.reason, other.reason),
             np.append(self.withheld, other.withheld),
             self.refused | other.refused,
-            self.unsure.joined(other.unsure),
+            self.unsure.concat(other.unsure),
             {**self.bound, **other.bound},
         )
 
     @property
-    def given(self) -> Runs:
+    def given(self) -> PartitionSlices:
         """What is assigned in this round."""
-        return self.runs.where(~self.withheld)
+        return self.runs.take(~self.withheld)

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
@@ -20,12 +19,13 @@ from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.releases import TODAY, Rules, client_side, read_profile
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import take_groups
 from spark_assign.kernels.sticky.rounds import Round
 from spark_assign.kernels.sticky.rounds import rounds as rounds_by_kafka
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -40,7 +40,7 @@ ROUNDS = pa.schema(
 )
 
 
-def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
+def follow(sheet: Sheet, chosen: BoolArray, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
     """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
 
     Yields:
@@ -49,12 +49,12 @@ def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Ite
     batch, known = sticky_batch(sheet, cooperative=True, rules=rules), sheet.topics.known
     claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
     topic = np.searchsorted(known, sheet.left.topic)
-    departed = Runs(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
-    departed = departed.where(np.append(known, -1)[topic] == sheet.left.topic)
+    departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
+    departed = departed.take(np.append(known, -1)[topic] == sheet.left.topic)
     if not chosen.all():
-        departed = departed.where(chosen[batch.groups.topic_group[departed.topic]])
+        departed = departed.take(chosen[batch.groups.topic_group[departed.topic]])
         number = np.cumsum(chosen[batch.groups.topic_group]) - 1
-        departed = Runs(departed.member, number[departed.topic], *departed.columns[2:])
+        departed = PartitionSlices(departed.member, number[departed.topic], *departed.columns[2:])
         batch, claimed = take_groups(batch, chosen), claimed[chosen]
     numbers = np.flatnonzero(chosen)
     if len(numbers):
@@ -62,14 +62,14 @@ def follow(sheet: Sheet, chosen: Flags, limit: int, rules: Rules = TODAY) -> Ite
             yield replace(each, group=numbers[each.group])
 
 
-def _follow_library(assignor: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round]:
+def _follow_library(assignor: str, sheet: Sheet, chosen: BoolArray, limit: int) -> Iterator[Round]:
     """The same by the cooperative assignor of another library, or by ours; members tell the next generation after each
     round."""
     claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
     for number in range(1, limit + 1):
         planned = plan_groups(sheet, [assignor if each else None for each in chosen.tolist()], Question((), ()))
         chosen = chosen & ~np.isin(np.arange(sheet.number), list(planned.refused))
-        compared = held(sheet, planned.given, planned.runs.where(planned.withheld), chosen)
+        compared = held(sheet, planned.given, planned.runs.take(planned.withheld), chosen)
         counts = count_changes(compared)
         given = compared.by_group(planned.given.topic, planned.given.count)
         figures = {
@@ -86,7 +86,7 @@ def _follow_library(assignor: str, sheet: Sheet, chosen: Flags, limit: int) -> I
         claimed = given
         one = np.ones(len(sheet.members), np.int64)
         members = replace(sheet.members, generation=one, told=np.zeros(len(one), bool))
-        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.where(np.empty(0, np.int64)))
+        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.take(np.empty(0, np.int64)))
 
 
 def is_cooperative(name: str) -> bool:
@@ -94,7 +94,7 @@ def is_cooperative(name: str) -> bool:
     return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
 
 
-def rounds_of(name: str, sheet: Sheet, chosen: Flags, limit: int) -> Iterator[Round] | None:
+def rounds_of(name: str, sheet: Sheet, chosen: BoolArray, limit: int) -> Iterator[Round] | None:
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
     if not is_cooperative(name):
         return None
@@ -134,11 +134,11 @@ def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Ite
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     ways = find_ways(sheet, planned)
     most = ways.of_groups(sheet)
 
-    def later(gained: Ints) -> Ints:
+    def later(gained: IntArray) -> IntArray:
         """Of each group what members that lose something get of that later."""
         return np.bincount(sheet.members.group, np.where(ways.revoked > 0, gained, 0), sheet.number).astype(np.int64)
 
@@ -159,10 +159,10 @@ def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Ite
         yield _rows(sheet, at, np.full(len(at), number), names, figures)
 
 
-def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[np.object_], Flags]:
+def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[np.object_], BoolArray]:
     """Of each group the name of its assignor, and whether it is planned."""
     names = np.array([name or "" for name in assignor], object)
-    fine: Flags = names != ""
+    fine: BoolArray = names != ""
     fine[list(planned.refused)] = False
     return names, fine
 
@@ -170,7 +170,7 @@ def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[n
 def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     groups = np.flatnonzero(fine)
     total = compared.by_group(planned.given.topic, planned.given.count)
     figures = {
@@ -184,7 +184,7 @@ def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa
 
 
 def _rows(
-    sheet: Sheet, groups: Ints, number: Ints, names: NDArray[np.object_], figures: dict[str, pa.Array]
+    sheet: Sheet, groups: IntArray, number: IntArray, names: NDArray[np.object_], figures: dict[str, pa.Array]
 ) -> pa.Table:
     columns = named_groups(sheet, groups) | {"round": pa.array(number, pa.int32())} | figures
     columns["assignor"] = pa.array(names[groups], pa.string())

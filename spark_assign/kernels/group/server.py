@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.group.in_order import as_told, told_in_order
 from spark_assign.kernels.group.planned import Planned
@@ -30,8 +29,6 @@ from spark_assign.kernels.group.server_orders import (
 )
 from spark_assign.kernels.group.server_racks import near_ranges, near_uniform
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs, marked, same_runs
-from spark_assign.kernels.segments import first_of_each, ranks
 from spark_assign.kernels.server import BY_IDS, OURS
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
 from spark_assign.kernels.server.previous import Targets
@@ -42,9 +39,18 @@ from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import STAYS
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PARTITION_BITS,
+    PartitionSlices,
+    mask_from_indexes,
+    match_equal_slices,
+)
+from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
-def assign_by_server(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def assign_by_server(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by an assignor of the broker, or by one of ours."""
     topics = sheet.topics.known
     if assignor not in BY_IDS:
@@ -60,22 +66,22 @@ def assign_by_server(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     previous = owned_once(sheet, topics, members.at)
     targets, unsure = _uniform(sheet, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
-        targets, unsure = near_uniform(sheet, topics, members.at, mixed, previous, targets), NOTHING
+        targets, unsure = near_uniform(sheet, topics, members.at, mixed, previous, targets), EMPTY_SLICES
     return replace(_withhold(sheet, targets, previous), refused=refused, unsure=unsure)
 
 
-def _ranges(sheet: Sheet, topics: Ints) -> Runs:
+def _ranges(sheet: Sheet, topics: IntArray) -> PartitionSlices:
     member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
     number = _numbers(topics, len(sheet.topics))
     mine = number[topic] >= 0
     runs = lay_out_ranges(member[mine], number[topic[mine]], sheet.members.served, sheet.topics.partitions[topics])
-    return Runs(runs.member, topics[runs.topic], *runs.columns[2:])
+    return PartitionSlices(runs.member, topics[runs.topic], *runs.columns[2:])
 
 
 # --- uniform ------------------------------------------------------------------------------------------------------
 
 
-def _mixed(sheet: Sheet) -> Flags:
+def _mixed(sheet: Sheet) -> BoolArray:
     """Groups whose members subscribe to different topics, or count as if they did."""
     told, rows = sheet.told, sheet.told.rows[GROUP]
     counts = np.zeros(told.number, bool)
@@ -88,8 +94,14 @@ def _mixed(sheet: Sheet) -> Flags:
 
 
 def _uniform(
-    sheet: Sheet, topics: Ints, chosen: Flags, ids: Ids, members: Walk, mixed: Flags, previous: Runs
-) -> tuple[Targets, Runs]:
+    sheet: Sheet,
+    topics: IntArray,
+    chosen: BoolArray,
+    ids: Ids,
+    members: Walk,
+    mixed: BoolArray,
+    previous: PartitionSlices,
+) -> tuple[Targets, PartitionSlices]:
     """Uniform's targets, and those runs of them that hang on an unknown order."""
     answers = [_alike(sheet, topics[~mixed[sheet.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
     for group in np.flatnonzero(chosen & mixed).tolist():
@@ -97,17 +109,21 @@ def _uniform(
         answers.append(_differing(sheet, mine, members.where(sheet.members.group[members.at] == group), ids, previous))
     runs, unsure = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
-        runs, unsure = runs.joined(targets.runs), unsure.joined(more)
+        runs, unsure = runs.concat(targets.runs), unsure.concat(more)
     return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), unsure
 
 
-def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Walk, ids: Ids, previous: Runs) -> tuple[Targets, Runs]:
+def _alike(
+    sheet: Sheet, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
+) -> tuple[Targets, PartitionSlices]:
     """Groups in which everybody subscribes to the same topics, side by side."""
     walk, members = topics_in_order(sheet, topics, ids), members.where(chosen[sheet.members.group[members.at]])
     member, topic = _numbers(members.at, len(sheet.members)), _numbers(walk.at, len(sheet.topics))
     mine = topic[previous.topic] >= 0
-    before = Runs(member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:])
-    before = before.where(np.lexsort((before.first, before.topic, before.member)))
+    before = PartitionSlices(
+        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
+    )
+    before = before.take(np.lexsort((before.first, before.topic, before.member)))
     # Groups that are not chosen have no members here: groups are numbered anew.
     place = np.cumsum(chosen) - 1
     group, of_topic = place[sheet.members.group[members.at]], place[sheet.topics.group[walk.at]]
@@ -115,38 +131,40 @@ def _alike(sheet: Sheet, topics: Ints, chosen: Flags, members: Walk, ids: Ids, p
     had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
     shares = Shares(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
-    rest, losing = before.where(~loses), before.where(loses)
+    rest, losing = before.take(~loses), before.take(loses)
     losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
     by_topic = np.where(ids.by_name[sheet.topics.group[walk.at][losing.topic]], 0, by_topic)
     # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
     told = told_in_order(sheet)
-    told = told.where(~classic_groups(sheet)[sheet.members.group[told.member]])
-    order, known = as_told(losing, Runs(member[told.member], topic[told.topic], *told.columns[2:]))
-    losing = losing.where(order)
+    told = told.take(~classic_groups(sheet)[sheet.members.group[told.member]])
+    order, known = as_told(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
+    losing = losing.take(order)
     by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
-    both = rest.joined(losing)
-    before = both.where(np.argsort(both.member, kind="stable"))
+    both = rest.concat(losing)
+    before = both.take(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
     runs = _named(targets.runs, members.at, walk.at)
     open_ = hanging(shares, of_topic, targets.free, losing, Ties(walk.tie, (by_topic, by_partition)))
     # What a member keeps that loses nothing is sure.
-    some = runs.where(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
+    some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
     return Targets(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
 
 
-def _only(runs: Runs, topic: Ints, partition: Ints) -> Runs:
+def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
     """What these runs have of some partitions."""
     if not len(topic):
-        return NOTHING
-    keys = np.sort(topic << KEY_BITS | partition)
-    rows = runs.rows()
-    at = np.minimum(np.searchsorted(keys, rows.keys), len(keys) - 1)
-    rows = rows.where(keys[at] == rows.keys)
+        return EMPTY_SLICES
+    keys = np.sort(topic << PARTITION_BITS | partition)
+    rows = runs.expand()
+    at = np.minimum(np.searchsorted(keys, rows.partition_keys), len(keys) - 1)
+    rows = rows.take(keys[at] == rows.partition_keys)
     nothing = np.zeros(len(rows), np.int64)
     return as_runs(rows.member, rows.topic, rows.first, nothing, nothing.astype(bool))[0]
 
 
-def _differing(sheet: Sheet, topics: Ints, members: Walk, ids: Ids, previous: Runs) -> tuple[Targets, Runs]:
+def _differing(
+    sheet: Sheet, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
+) -> tuple[Targets, PartitionSlices]:
     """One group whose members subscribe to different topics."""
     member, topic = _numbers(members.at, len(sheet.members)), _numbers(topics, len(sheet.topics))
     asking, asked = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
@@ -156,7 +174,9 @@ def _differing(sheet: Sheet, topics: Ints, members: Walk, ids: Ids, previous: Ru
     ends = np.searchsorted(asked[order], np.arange(1, len(topics))) if len(topics) else np.empty(0, np.int64)
     subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
     mine = topic[previous.topic] >= 0
-    before = Runs(member[previous.member[mine]], topic[previous.topic[mine]], *previous.where(mine).columns[2:])
+    before = PartitionSlices(
+        member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
+    )
     partitions, ranks = sheet.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
     asked_for = Differing(len(members.at), subscribers, partitions, ranks, before)
     targets = asked_for.assign()
@@ -166,51 +186,51 @@ def _differing(sheet: Sheet, topics: Ints, members: Walk, ids: Ids, previous: Ru
     return Targets(runs, targets.reason), _only(runs, topics[at], partition)
 
 
-def _named(runs: Runs, members: Ints, topics: Ints) -> Runs:
-    return Runs(members[runs.member], topics[runs.topic], *runs.columns[2:])
+def _named(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
+    return PartitionSlices(members[runs.member], topics[runs.topic], *runs.columns[2:])
 
 
-def _numbers(chosen: Ints, size: int) -> Ints:
+def _numbers(chosen: IntArray, size: int) -> IntArray:
     """Of each number its place in `chosen`; -1 where it is not there."""
     numbers = np.full(size, -1, np.int64)
     numbers[chosen] = np.arange(len(chosen))
     return numbers
 
 
-def owned_once(sheet: Sheet, topics: Ints, members: Ints) -> Runs:
+def owned_once(sheet: Sheet, topics: IntArray, members: IntArray) -> PartitionSlices:
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
     claims, size = sheet.claims, max(len(sheet.topics), 1)
     some = _numbers(topics, len(sheet.topics))[claims.topic] >= 0
-    claims = claims.where(some)
+    claims = claims.take(some)
     asked = claims.member * size + claims.topic
     at = np.searchsorted(sheet.subscriptions, asked)
-    claims = claims.where(np.append(sheet.subscriptions, -1)[at] == asked)
+    claims = claims.take(np.append(sheet.subscriptions, -1)[at] == asked)
     fitting = -(-(sheet.topics.partitions[claims.topic] - claims.first) // claims.step)
-    claims = Runs(*claims.columns[:4], np.clip(fitting, 0, claims.count))
-    claims = claims.where(claims.count > 0)
+    claims = PartitionSlices(*claims.columns[:4], np.clip(fitting, 0, claims.count))
+    claims = claims.take(claims.count > 0)
     meeting = np.isin(claims.topic, crossing_topics(claims))
     if not meeting.any():
         return claims
     place = _numbers(members, len(sheet.members))
-    rows = claims.where(meeting).rows()
-    rows = rows.where(np.lexsort((place[rows.member], rows.keys)))
-    return claims.where(~meeting).joined(rows.where(first_of_each(rows.keys)))
+    rows = claims.take(meeting).expand()
+    rows = rows.take(np.lexsort((place[rows.member], rows.partition_keys)))
+    return claims.take(~meeting).concat(rows.take(starts_new_key(rows.partition_keys)))
 
 
 # --- reconciliation -----------------------------------------------------------------------------------------------
 
 
-def _withhold(sheet: Sheet, targets: Targets, previous: Runs) -> Planned:
+def _withhold(sheet: Sheet, targets: Targets, previous: PartitionSlices) -> Planned:
     """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
     claims, size = sheet.claims, len(sheet.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
     known = np.equal(*of_topic)[targets.runs.topic]
-    some = Targets(targets.runs.where(~known), targets.reason[~known])
-    runs, reason = targets.runs.where(known), targets.reason[known]
+    some = Targets(targets.runs.take(~known), targets.reason[~known])
+    runs, reason = targets.runs.take(known), targets.reason[known]
     one = runs.count == 1
-    single, why = runs.where(one), reason[one]
+    single, why = runs.take(one), reason[one]
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
-    runs, reason = runs.where(~one).joined(joined), np.append(reason[~one], why)
+    runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
     told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
     return told.joined(withheld_or_not(sheet, some)) if len(some.runs) else told
 
@@ -219,26 +239,26 @@ def withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
     claims = sheet.claims
-    stays = marked(same_runs(runs, claims)[0], len(runs))
-    moving, why = runs.where(~stays), reason[~stays]
+    stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
+    moving, why = runs.take(~stays), reason[~stays]
     row = np.repeat(np.arange(len(moving)), moving.count)
-    rows = moving.rows()
+    rows = moving.expand()
     concerned = np.zeros(len(sheet.topics), bool)
     concerned[rows.topic] = True
-    owned = claims.where(concerned[claims.topic]).rows()
-    owned = owned.where(np.argsort(owned.keys, kind="stable"))
-    keys = owned.keys
-    begin, end = np.searchsorted(keys, rows.keys), np.searchsorted(keys, rows.keys, "right")
+    owned = claims.take(concerned[claims.topic]).expand()
+    owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
+    keys = owned.partition_keys
+    begin, end = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
     withheld = end > begin
     # Who has it itself keeps it, whoever else claims it.
     pair = np.repeat(np.arange(len(rows)), end - begin)
-    claim = begin[pair] + ranks(pair)
+    claim = begin[pair] + row_numbers(pair)
     own = owned.member[claim] == rows.member[pair]
     withheld[pair[own]] = False
     parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
-    kept = runs.where(stays)
+    kept = runs.take(stays)
     return Planned(
-        kept.joined(parted),
+        kept.concat(parted),
         np.append(reason[stays], why),
         np.append(np.zeros(len(kept), bool), late),
         {},

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
 from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, string_hashes, table_order
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import first_of_each, ranks
 from spark_assign.kernels.server.orders import (
     TopicIds,
     map_buckets,
@@ -28,6 +25,9 @@ from spark_assign.kernels.server.orders import (
     set_order,
     table_slots,
 )
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Walk:
         tie: of each place a number, ascending; those that share one are next to each other in an unknown order.
     """
 
-    at: Ints
-    tie: Ints
+    at: IntArray
+    tie: IntArray
 
-    def where(self, chosen: Flags) -> Walk:
+    def where(self, chosen: BoolArray) -> Walk:
         """Some of them."""
         return Walk(self.at[chosen], self.tie[chosen])
 
@@ -65,18 +65,18 @@ def members_in_order(sheet: Sheet) -> Walk:
     bucket = map_buckets(hashes, members.group)
     # Of a bucket nothing is known if one of its members has no position, or several have the same.
     group, bucket, place = members.group[order], bucket[order], place[order]
-    here = np.cumsum(first_of_each(group) | first_of_each(bucket)) - 1
-    new = first_of_each(here)
+    here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
+    new = starts_new_key(here)
     if new.all():
         return Walk(order, here)
     sorted_places = np.lexsort((place, here))
     twice = np.zeros(len(order), bool)
-    twice[sorted_places[1:]] = ~first_of_each(here[sorted_places])[1:] & (np.diff(place[sorted_places]) == 0)
+    twice[sorted_places[1:]] = ~starts_new_key(here[sorted_places])[1:] & (np.diff(place[sorted_places]) == 0)
     unknown = np.bincount(here, twice | (place == none) | by_slot[group]) > 0
     return Walk(order, np.cumsum(new | ~unknown[here]) - 1)
 
 
-def classic_groups(sheet: Sheet) -> Flags:
+def classic_groups(sheet: Sheet) -> BoolArray:
     """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
     rows = sheet.told.rows[GROUP]
     classic = np.zeros(sheet.told.number, bool)
@@ -96,7 +96,7 @@ class Ids:
     """
 
     of: TopicIds
-    by_name: Flags
+    by_name: BoolArray
     refused: dict[int, tuple[str, str]]
 
 
@@ -121,12 +121,12 @@ def read_ids(sheet: Sheet) -> Ids:
             refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
     by_name = np.zeros(sheet.number, bool)
     by_name[topics.group[topics.known[~ids.fine[topics.known]]]] = True
-    place, nameless = ranks(topics.group), by_name[topics.group]
+    place, nameless = row_numbers(topics.group), by_name[topics.group]
     of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
     return Ids(of, by_name, refused)
 
 
-def topics_in_order(sheet: Sheet, topics: Ints, ids: Ids) -> Walk:
+def topics_in_order(sheet: Sheet, topics: IntArray, ids: Ids) -> Walk:
     """The same topics in the walk of the hash set of their ids, group by group; names are in a set before.
 
     Args:
@@ -148,14 +148,16 @@ def topics_in_order(sheet: Sheet, topics: Ints, ids: Ids) -> Walk:
     order = set_order(ids.of.hash[inserted], group, sizes)
     bucket = set_buckets(ids.of.hash[inserted], group, sizes)[order]
     at, group = inserted[order], group[order]
-    here = np.cumsum(first_of_each(group) | first_of_each(bucket)) - 1
+    here = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
     # Where Java rebuilds a bucket, the order of names says nothing any more.
     short = np.bincount(here)[here] <= LONGEST_CHAIN if len(here) else np.empty(0, bool)
-    new = first_of_each(here) | (first_of_each(bucket_of_name[at]) & short)
-    return Walk(at, np.cumsum(first_of_each(group) | (new & ~ids.by_name[group])) - 1)
+    new = starts_new_key(here) | (starts_new_key(bucket_of_name[at]) & short)
+    return Walk(at, np.cumsum(starts_new_key(group) | (new & ~ids.by_name[group])) - 1)
 
 
-def previous_in_order(losing: Runs, id_hash: Ints, id_rank: Ints) -> tuple[Runs, Ints, Ints]:
+def previous_in_order(
+    losing: PartitionSlices, id_hash: IntArray, id_rank: IntArray
+) -> tuple[PartitionSlices, IntArray, IntArray]:
     """What members had, each partition for itself, in the walk of their maps and sets.
 
     Args:
@@ -165,24 +167,24 @@ def previous_in_order(losing: Runs, id_hash: Ints, id_rank: Ints) -> tuple[Runs,
     Returns:
         the rows; and of each the tie of its topic, and that of its partition.
     """
-    some = losing.rows()
+    some = losing.expand()
     if not len(some):
         return some, some.topic, some.topic
     # Sets of partitions, filled in ascending order.
-    some = some.where(np.lexsort((some.first, some.topic, some.member)))
-    new = first_of_each(some.member << KEY_BITS | some.topic)
+    some = some.take(np.lexsort((some.first, some.topic, some.member)))
+    new = starts_new_key(some.member << PARTITION_BITS | some.topic)
     of = np.cumsum(new) - 1
     tie = set_buckets(some.first, of)
     order = set_order(some.first, of)
-    some, tie = some.where(order), tie[order]
+    some, tie = some.take(order), tie[order]
     # Maps of topics, filled from the record. `computeIfAbsent` puts a key before those that its bucket has, so that the
     # record has topics that were new in one assignment backwards. These maps grow as they fill.
     member, topic = some.member[new], some.topic[new]
-    number, hashes = np.cumsum(first_of_each(member)) - 1, id_hash[topic]
+    number, hashes = np.cumsum(starts_new_key(member)) - 1, id_hash[topic]
     put = np.lexsort((-topic, member))
     at = put[table_order(hashes[put], id_rank[topic][put], number[put])]
     topic_tie = map_buckets(hashes, number)[of]
     place = np.empty(len(at), np.int64)
     place[at] = np.arange(len(at))
     order = np.argsort(place[of], kind="stable")
-    return some.where(order), topic_tie[order], tie[order]
+    return some.take(order), topic_tie[order], tie[order]

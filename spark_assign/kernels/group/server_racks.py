@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs, compress_owners
-from spark_assign.kernels.segments import counted, first_of_each, stretches
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.server.rack_server_range import lay_out_near
 from spark_assign.kernels.server.rack_uniform import assign_near, is_near
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, starts_new_key
 
 
-def near_uniform(sheet: Sheet, topics: Ints, members: Ints, mixed: Flags, previous: Runs, targets: Targets) -> Targets:
+def near_uniform(
+    sheet: Sheet, topics: IntArray, members: IntArray, mixed: BoolArray, previous: PartitionSlices, targets: Targets
+) -> Targets:
     """Uniform's targets, with more partitions near to their members wherever that is possible.
 
     Args:
@@ -30,7 +32,7 @@ def near_uniform(sheet: Sheet, topics: Ints, members: Ints, mixed: Flags, previo
     if not len(topics):
         return targets
     partitions = sheet.topics.partitions[topics]
-    topic, partition = np.repeat(topics, partitions), counted(partitions)
+    topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
     begin = np.zeros(len(sheet.topics), np.int64)
     begin[topics] = np.cumsum(partitions) - partitions
     concerned = np.zeros(len(sheet.topics), bool)
@@ -38,14 +40,14 @@ def near_uniform(sheet: Sheet, topics: Ints, members: Ints, mixed: Flags, previo
     place = np.empty(len(sheet.members), np.int64)
     place[members] = np.arange(len(members))
     had, answered = (
-        _owners(each.where(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
+        _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
     )
     racks = _Racks(sheet)
     kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
     group = sheet.topics.group[topic]
     problem = group * len(sheet.topics) + np.where(mixed[group], topic, 0)
     anew = answered.copy()
-    for first, last in stretches(problem):
+    for first, last in key_ranges(problem):
         some = slice(first, last)
         begins, ends = np.searchsorted(sheet.members.group[members], [group[first], group[first] + 1]).tolist()
         now, mine = answered[some] - begins, rack[begins:ends]
@@ -63,10 +65,10 @@ def near_uniform(sheet: Sheet, topics: Ints, members: Ints, mixed: Flags, previo
     reason = np.where((had >= 0) & (had != anew), moved, STAYS)[new]
     runs, reason, _ = as_runs(members[anew[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
     rest = ~changed[targets.runs.topic]
-    return Targets(targets.runs.where(rest).joined(runs), np.append(targets.reason[rest], reason))
+    return Targets(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
-def near_ranges(sheet: Sheet, runs: Runs) -> Runs:
+def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
     """Server-range's runs, with more partitions near to their members wherever that is possible."""
     known = np.unique(runs.topic)
     known = known[_racked(sheet)[sheet.topics.group[known]]]
@@ -74,17 +76,17 @@ def near_ranges(sheet: Sheet, runs: Runs) -> Runs:
         return runs
     topics, racks = sheet.topics, _Racks(sheet)
     order = np.lexsort((runs.first, runs.topic))
-    laid = runs.where(order)
+    laid = runs.take(order)
     columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
     alike = known[np.lexsort((known, *columns))]
     new = np.zeros(len(alike), bool)
     for column in (topics.partitions, topics.subscribers, topics.group):
-        new |= first_of_each(column[alike])
-    found: list[Runs] = []
+        new |= starts_new_key(column[alike])
+    found: list[PartitionSlices] = []
     replaced = np.zeros(len(topics), bool)
-    for first, last in stretches(np.cumsum(new)):
+    for first, last in key_ranges(np.cumsum(new)):
         some = alike[first:last]
-        mine = laid.where(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
+        mine = laid.take(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
         rack = racks.of_member[mine.member]
         here = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
@@ -93,24 +95,24 @@ def near_ranges(sheet: Sheet, runs: Runs) -> Runs:
         if _worth(owner, rack, worth) <= _worth(np.repeat(np.arange(len(mine)), mine.count), rack, worth):
             continue
         replaced[some] = True
-        at, *run = compress_owners(owner)
-        found += [Runs(mine.member[at], np.full(len(at), topic), *run) for topic in some.tolist()]
-    parts = [runs.where(~replaced[runs.topic]), *found]
-    return Runs(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
+        at, *run = owners_to_slices(owner)
+        found += [PartitionSlices(mine.member[at], np.full(len(at), topic), *run) for topic in some.tolist()]
+    parts = [runs.take(~replaced[runs.topic]), *found]
+    return PartitionSlices(*(np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)))
 
 
-def _worth(owner: Ints, rack: Ints, worth: Ints) -> int:
+def _worth(owner: IntArray, rack: IntArray, worth: IntArray) -> int:
     """How many partitions are near, if each number has this owner."""
     of = rack[owner]
     return int(worth[np.flatnonzero(of >= 0), of[of >= 0]].sum())
 
 
-def _racked(sheet: Sheet) -> Flags:
+def _racked(sheet: Sheet) -> BoolArray:
     """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
     racked, laid = np.zeros(sheet.number, bool), np.zeros(sheet.number, bool)
     racked[sheet.members.group[sheet.members.rack >= 0]] = True
     laid[sheet.topics.group[list(sheet.rack_set)]] = True
-    both: Flags = racked & laid
+    both: BoolArray = racked & laid
     return both
 
 
@@ -130,20 +132,20 @@ class _Racks:
         sets = [tuple(sorted(rank[rack] for rack in each)) for each in sheet.rack_sets]
         every = sorted(sets)
         self._number = np.array([every.index(each) for each in sets], np.int64)
-        self.near: Flags = np.array([[rack in each for rack in range(len(names))] for each in every], bool)
+        self.near: BoolArray = np.array([[rack in each for rack in range(len(names))] for each in every], bool)
 
-    def sets_of(self, topics: Ints) -> Ints:
+    def sets_of(self, topics: IntArray) -> IntArray:
         """Of each partition of these topics the set of racks that it has replicas in; the first one is empty."""
         nothing = np.empty(0, np.int64)
         counts = zip(topics.tolist(), self._sheet.topics.partitions[topics].tolist(), strict=True)
         sets = [self._sheet.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
-        found: Ints = self._number[np.concatenate([nothing, *sets])]
+        found: IntArray = self._number[np.concatenate([nothing, *sets])]
         return found
 
 
-def _owners(runs: Runs, begin: Ints, place: Ints, size: int) -> Ints:
+def _owners(runs: PartitionSlices, begin: IntArray, place: IntArray, size: int) -> IntArray:
     """Of each partition its member's place; -1 for nobody."""
-    rows = runs.rows()
+    rows = runs.expand()
     owner = np.full(size, -1, np.int64)
     owner[begin[rows.topic] + rows.first] = place[rows.member]
     return owner

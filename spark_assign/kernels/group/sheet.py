@@ -8,19 +8,19 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
 from spark_assign.kernels.group.loads import Loads, read_loads
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.names import numbers as numbers_of
 from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
 from spark_assign.kernels.group.topics import Topics
-from spark_assign.kernels.java_hash import string_hashes
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.groups import Crowded
 from spark_assign.kernels.sticky.walks import walks
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class Members:
         subscribes: whether it subscribes to anything.
     """
 
-    group: Ints
-    row: Ints
-    served: Ints
-    walk: Ints
+    group: IntArray
+    row: IntArray
+    served: IntArray
+    walk: IntArray
     crowded: Crowded | None
-    generation: Ints
-    in_user_data: Ints
-    told: Flags
-    rack: Ints
-    subscribes: Flags
+    generation: IntArray
+    in_user_data: IntArray
+    told: BoolArray
+    rack: IntArray
+    subscribes: BoolArray
 
     def __len__(self) -> int:
         return len(self.group)
@@ -76,18 +76,18 @@ class Sheet:
     """
 
     told: Told
-    of_told: Ints
+    of_told: IntArray
     members: Members
     topics: Topics
-    classes: list[Ints]
-    claims: Runs
-    left: Runs
-    subscriptions: Ints
-    asked: Ints
+    classes: list[IntArray]
+    claims: PartitionSlices
+    left: PartitionSlices
+    subscriptions: IntArray
+    asked: IntArray
     racks: list[str]
     rack_sets: list[frozenset[int]]
-    rack_set: dict[int, Ints]
-    in_order: Runs | None = None
+    rack_set: dict[int, IntArray]
+    in_order: PartitionSlices | None = None
     carries: Loads | None = None
 
     @property
@@ -120,7 +120,7 @@ class Sheet:
         """What goes through the partitions of the topics."""
         return self.carries or read_loads(self.told, self.of_told, self.topics)
 
-    def planned(self, assignor: str) -> Runs:
+    def planned(self, assignor: str) -> PartitionSlices:
         """The runs that windows have laid out by an assignor, of topics with metadata.
 
         Range lays out topics that are alike in the same way; round robin goes on from one to the next.
@@ -131,10 +131,10 @@ class Sheet:
         )
         if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
             first, count = self._in_turn(topic, first, step)
-        laid = Runs(member, topic, first, step, count)
-        return laid.where(laid.count > 0)
+        laid = PartitionSlices(member, topic, first, step, count)
+        return laid.take(laid.count > 0)
 
-    def _in_turn(self, topic: Ints, first: Ints, members: Ints) -> tuple[Ints, Ints]:
+    def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
         """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
         topics, size = self.topics, max(len(self.told.topics), 1)
         partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
@@ -179,7 +179,7 @@ def read_sheet(told: Told, faulty: set[int]) -> Sheet:
     )
 
 
-def _read_members(told: Told, number: Ints) -> Members:
+def _read_members(told: Told, number: IntArray) -> Members:
     rows = told.rows[MEMBER][number[told.group[told.rows[MEMBER]]] >= 0]
     rows = rows[np.lexsort((told.member[rows], told.group[rows]))]
     group, ids = number[told.group[rows]], told.member[rows]
@@ -202,18 +202,18 @@ def _read_members(told: Told, number: Ints) -> Members:
     )
 
 
-def _served(told: Told, rows: Ints, group: Ints) -> Ints:
+def _served(told: Told, rows: IntArray, group: IntArray) -> IntArray:
     instance = Names(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((told.member[rows], instance, instance < 0, group))
-    begins = np.flatnonzero(first_of_each(group))
+    begins = np.flatnonzero(starts_new_key(group))
     served = np.empty(len(rows), np.int64)
     served[order] = np.arange(len(rows))
-    return served - begins[np.cumsum(first_of_each(group)) - 1] if len(rows) else served
+    return served - begins[np.cumsum(starts_new_key(group)) - 1] if len(rows) else served
 
 
 def _read_topics(
-    told: Told, number: Ints, members: Members, wanted: Asked, claimed: Owned
-) -> tuple[Topics, list[Ints], Ints, Ints, Runs, Runs]:
+    told: Told, number: IntArray, members: Members, wanted: Asked, claimed: Owned
+) -> tuple[Topics, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
     size = max(len(told.topics), 1)
     ids = max(len(told.member_id), 1)
     of_member = Places(members.group * ids + told.member[members.row])
@@ -239,22 +239,22 @@ def _read_topics(
     subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
     owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
     fine = claimed.count > 0
-    claims = Runs(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).where(fine)
+    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
     count = told.numbers("count", 0)[left]
-    gone = Runs(
+    gone = PartitionSlices(
         told.member[left],
         places.of(left_key),
         told.numbers("first")[left],
         told.numbers("step", 1)[left],
         count,
-    ).where(count > 0)
+    ).take(count > 0)
     topics = Topics(group, places.keys % size, partitions, is_asked, subscribers)
     return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
 
 
 def subscriber_classes(
-    asking: Ints, topic: Ints, topics: int, group: Ints, members: Members
-) -> tuple[Ints, list[Ints]]:
+    asking: IntArray, topic: IntArray, topics: int, group: IntArray, members: Members
+) -> tuple[IntArray, list[IntArray]]:
     """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
     sizes = np.bincount(members.group)
     asked_by = np.bincount(topic, minlength=topics)
@@ -266,7 +266,7 @@ def subscriber_classes(
     order = np.lexsort((asking[some], topic[some]))
     by_topic = np.split(asking[some][order], np.flatnonzero(np.diff(topic[some][order])) + 1)
     found: dict[bytes, int] = {}
-    classes: list[Ints] = []
+    classes: list[IntArray] = []
     for each, who in zip(partial.tolist(), by_topic, strict=True):
         key = who.tobytes()
         if key not in found:
@@ -277,14 +277,14 @@ def subscriber_classes(
 
 
 def _read_racks(
-    told: Told, number: Ints, members: Members, topics: Topics
-) -> tuple[list[str], Ints, list[frozenset[int]], dict[int, Ints]]:
+    told: Told, number: IntArray, members: Members, topics: Topics
+) -> tuple[list[str], IntArray, list[frozenset[int]], dict[int, IntArray]]:
     """The racks, of each member its own, the sets of racks, and of topics with known racks each partition's set."""
     coded = told.column("rack_id", members.row).dictionary_encode()
     rack = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     numbers = {text: at for at, text in enumerate(coded.dictionary.to_pylist())}
     sets: dict[frozenset[int], int] = {frozenset(): 0}
-    of_topic: dict[int, Ints] = {}
+    of_topic: dict[int, IntArray] = {}
     size = max(len(told.topics), 1)
     places = Places(topics.group * size + topics.name)
     rows = told.rows[LAYOUT]
@@ -302,7 +302,7 @@ def _read_racks(
     return list(numbers), rack, list(sets), of_topic
 
 
-def idle_groups(told: Told, faulty: set[int]) -> Ints:
+def idle_groups(told: Told, faulty: set[int]) -> IntArray:
     """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
     rows = told.rows[GROUP]
     with_members = np.zeros(told.number, bool)

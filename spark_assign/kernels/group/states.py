@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import BLOCK, GROUP, OWNED, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import spread
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.told import KINDS, Told, owned
-from spark_assign.kernels.runs import Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 PRESENT, PLANNED_GROUP, LATE, REFUSED = range(len(KINDS), len(KINDS) + 4)
 
@@ -52,10 +52,10 @@ class State:
         figures: of each group members, partitions and max_over_mean; null where it is not there or cannot be trusted.
     """
 
-    members: Ints
-    row: Ints
-    runs: Runs
-    there: Flags
+    members: IntArray
+    row: IntArray
+    runs: PartitionSlices
+    there: BoolArray
     assignor: pa.Array
     refused: pa.Array
     figures: dict[str, pa.Array]
@@ -88,12 +88,12 @@ def read_state(told: Told, *, after: bool, checked: bool) -> State:
     return State(members, row, runs, there, assignor, refused, figures)
 
 
-def member_keys(told: Told, rows: Ints) -> Ints:
+def member_keys(told: Told, rows: IntArray) -> IntArray:
     """Group and member of these rows as one number."""
     return told.group[rows] * len(told.member_id) + told.member[rows]
 
 
-def topic_keys(told: Told, rows: Ints) -> Ints:
+def topic_keys(told: Told, rows: IntArray) -> IntArray:
     """Group and topic of these rows as one number."""
     return told.group[rows] * len(told.topics) + told.topic[rows]
 
@@ -109,7 +109,7 @@ def _refused(told: Told, checked: bool) -> pa.Array:
     return pa.array(codes, pa.string())
 
 
-def _groups(told: Told) -> tuple[Ints, pa.Array]:
+def _groups(told: Told) -> tuple[IntArray, pa.Array]:
     """The groups that are told of as such, and of all groups the assignor.
 
     A snapshot lists groups of other protocols beside consumer groups.
@@ -124,7 +124,7 @@ def _groups(told: Told) -> tuple[Ints, pa.Array]:
     return told.group[rows], assignor
 
 
-def _runs(told: Told, sound: Flags, counted: Ints) -> Runs:
+def _runs(told: Told, sound: BoolArray, counted: IntArray) -> PartitionSlices:
     """Who has what in the end."""
     withholds = np.zeros(told.number, bool)
     withholds[told.group[counted]] = told.numbers("withheld", 0)[counted] > 0
@@ -135,22 +135,24 @@ def _runs(told: Told, sound: Flags, counted: Ints) -> Runs:
         replace(told, rows=told.rows | {OWNED: told.rows[LATE][:0], BLOCK: told.rows[LATE]}), withholds & sound
     )
     topics = Places(np.unique(late.topic))
-    taken = given.where(topics.of(given.topic) >= 0)
-    late, taken = (replace(each, topic=topics.of(each.topic)).rows() for each in (late, taken))
-    late = late.where(~np.isin(late.keys, taken.keys))
-    return given.joined(replace(late, topic=topics.keys[late.topic]))
+    taken = given.take(topics.of(given.topic) >= 0)
+    late, taken = (replace(each, topic=topics.of(each.topic)).expand() for each in (late, taken))
+    late = late.take(~np.isin(late.partition_keys, taken.partition_keys))
+    return given.concat(replace(late, topic=topics.keys[late.topic]))
 
 
-def _read_runs(told: Told, sound: Flags) -> Runs:
+def _read_runs(told: Told, sound: BoolArray) -> PartitionSlices:
     """Blocks and runs as runs; members and topics are keys."""
     has = owned(told, sound)
     # One partition is one partition, whatever the step to the next would be.
     step = np.where(has.count > 1, has.step, 1)
-    runs = Runs(member_keys(told, has.row), topic_keys(told, has.row), has.first, step, has.count)
-    return runs.where(has.count > 0)
+    runs = PartitionSlices(member_keys(told, has.row), topic_keys(told, has.row), has.first, step, has.count)
+    return runs.take(has.count > 0)
 
 
-def _figures(told: Told, members: Ints, runs: Runs, counted: Ints, trusted: Flags) -> dict[str, pa.Array]:
+def _figures(
+    told: Told, members: IntArray, runs: PartitionSlices, counted: IntArray, trusted: BoolArray
+) -> dict[str, pa.Array]:
     """How large and how balanced each group is: as it was counted already, else as its members and runs are."""
     of_member = members // max(len(told.member_id), 1)
     groups = np.unique(of_member)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.in_order import told_in_order
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.batch import Batch
 from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 def sticky_batch(sheet: Sheet, *, cooperative: bool, rules: Rules = TODAY) -> Batch:
@@ -46,21 +46,21 @@ def sticky_batch(sheet: Sheet, *, cooperative: bool, rules: Rules = TODAY) -> Ba
         rack=members.rack,
         rack_sets=sheet.rack_sets,
         rack_set={at: sheet.rack_set[topic] for at, topic in enumerate(known.tolist()) if topic in sheet.rack_set},
-        told=_known(sheet, told_in_order(sheet))[0] if in_order else NOTHING,
-        gone=sheet.claims.where(~is_known) if rules.general_only or hashed else NOTHING,
+        told=_known(sheet, told_in_order(sheet))[0] if in_order else EMPTY_SLICES,
+        gone=sheet.claims.take(~is_known) if rules.general_only or hashed else EMPTY_SLICES,
         rules=rules,
     )
 
 
-def _known(sheet: Sheet, runs: Runs) -> tuple[Runs, Ints]:
+def _known(sheet: Sheet, runs: PartitionSlices) -> tuple[PartitionSlices, IntArray]:
     """Those of topics with metadata, in their numbers; and which they are."""
     known = sheet.topics.known
     topic = np.searchsorted(known, runs.topic)
     here = np.append(known, -1)[topic] == runs.topic
-    return Runs(runs.member, topic, *runs.columns[2:]).where(here), here
+    return PartitionSlices(runs.member, topic, *runs.columns[2:]).take(here), here
 
 
-def _claimed_in(sheet: Sheet, cooperative: bool, rules: Rules) -> Ints:
+def _claimed_in(sheet: Sheet, cooperative: bool, rules: Rules) -> IntArray:
     """Of each member the generation that its claims are of; -1 for none."""
     members = sheet.members
     if cooperative and rules.blind_to_generations:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.blocks import runs_of_blocks, words
 from spark_assign.kernels.group.facts import (
     ALIKE,
@@ -27,7 +26,8 @@ from spark_assign.kernels.group.facts import (
     column,
 )
 from spark_assign.kernels.group.names import Names, Places, numbers
-from spark_assign.kernels.segments import expand_runs
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD)
 
@@ -46,11 +46,11 @@ class Told:
     """
 
     facts: pa.Table
-    rows: dict[int, Ints]
-    group: Ints
-    member: Ints
-    topic: Ints
-    like: Ints
+    rows: dict[int, IntArray]
+    group: IntArray
+    member: IntArray
+    topic: IntArray
+    like: IntArray
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
@@ -61,11 +61,11 @@ class Told:
         """How many groups."""
         return len(self.cluster)
 
-    def numbers(self, name: str, missing: int = -1) -> Ints:
+    def numbers(self, name: str, missing: int = -1) -> IntArray:
         """A column of whole numbers; null becomes `missing`."""
         return numbers(column(self.facts, name), missing)
 
-    def column(self, name: str, rows: Ints) -> pa.Array:
+    def column(self, name: str, rows: IntArray) -> pa.Array:
         """A column of some rows."""
         return column(self.facts, name).take(pa.array(rows, pa.int64()))
 
@@ -96,8 +96,8 @@ def read(facts: pa.Table) -> Told:
 class Asked:
     """Subscriptions: of each a row of the facts that says who, for this topic or one that is like it, and the topic."""
 
-    row: Ints
-    topic: Ints
+    row: IntArray
+    topic: IntArray
 
 
 def asked(told: Told, sound: NDArray[np.bool_]) -> Asked:
@@ -110,7 +110,7 @@ def asked(told: Told, sound: NDArray[np.bool_]) -> Asked:
     order = np.argsort(key)
     wanted = told.group[rows] * size + told.topic[rows]
     begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
-    which, at = expand_runs(begin, np.ones_like(begin), end - begin)
+    which, at = expand_slices(begin, np.ones_like(begin), end - begin)
     return Asked(rows[which], told.topic[alike[order]][at])
 
 
@@ -118,10 +118,10 @@ def asked(told: Told, sound: NDArray[np.bool_]) -> Asked:
 class Owned:
     """What members own, as runs: of each run a row of the facts that says who and which topic, first, step, count."""
 
-    row: Ints
-    first: Ints
-    step: Ints
-    count: Ints
+    row: IntArray
+    first: IntArray
+    step: IntArray
+    count: IntArray
 
 
 def owned(told: Told, sound: NDArray[np.bool_]) -> Owned:
@@ -138,6 +138,6 @@ def owned(told: Told, sound: NDArray[np.bool_]) -> Owned:
     return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
 
 
-def _pair(told: Told, rows: Ints) -> Ints:
+def _pair(told: Told, rows: IntArray) -> IntArray:
     members, topics = len(told.member_id) + 1, len(told.topics) + 1
     return (told.group[rows] * members + told.member[rows]) * topics + told.topic[rows]

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.segments import exclusive_sum
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import exclusive_sum
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,20 @@ class Topics:
         subscribers: the class of its subscribers, `EVERYONE` or a number of `Sheet.classes`; EVERYONE for nobody, too.
     """
 
-    group: Ints
-    name: Ints
-    partitions: Ints
-    asked: Flags
-    subscribers: Ints
+    group: IntArray
+    name: IntArray
+    partitions: IntArray
+    asked: BoolArray
+    subscribers: IntArray
 
     def __len__(self) -> int:
         return len(self.group)
 
-    def before(self, each: Ints) -> Ints:
+    def before(self, each: IntArray) -> IntArray:
         """What the topics that come before each in its group have of something, added up."""
         return exclusive_sum(each, np.searchsorted(self.group, self.group))
 
     @cached_property
-    def known(self) -> Ints:
+    def known(self) -> IntArray:
         """The topics that are subscribed to and have metadata."""
         return np.flatnonzero(self.asked & (self.partitions > 0))

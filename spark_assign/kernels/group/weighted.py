@@ -14,12 +14,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.carried import given_number
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import owned_once, withheld_or_not
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.segments import counted
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.constrained import as_runs
@@ -27,9 +25,11 @@ from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.kernels.weighted.bounds import bounds, fill_loads
 from spark_assign.kernels.weighted.groups import WORDS, Weighted
 from spark_assign.kernels.weighted.plan import plan_weighted
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
-def assign_weighted(sheet: Sheet, chosen: Flags) -> Planned:
+def assign_weighted(sheet: Sheet, chosen: BoolArray) -> Planned:
     """Plan some groups; those whose loads, capacity or bound say nothing are refused."""
     refused = {group: why for group, why in _refused(sheet) if chosen[group]}
     chosen = chosen.copy()
@@ -37,7 +37,7 @@ def assign_weighted(sheet: Sheet, chosen: Flags) -> Planned:
     topics = sheet.topics.known
     topics = topics[chosen[sheet.topics.group[topics]]]
     topic = np.repeat(topics, sheet.topics.partitions[topics])
-    partition = counted(sheet.topics.partitions[topics])
+    partition = ranges_by_length(sheet.topics.partitions[topics])
     groups = _groups(sheet, topics, topic, partition)
     answer = plan_weighted(groups)
     has = answer.owner >= 0
@@ -71,7 +71,7 @@ _NO_LOADS = (
 )
 
 
-def _groups(sheet: Sheet, topics: Ints, topic: Ints, partition: Ints) -> Weighted:
+def _groups(sheet: Sheet, topics: IntArray, topic: IntArray, partition: IntArray) -> Weighted:
     """The groups of these topics, whose partitions are told one by one; others have none."""
     group = sheet.topics.group[topic]
     rate = sheet.loads.in_rate[sheet.loads.of(topic, partition)]
@@ -95,13 +95,13 @@ def _groups(sheet: Sheet, topics: Ints, topic: Ints, partition: Ints) -> Weighte
     )
 
 
-def _kinds(sheet: Sheet, topics: Ints) -> tuple[Ints, list[Ints]]:
+def _kinds(sheet: Sheet, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Of each topic the number of the set of its subscribers, and these sets."""
     begins = np.searchsorted(sheet.members.group, np.arange(sheet.number + 1))
     subscribers, group = sheet.topics.subscribers[topics], sheet.topics.group[topics]
     keys = np.where(subscribers == EVERYONE, len(sheet.classes) + group, subscribers)
     found, kind = np.unique(keys, return_inverse=True)
-    may: list[Ints] = []
+    may: list[IntArray] = []
     for key in found.tolist():
         if key < len(sheet.classes):
             may.append(sheet.classes[key])
@@ -111,9 +111,9 @@ def _kinds(sheet: Sheet, topics: Ints) -> tuple[Ints, list[Ints]]:
     return kind, may
 
 
-def _owners(sheet: Sheet, topics: Ints, topic: Ints) -> Ints:
+def _owners(sheet: Sheet, topics: IntArray, topic: IntArray) -> IntArray:
     """Of each partition the member that owns it, and still asks for it; -1: nobody."""
-    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).rows()
+    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).expand()
     first = np.full(len(sheet.topics), -1)
     first[topics] = np.cumsum(sheet.topics.partitions[topics]) - sheet.topics.partitions[topics]
     owner = np.full(len(topic), -1)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history.gathered import Gathered
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import read_value
 from spark_assign.wire.reader import WireError
 
@@ -37,16 +37,16 @@ class Committed:
         fine: whether it could be read; of the others `faults` says why not, by row.
     """
 
-    offset: Ints
-    leader_epoch: Ints
-    commit_ms: Ints
-    topic_id: Ints
+    offset: IntArray
+    leader_epoch: IntArray
+    commit_ms: IntArray
+    topic_id: IntArray
     topic_ids: list[str | None]
-    fine: Flags
+    fine: BoolArray
     faults: dict[int, str]
 
 
-def committed(kinds: Ints, values: pa.Array | pa.ChunkedArray) -> Committed:
+def committed(kinds: IntArray, values: pa.Array | pa.ChunkedArray) -> Committed:
     """Read the values of OffsetCommit records; none is null.
 
     Args:
@@ -79,7 +79,7 @@ def committed(kinds: Ints, values: pa.Array | pa.ChunkedArray) -> Committed:
     return read
 
 
-def _metadata(given: Gathered, version: Ints, at: Ints) -> tuple[Ints, Ints]:
+def _metadata(given: Gathered, version: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
     """How long each metadata is, below 0 where it is null or the length is longer than here is read; where it begins.
 
     A varint of two bytes suffices for the longest that brokers take (`offset.metadata.max.bytes` is 4096).
@@ -96,16 +96,16 @@ def _metadata(given: Gathered, version: Ints, at: Ints) -> tuple[Ints, Ints]:
     )
 
 
-def _numbered(given: Gathered, version: Ints, at: Ints) -> Flags:
+def _numbered(given: Gathered, version: IntArray, at: IntArray) -> BoolArray:
     """Whether one tagged field follows, and it is a topic's id: one field, tag 0, 16 bytes."""
     if not (version == _FLEXIBLE).any():
         return np.zeros(len(version), bool)
     one, tag, size = (given.number(">u1", at + place) for place in range(3))
-    flags: Flags = (version == _FLEXIBLE) & (one == 1) & (tag == 0) & (size == 16)
+    flags: BoolArray = (version == _FLEXIBLE) & (one == 1) & (tag == 0) & (size == 16)
     return flags
 
 
-def _topic_ids(given: Gathered, numbered: Flags, at: Ints) -> tuple[Ints, list[str | None]]:
+def _topic_ids(given: Gathered, numbered: BoolArray, at: IntArray) -> tuple[IntArray, list[str | None]]:
     code = np.zeros(len(numbered), np.int64)
     texts: list[str | None] = [None]
     if numbered.any():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.gathered import lists_of
 from spark_assign.kernels.history.pieces import Piece
 from spark_assign.kernels.history.slots import Slots
 from spark_assign.kernels.history.told import COMMITS, COMMITTED, TOLD, table_of
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 def committed(piece: Piece) -> pa.Table:
@@ -23,7 +23,7 @@ def committed(piece: Piece) -> pa.Table:
     told = [TOLD.empty_table()]
     for name, rows in (("once", np.flatnonzero(once)), ("again", np.flatnonzero(~once))):
         if len(rows):
-            begins = np.flatnonzero(first_of_each(slots.whole.topic[first[rows]]))
+            begins = np.flatnonzero(starts_new_key(slots.whole.topic[first[rows]]))
             columns = [slots.partition[rows], slots.whole.from_ms[first[rows]], slots.whole.first_offset[first[rows]]]
             more = _again(slots, rows) if name == "again" else []
             topics = rows[begins]
@@ -39,7 +39,7 @@ def committed(piece: Piece) -> pa.Table:
     return pa.concat_tables(told)
 
 
-def _again(slots: Slots, rows: Ints) -> list[Ints | pa.Array]:
+def _again(slots: Slots, rows: IntArray) -> list[IntArray | pa.Array]:
     """What there is to say of some partitions that were committed more than once, or deleted."""
     whole, first, last = slots.whole, slots.first[:-1], slots.first[1:] - 1
     commits = np.add.reduceat(whole.commits, first)

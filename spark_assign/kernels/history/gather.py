@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.gathered import codes_of, one_array
 from spark_assign.kernels.history.reduce import as_facts, reduced
 from spark_assign.kernels.history.stretches import in_one, united, unlisted
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 PARTS = pa.schema([pa.field("part", pa.int32(), nullable=False), pa.field("facts", pa.binary(), nullable=False)])
 """Facts of some groups; all facts of a group have the same part."""
@@ -85,7 +85,7 @@ def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
     for name in _TOPIC:
         topic = in_one(topic, codes_of(some[name])[0])
     order = np.argsort(topic, kind="stable")
-    if first_of_each(topic[order]).all():
+    if starts_new_key(topic[order]).all():
         return some
     some, topic = some.take(pa.array(order)), topic[order]
     found, _ = united(unlisted(topic, some), gap_ms)
@@ -112,14 +112,14 @@ def _parted(some: pa.Table, parts: int) -> pa.Table:
     return pa.table([pa.array(present, pa.int32()), pa.array(packed, pa.binary())], schema=PARTS)
 
 
-def _parts(some: pa.Table, parts: int) -> Ints:
+def _parts(some: pa.Table, parts: int) -> IntArray:
     """By cluster and group; what belongs to no group is spread by its offset."""
     cluster, clusters = codes_of(some["cluster"])
     group, groups = codes_of(some["group_id"])
     _, row, of = np.unique(in_one(cluster, group), return_index=True, return_inverse=True)
     values = (clusters.take(pa.array(cluster[row])), groups.take(pa.array(group[row])))
     names = zip(*(column.to_pylist() for column in values), strict=True)
-    part: Ints = np.array([zlib.crc32(f"{name}\0{each}".encode()) % parts for name, each in names], np.int64)[of]
+    part: IntArray = np.array([zlib.crc32(f"{name}\0{each}".encode()) % parts for name, each in names], np.int64)[of]
     alone = some["group_id"].is_null().to_numpy()
     part[alone] = some["offset"].fill_null(0).to_numpy()[alone] % parts
     return part

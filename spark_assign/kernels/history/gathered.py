@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.segments import counted
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 _WIDTHS = {">i1": 1, ">u1": 1, ">i2": 2, ">i4": 4, ">i8": 8}
 
@@ -29,13 +29,13 @@ class Gathered:
             places = np.zeros(len(array) + 1, np.int64)
         else:
             places = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
-        self.begin: Ints = places[:-1]
-        self.end: Ints = places[1:]
+        self.begin: IntArray = places[:-1]
+        self.end: IntArray = places[1:]
         if data is None or len(data) < 8:
             data = (b"" if data is None else data.to_pybytes()).ljust(8, b"\0")
         self._data = np.frombuffer(data, np.uint8)
 
-    def number(self, kind: str, at: Ints) -> Ints:
+    def number(self, kind: str, at: IntArray) -> IntArray:
         """The numbers that begin at these places; of places outside of the column any.
 
         Args:
@@ -45,16 +45,16 @@ class Gathered:
         anywhere: np.ndarray[Any, Any] = np.ndarray((room,), kind, self._data, strides=(1,))
         return anywhere[np.clip(at, 0, room - 1)].astype(np.int64)
 
-    def parts(self, begin: Ints, length: Ints) -> pa.LargeBinaryArray:
+    def parts(self, begin: IntArray, length: IntArray) -> pa.LargeBinaryArray:
         """A part of each row, as a column of its own."""
         ends = np.cumsum(length)
-        data = self._data[np.repeat(begin, length) + counted(length)] if len(length) else np.empty(0, np.uint8)
+        data = self._data[np.repeat(begin, length) + ranges_by_length(length)] if len(length) else np.empty(0, np.uint8)
         places = np.concatenate([np.zeros(1, np.int64), ends])
         return pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), len(length), [None, pa.py_buffer(places), pa.py_buffer(data)]
         )
 
-    def ids(self, at: Ints) -> pa.FixedSizeBinaryArray:
+    def ids(self, at: IntArray) -> pa.FixedSizeBinaryArray:
         """The 16 bytes from each of these places."""
         wide: np.ndarray[Any, Any] = np.ndarray((max(len(self._data) - 15, 0),), "V16", self._data, strides=(1,))
         return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(at), [None, pa.py_buffer(wide[at].tobytes())])
@@ -67,7 +67,7 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-def lists_of(kind: pa.ListType, begins: Ints, parts: Sequence[Ints | pa.Array]) -> pa.ListArray:
+def lists_of(kind: pa.ListType, begins: IntArray, parts: Sequence[IntArray | pa.Array]) -> pa.ListArray:
     """Lists of structs: where each begins, and the columns of these."""
     fields = list(kind.value_type)
     columns = [pa.array(part).cast(field.type) for part, field in zip(parts, fields, strict=True)]
@@ -75,7 +75,7 @@ def lists_of(kind: pa.ListType, begins: Ints, parts: Sequence[Ints | pa.Array]) 
     return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(columns, fields=fields), type=kind)
 
 
-def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[IntArray, pa.Array]:
     """Of each row the number of its value among those that are there, and these, sorted; null is one, the first."""
     encoded = one_array(column).dictionary_encode(null_encoding="encode")
     order = pc.array_sort_indices(encoded.dictionary, null_placement="at_start")

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history.gathered import Gathered, one_array
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import UnknownType, read_key
 from spark_assign.wire.reader import WireError, as_text
 
@@ -31,18 +31,18 @@ class Keys:
         faults: code and detail of what could not be read, by row.
     """
 
-    kind: Ints
-    group: Ints
-    topic: Ints
-    partition: Ints
+    kind: IntArray
+    group: IntArray
+    topic: IntArray
+    partition: IntArray
     groups: list[str]
     topics: list[str]
     faults: dict[int, tuple[str, str]]
 
     @property
-    def of_commits(self) -> Flags:
+    def of_commits(self) -> BoolArray:
         """Whether it is of a committed offset."""
-        flags: Flags = (self.kind >= 0) & (self.kind <= _NEWEST_COMMIT)
+        flags: BoolArray = (self.kind >= 0) & (self.kind <= _NEWEST_COMMIT)
         return flags
 
 
@@ -63,7 +63,7 @@ def read_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
     return read
 
 
-def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[Ints, Ints, Ints, Ints]:
+def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Keys of commits without their partition: of each key the number of its head; kind, group and topic of heads."""
     encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
     heads = Gathered(encoded.dictionary)
@@ -81,7 +81,7 @@ def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[Ints, Ints, 
     return codes, np.where(regular, kind, -1), group, topic
 
 
-def _read_alone(read: Keys, rows: Ints, keys: pa.Array, groups: _Names, topics: _Names) -> None:
+def _read_alone(read: Keys, rows: IntArray, keys: pa.Array, groups: _Names, topics: _Names) -> None:
     """Read keys by the reader of single records, into the columns."""
     encoded = keys.dictionary_encode()
     faults: dict[int, tuple[str, str]] = {}
@@ -119,7 +119,7 @@ class _Names:
     def number(self, name: str) -> int:
         return self.known.setdefault(name, len(self.known))
 
-    def of_parts(self, given: Gathered, begin: Ints, length: Ints) -> Ints:
+    def of_parts(self, given: Gathered, begin: IntArray, length: IntArray) -> IntArray:
         """The numbers of names that are parts of rows; what is no UTF-8 is replaced, as Java does."""
         parts = given.parts(begin, length).dictionary_encode()
         numbers = [self.number(as_text(each)) for each in parts.dictionary.to_pylist()]

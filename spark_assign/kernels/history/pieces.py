@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
 from spark_assign.kernels.history.gathered import codes_of
 from spark_assign.kernels.history.slots import Commits, Slot, Slots
 from spark_assign.kernels.history.steps import Raw
 from spark_assign.kernels.history.stretches import LISTS, Stretches, in_one, united, unlisted
-from spark_assign.kernels.segments import first_of_each, stretches
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 _ROWS = 300_000
 """So many records and stretches are taken at once, if groups have fewer."""
@@ -70,7 +70,7 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     kind, topic = (codes_of(facts[name])[0] for name in ("kind", "topic"))  # Records of a group stand together.
     place = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
     order = np.lexsort((*place, topic, kind, whose))
-    borders = stretches(whose[order])
+    borders = key_ranges(whose[order])
     listed = sum(pc.list_value_length(facts[name]).fill_null(0).to_numpy() for name in LISTS)
     size = np.append(0, np.cumsum(1 + listed[order]))
     begin = 0
@@ -91,7 +91,7 @@ class Piece:
         slots: what they commit.
     """
 
-    def __init__(self, facts: pa.Table, begins: Ints, gap_ms: int) -> None:
+    def __init__(self, facts: pa.Table, begins: IntArray, gap_ms: int) -> None:
         self._facts, self._begins = facts, begins
         lengths = np.diff(np.append(begins, facts.num_rows))
         self._group = np.repeat(np.arange(len(begins)), lengths)
@@ -137,13 +137,13 @@ class Piece:
         return united(unlisted(number, self._facts.select(list(LISTS)).take(pa.array(rows))), gap_ms)[0]
 
     def _slots(self) -> Slots:
-        first = np.flatnonzero(first_of_each(self._committed.slot))
+        first = np.flatnonzero(starts_new_key(self._committed.slot))
         group, topic = np.divmod(self._committed.topic[first], len(self._topics))
         named = pa.DictionaryArray.from_arrays(pa.array(topic), self._topics)
         ends = np.append(first, len(self._committed.topic))
         return Slots(group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first))
 
-    def _tombstones(self, first: Ints) -> Ints:
+    def _tombstones(self, first: IntArray) -> IntArray:
         """Of each slot, by its first stretch."""
         known, gone = self._committed, self._deleted
         found = np.zeros(len(first), np.int64)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.commits import committed
 from spark_assign.kernels.history.gathered import Gathered, codes_of, one_array
 from spark_assign.kernels.history.keys import CORRUPT, NEWER_VERSION, read_keys
 from spark_assign.kernels.history.stretches import Stretches, in_one, of_commits
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import NAMES, NEWEST
 
 RECORDS = pa.schema(
@@ -72,20 +72,20 @@ class _Batch:
         self._keys = read_keys(records["key"])
         self._faults = dict(self._keys.faults)
         self._cluster, self._clusters = codes_of(records["cluster"])
-        empty: Flags = records["value"].is_null().to_numpy()
+        empty: BoolArray = records["value"].is_null().to_numpy()
         used = (self._keys.kind >= 0) & ~self._newer_versions(empty)
         of_commits = self._keys.of_commits
         self._commits = np.flatnonzero(used & of_commits & ~empty)
         self._deleted = np.flatnonzero(used & of_commits & empty)
         self._of_groups = np.flatnonzero(used & ~of_commits)
 
-    def _newer_versions(self, empty: Flags) -> Flags:
+    def _newer_versions(self, empty: BoolArray) -> BoolArray:
         """Values of a version that is not known yet. They are kept, but not used: what it has anew may matter."""
         given = Gathered(self._records["value"])
         version = np.where(given.end - given.begin >= 2, given.number(">i2", given.begin), 0)
         newest = np.full(max(NEWEST) + 2, _EVER)
         newest[list(NEWEST)] = list(NEWEST.values())
-        newer: Flags = ~empty & (version > newest[self._keys.kind])
+        newer: BoolArray = ~empty & (version > newest[self._keys.kind])
         for row in np.flatnonzero(newer).tolist():
             kind = int(self._keys.kind[row])
             detail = f"{NAMES[kind]} in version {version[row]}; the newest that is known is {NEWEST[kind]}"
@@ -126,11 +126,11 @@ class _Batch:
         words = {"code": [code for code, _ in why], "detail": [detail for _, detail in why]}
         return self._as_they_are(facts.UNREAD, rows, words)
 
-    def _as_they_are(self, kind: str, rows: Ints, more: Mapping[str, Any]) -> pa.Table:
+    def _as_they_are(self, kind: str, rows: IntArray, more: Mapping[str, Any]) -> pa.Table:
         columns = {name: _taken(self._records[name], rows) for name in RECORDS.names}
         return as_facts(kind, len(rows), {"group_id": self._names("group", rows), **columns, **more})
 
-    def _of_topics(self, kind: str, some: Stretches, rows: Ints, topic_ids: pa.Array | None = None) -> pa.Table:
+    def _of_topics(self, kind: str, some: Stretches, rows: IntArray, topic_ids: pa.Array | None = None) -> pa.Table:
         """Stretches of what the keys of these rows name."""
         told = [facts.FACTS.empty_table()]
         for name, first, lists in some.listed():
@@ -146,21 +146,21 @@ class _Batch:
             told.append(as_facts(kind, len(of), columns))
         return pa.concat_tables(told)
 
-    def _topics(self, rows: Ints) -> Ints:
+    def _topics(self, rows: IntArray) -> IntArray:
         """Numbers for topics of groups."""
         return in_one(in_one(self._cluster[rows], self._keys.group[rows]), self._keys.topic[rows])
 
-    def _names(self, name: str, rows: Ints) -> pa.Array:
+    def _names(self, name: str, rows: IntArray) -> pa.Array:
         names = pa.array(getattr(self._keys, f"{name}s"), pa.string())
         places = getattr(self._keys, name)[rows]
         return names.take(pa.array(places, mask=places < 0))
 
-    def _numbers(self, name: str, rows: Ints) -> Ints:
-        numbers: Ints = one_array(self._records[name]).to_numpy(zero_copy_only=False)[rows]
+    def _numbers(self, name: str, rows: IntArray) -> IntArray:
+        numbers: IntArray = one_array(self._records[name]).to_numpy(zero_copy_only=False)[rows]
         return numbers
 
 
-def _taken(column: pa.Array | pa.ChunkedArray, rows: Ints) -> pa.Array:
+def _taken(column: pa.Array | pa.ChunkedArray, rows: IntArray) -> pa.Array:
     array = one_array(column)
     return array if len(rows) == len(array) else array.take(pa.array(rows))
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.stretches import Stretches
 from spark_assign.kernels.history.timeline import Stretch
+from spark_assign.numeric.array_types import IntArray
 
 Slot = tuple[str, int]
 """Topic and partition."""
@@ -30,12 +30,12 @@ class Slots:
         deleted: the tombstones of each slot.
     """
 
-    group: Ints
+    group: IntArray
     topic: pa.DictionaryArray
-    partition: Ints
+    partition: IntArray
     whole: Stretches
-    first: Ints
-    deleted: Ints
+    first: IntArray
+    deleted: IntArray
 
     @cached_property
     def several(self) -> list[int]:

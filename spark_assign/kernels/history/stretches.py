@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.history.gathered import lists_of, one_array
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -37,20 +37,20 @@ LISTS = {"once": pa.list_(ONCE), "stretches": pa.list_(STRETCH)}
 class Stretches:
     """Stretches of commits as columns; `topic` is the number of a topic of a group. One commit is a stretch, too."""
 
-    topic: Ints
-    partition: Ints
-    from_ms: Ints
-    until_ms: Ints
-    commits: Ints
-    first_offset: Ints
-    last_offset: Ints
+    topic: IntArray
+    partition: IntArray
+    from_ms: IntArray
+    until_ms: IntArray
+    commits: IntArray
+    first_offset: IntArray
+    last_offset: IntArray
 
     @property
-    def slot(self) -> Ints:
+    def slot(self) -> IntArray:
         """Numbers of what is committed, by topic and partition."""
         return in_one(self.topic, self.partition)
 
-    def listed(self) -> Iterator[tuple[str, Ints, pa.ListArray]]:
+    def listed(self) -> Iterator[tuple[str, IntArray, pa.ListArray]]:
         """As LISTS, a list for each topic: the column, of each list a row that is in it, and the lists.
 
         They are by topic.
@@ -60,11 +60,11 @@ class Stretches:
         for (name, kind), which, columns in zip(LISTS.items(), (once, ~once), (single, _columns(self)), strict=True):
             if which.any():
                 topic, *parts = columns if which.all() else (column[which] for column in columns)
-                begins = np.flatnonzero(first_of_each(topic))
+                begins = np.flatnonzero(starts_new_key(topic))
                 yield name, np.flatnonzero(which)[begins], lists_of(kind, begins, parts)
 
 
-def unlisted(topic: Ints, facts: pa.Table) -> Stretches:
+def unlisted(topic: IntArray, facts: pa.Table) -> Stretches:
     """Stretches out of the lists of facts of some topics."""
     of_single, single = _unlisted(topic, facts["once"])
     of_several, several = _unlisted(topic, facts["stretches"])
@@ -78,19 +78,21 @@ def unlisted(topic: Ints, facts: pa.Table) -> Stretches:
     return Stretches(of_several, *several)
 
 
-def _unlisted(topic: Ints, column: pa.ChunkedArray) -> tuple[Ints, list[Ints]]:
+def _unlisted(topic: IntArray, column: pa.ChunkedArray) -> tuple[IntArray, list[IntArray]]:
     """The columns of a column of lists, and of each row its topic."""
     lists = one_array(column)
     parts = [part.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for part in lists.flatten().flatten()]
     return np.repeat(topic, lists.value_lengths().fill_null(0).to_numpy()), parts
 
 
-def of_commits(topic: Ints, partition: Ints, at_ms: Ints, offset: Ints, gap_ms: int) -> tuple[Stretches, Ints]:
+def of_commits(
+    topic: IntArray, partition: IntArray, at_ms: IntArray, offset: IntArray, gap_ms: int
+) -> tuple[Stretches, IntArray]:
     """The stretches of single commits, as `united`."""
     return united(Stretches(topic, partition, at_ms, at_ms, np.ones(len(topic), np.int64), offset, offset), gap_ms)
 
 
-def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
+def united(some: Stretches, gap_ms: int) -> tuple[Stretches, IntArray]:
     """The fewest stretches that say the same, by topic, partition and time, and of each a row that is in it.
 
     Of several commits at one moment the largest offset counts, so that no order of the records matters.
@@ -102,7 +104,7 @@ def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
     some, slot = Stretches(*(column[order] for column in _columns(some))), slot[order]
     latest = in_one(slot, some.until_ms)
     reach = some.until_ms[_place_of_largest(latest)]
-    begins = first_of_each(slot)
+    begins = starts_new_key(slot)
     begins[1:] |= some.from_ms[1:] - reach[:-1] > gap_ms
     first = np.flatnonzero(begins)
     of = np.cumsum(begins) - 1
@@ -121,7 +123,7 @@ def united(some: Stretches, gap_ms: int) -> tuple[Stretches, Ints]:
     return found, order[first]
 
 
-def in_one(major: Ints, minor: Ints) -> Ints:
+def in_one(major: IntArray, minor: IntArray) -> IntArray:
     """One number for two, that sorts as the first does and, where those are equal, as the second; not below 0."""
     if not len(major):
         return major
@@ -132,11 +134,11 @@ def in_one(major: Ints, minor: Ints) -> Ints:
     return major * (high - low + 1) + (minor - low)
 
 
-def _place_of_largest(numbers: Ints) -> Ints:
+def _place_of_largest(numbers: IntArray) -> IntArray:
     """Of each row the place of the largest number up to it."""
     largest = np.maximum.accumulate(numbers)
     return np.maximum.accumulate(np.where(numbers == largest, np.arange(len(numbers)), 0))
 
 
-def _columns(some: Stretches) -> tuple[Ints, ...]:
+def _columns(some: Stretches) -> tuple[IntArray, ...]:
     return tuple(getattr(some, name) for name in Stretches.__dataclass_fields__)

@@ -13,14 +13,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.librdkafka.group import Member
+from spark_assign.numeric.array_types import IntArray
 
 _KEPT = 4
 _BITS, _WORD = 5, 32
 _MASK = 0xFFFFFFFF
-Code = TypeVar("Code", int, Ints)
+Code = TypeVar("Code", int, IntArray)
 
 
 def answered(members: Iterable[Member]) -> list[str]:
@@ -45,7 +45,7 @@ def _walk(topics: list[tuple[int, str]], shift: int) -> list[str]:
     return alone + [topic for node in ordered if len(node) > 1 for topic in _walk(node, shift + _BITS)]
 
 
-def answered_places(group: Ints, name: Ints, hashes: Ints) -> Ints:
+def answered_places(group: IntArray, name: IntArray, hashes: IntArray) -> IntArray:
     """Of the topics of many groups, all members of which ask for the same, the places in which they are answered.
 
     Args:
@@ -57,7 +57,7 @@ def answered_places(group: Ints, name: Ints, hashes: Ints) -> Ints:
         numbers that ascend in a group as its topics are answered.
     """
     codes = _improved(hashes)
-    keys: list[Ints] = []
+    keys: list[IntArray] = []
     node = group
     deeper = np.bincount(group)[group] > _KEPT
     for shift in range(0, _WORD, _BITS):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.assign import nothing_planned
 from spark_assign.kernels.group.changes import Counts as Counted
 from spark_assign.kernels.group.changes import count_changes
@@ -21,7 +20,8 @@ from spark_assign.kernels.migration.restarts import Played, play_restarts
 from spark_assign.kernels.migration.rules import CLIENTS_OWN
 from spark_assign.kernels.pauses import Counts, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Figures:
     now: Sequence[str | None]
     columns: dict[str, list[Any]]
     restarts: list[list[dict[str, int]]]
-    whole: Flags
+    whole: BoolArray
     refused: dict[int, tuple[str, str]]
 
     def of(self, group: int) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Figures:
 def measure_migration(
     sheet: Sheet,
     now: Sequence[str | None],
-    online: Flags,
+    online: BoolArray,
     to: str,
     what_if: Sequence[str],
     timing: Timing,
@@ -69,7 +69,7 @@ def measure_migration(
     over = _go_over(sheet, now, online, to, everyone)
     planned, after, fine = over.planned, over.after, over.fine
     before = _before(sheet, now, fine)
-    counts = count_changes(held(sheet, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
     has, gets = (spread(sheet.members.group, sheet.number, runs) for runs in (before, after))
     paused = Counts(
         members=np.maximum(has["members"].to_numpy(), 1),
@@ -101,11 +101,11 @@ class _Over:
 
     planned: Planned
     way: Played
-    after: Runs
-    fine: Flags
+    after: PartitionSlices
+    fine: BoolArray
 
 
-def _go_over(sheet: Sheet, now: Sequence[str | None], online: Flags, to: str, chosen: Flags) -> _Over:
+def _go_over(sheet: Sheet, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray) -> _Over:
     """Take some groups over to an assignor of the broker."""
     planned = assign_anew(sheet, to, chosen)
     fine = chosen.copy()
@@ -114,18 +114,20 @@ def _go_over(sheet: Sheet, now: Sequence[str | None], online: Flags, to: str, ch
     static = sheet.told.column("group_instance_id", sheet.members.row).is_valid().to_numpy(zero_copy_only=False)
     can = fine & online & np.isin(names, CLIENTS_OWN)
     way = play_restarts(sheet, names, to, can, static, names != "cooperative-sticky")
-    anew = assign_anew(replace(sheet, claims=NOTHING), to, fine & ~online)
+    anew = assign_anew(replace(sheet, claims=EMPTY_SLICES), to, fine & ~online)
     return _Over(planned, way, _after(sheet, planned, anew, way, online, static), fine)
 
 
-def _after(sheet: Sheet, planned: Planned, anew: Planned, way: Played, online: Flags, static: Flags) -> Runs:
+def _after(
+    sheet: Sheet, planned: Planned, anew: Planned, way: Played, online: BoolArray, static: BoolArray
+) -> PartitionSlices:
     """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
     moves = np.zeros(sheet.number, bool)
     moves[sheet.members.group[~static]] = True
     restarted = way.whole & moves
     group = sheet.members.group
-    after = way.after.where(restarted[group[way.after.member]])
-    return after.joined(planned.runs.where((online & ~restarted)[group[planned.runs.member]])).joined(anew.runs)
+    after = way.after.take(restarted[group[way.after.member]])
+    return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(anew.runs)
 
 
 def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
@@ -138,7 +140,7 @@ def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
     return found
 
 
-def _by_own(sheet: Sheet, now: Sequence[str | None], chosen: Flags) -> Planned:
+def _by_own(sheet: Sheet, now: Sequence[str | None], chosen: BoolArray) -> Planned:
     """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
     names = np.array([name or "" for name in now], object)
     planned = nothing_planned()
@@ -149,28 +151,28 @@ def _by_own(sheet: Sheet, now: Sequence[str | None], chosen: Flags) -> Planned:
     return planned
 
 
-def _before(sheet: Sheet, now: Sequence[str | None], fine: Flags) -> Runs:
+def _before(sheet: Sheet, now: Sequence[str | None], fine: BoolArray) -> PartitionSlices:
     """What members own; where nobody is known to own anything, what the group's assignor would give them."""
     owning = np.zeros(sheet.number, bool)
     owning[sheet.members.group[sheet.claims.member]] = True
     if owning.all():
         return sheet.claims
-    return sheet.claims.joined(_by_own(sheet, now, fine & ~owning).runs)
+    return sheet.claims.concat(_by_own(sheet, now, fine & ~owning).runs)
 
 
-def _differing(counts: Counted) -> Ints:
+def _differing(counts: Counted) -> IntArray:
     """Partitions that have another owner."""
     return counts.there - counts.kept - counts.back
 
 
-def _moved(sheet: Sheet, runs: Runs, fine: Flags) -> Ints:
+def _moved(sheet: Sheet, runs: PartitionSlices, fine: BoolArray) -> IntArray:
     """Partitions that have another owner by these runs, in the end."""
-    return _differing(count_changes(held(sheet, runs, NOTHING, fine)))
+    return _differing(count_changes(held(sheet, runs, EMPTY_SLICES, fine)))
 
 
-def _moved_back(sheet: Sheet, now: Sequence[str | None], after: Runs, fine: Flags) -> list[int | None]:
+def _moved_back(sheet: Sheet, now: Sequence[str | None], after: PartitionSlices, fine: BoolArray) -> list[int | None]:
     """Partitions that have another owner when a group has gone back from what the broker has given it."""
-    settled = replace(sheet, claims=after, left=NOTHING)
+    settled = replace(sheet, claims=after, left=EMPTY_SLICES)
     own = _by_own(settled, now, fine)
     back = fine & np.array([name in CLIENTS_OWN for name in now], bool)
     back[list(own.refused)] = False
@@ -178,7 +180,7 @@ def _moved_back(sheet: Sheet, now: Sequence[str | None], after: Runs, fine: Flag
     return [each if known else None for each, known in zip(moved, back.tolist(), strict=True)]
 
 
-def _across(sheet: Sheet, runs: Runs, racks_known: bool) -> list[int | None]:
+def _across(sheet: Sheet, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Of each group the partitions whose owner has no replica in its rack."""
     near = rack_matched(sheet, runs, racks_known=racks_known).to_pylist()
     total = np.bincount(sheet.members.group[runs.member], runs.count, sheet.number).astype(np.int64).tolist()
@@ -186,7 +188,7 @@ def _across(sheet: Sheet, runs: Runs, racks_known: bool) -> list[int | None]:
 
 
 def _what_if(
-    sheet: Sheet, now: Sequence[str | None], online: Flags, names: Sequence[str], racks_known: bool
+    sheet: Sheet, now: Sequence[str | None], online: BoolArray, names: Sequence[str], racks_known: bool
 ) -> dict[str, list[Any]]:
     """The best of the assignors that the broker does not have, of groups with racks; the way over is the same."""
     racked = np.zeros(sheet.number, bool)

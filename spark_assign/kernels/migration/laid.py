@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.releases import TODAY, read_profile
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.server.range import lay_out_ranges
 from spark_assign.kernels.sticky.groups import STAYS
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def assign_anew(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
+def assign_anew(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by one of Kafka's assignors, as of a release or not, with nothing laid out before."""
     name, rules = read_profile(assignor) or (assignor, TODAY)
     if name not in LAID_OUT:
         return assign(sheet, assignor, chosen, {})
     laid = _ranges(sheet) if name == "range" else _in_turn(sheet)
-    runs = laid.where(chosen[sheet.members.group[laid.member]])
+    runs = laid.take(chosen[sheet.members.group[laid.member]])
     if name == "roundrobin":
         runs = deal_mixed_groups(sheet, chosen, runs)
     elif rules.racks:
@@ -35,7 +35,7 @@ def assign_anew(sheet: Sheet, assignor: str, chosen: Flags) -> Planned:
     return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
-def _ranges(sheet: Sheet) -> Runs:
+def _ranges(sheet: Sheet) -> PartitionSlices:
     """Range without racks: consecutive partitions to each subscriber of a topic, in the order of serving."""
     member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
     known = sheet.topics.partitions[topic] > 0
@@ -43,7 +43,7 @@ def _ranges(sheet: Sheet) -> Runs:
     return lay_out_ranges(member[known], topic[known], sheet.members.served, partitions)
 
 
-def _in_turn(sheet: Sheet) -> Runs:
+def _in_turn(sheet: Sheet) -> PartitionSlices:
     """Round robin where all topics have the same subscribers: these in turn, over all partitions of topics by name."""
     topics = sheet.topics
     member, topic = np.divmod(sheet.subscriptions, max(len(topics), 1))
@@ -51,7 +51,7 @@ def _in_turn(sheet: Sheet) -> Runs:
     member, topic = member[order], topic[order]
     partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
     size = np.bincount(topic, minlength=len(topics))[topic]
-    first = (ranks(topic) - topics.before(partitions)[topic]) % size
+    first = (row_numbers(topic) - topics.before(partitions)[topic]) % size
     count = -(-(partitions[topic] - first) // size)
-    runs = Runs(member, topic, first, size, np.maximum(count, 0))
-    return runs.where(runs.count > 0)
+    runs = PartitionSlices(member, topic, first, size, np.maximum(count, 0))
+    return runs.take(runs.count > 0)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.names import Names
 from spark_assign.kernels.group.sheet import Members, Sheet, subscriber_classes
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.group.topics import Topics
-from spark_assign.kernels.java_hash import string_hashes
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.sticky.walks import walks
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,18 @@ class Part:
     """
 
     sheet: Sheet
-    groups: Ints
-    members: Ints
-    topics: Ints
+    groups: IntArray
+    members: IntArray
+    topics: IntArray
 
-    def outward(self, runs: Runs) -> Runs:
+    def outward(self, runs: PartitionSlices) -> PartitionSlices:
         """Runs of the part, in numbers of the whole."""
-        return Runs(self.members[runs.member], self.topics[runs.topic], *runs.columns[2:])
+        return PartitionSlices(self.members[runs.member], self.topics[runs.topic], *runs.columns[2:])
 
 
-def part_of(sheet: Sheet, members: Ints, ids: Sequence[str], claims: Runs, left: Runs) -> Part:
+def part_of(
+    sheet: Sheet, members: IntArray, ids: Sequence[str], claims: PartitionSlices, left: PartitionSlices
+) -> Part:
     """These members, with their groups and all topics of those.
 
     Args:
@@ -69,15 +71,15 @@ def part_of(sheet: Sheet, members: Ints, ids: Sequence[str], claims: Runs, left:
     subscribers, classes = subscriber_classes(
         pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), some.group, here
     )
-    mine, gone = claims.where(member[claims.member] >= 0), left.where(topic[left.topic] >= 0)
+    mine, gone = claims.take(member[claims.member] >= 0), left.take(topic[left.topic] >= 0)
     made = Sheet(
         told=told,
         of_told=sheet.of_told[groups],
         members=replace(here, subscribes=np.bincount(pairs // max(len(topics), 1), minlength=len(members)) > 0),
         topics=replace(some, subscribers=subscribers),
         classes=classes,
-        claims=Runs(member[mine.member], topic[mine.topic], *mine.columns[2:]),
-        left=Runs(gone.member, topic[gone.topic], *gone.columns[2:]),
+        claims=PartitionSlices(member[mine.member], topic[mine.topic], *mine.columns[2:]),
+        left=PartitionSlices(gone.member, topic[gone.topic], *gone.columns[2:]),
         subscriptions=pairs,
         asked=rows,
         racks=sheet.racks,
@@ -87,14 +89,14 @@ def part_of(sheet: Sheet, members: Ints, ids: Sequence[str], claims: Runs, left:
     return Part(made, groups, members, topics)
 
 
-def _numbers(some: Ints, size: int) -> Ints:
+def _numbers(some: IntArray, size: int) -> IntArray:
     """Of each number of the whole the one in the part; -1 where it is not in it."""
     numbers = np.full(size, -1, np.int64)
     numbers[some] = np.arange(len(some))
     return numbers
 
 
-def _told(sheet: Sheet, members: Ints, groups: Ints, texts: pa.Array) -> Told:
+def _told(sheet: Sheet, members: IntArray, groups: IntArray, texts: pa.Array) -> Told:
     """The same facts, in which these members have these ids; of other groups there are none."""
     told = sheet.told
     mine = np.zeros(told.number, bool)
@@ -109,13 +111,15 @@ def _told(sheet: Sheet, members: Ints, groups: Ints, texts: pa.Array) -> Told:
     )
 
 
-def _members(sheet: Sheet, named: Ints, members: Ints, number: Ints, texts: pa.Array, rank: Ints) -> Members:
+def _members(
+    sheet: Sheet, named: IntArray, members: IntArray, number: IntArray, texts: pa.Array, rank: IntArray
+) -> Members:
     whole, told = sheet.members, sheet.told
     group, rows = number[whole.group[members]], whole.row[members]
     instance = Names(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((rank, instance, instance < 0, group))
     served = np.empty(len(members), np.int64)
-    served[order] = ranks(group[order])
+    served[order] = row_numbers(group[order])
     position = told.numbers("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
     walk, crowded = walks(hashes, named[rows], group, np.lexsort((position, group)))
@@ -133,7 +137,7 @@ def _members(sheet: Sheet, named: Ints, members: Ints, number: Ints, texts: pa.A
     )
 
 
-def _topics(sheet: Sheet, topics: Ints, number: Ints, pairs: Ints) -> Topics:
+def _topics(sheet: Sheet, topics: IntArray, number: IntArray, pairs: IntArray) -> Topics:
     whole = sheet.topics
     asked = np.zeros(len(topics), bool)
     asked[pairs % max(len(topics), 1)] = True

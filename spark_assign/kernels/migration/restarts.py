@@ -32,13 +32,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
 from spark_assign.kernels.group.figures import held
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.part import part_of
-from spark_assign.kernels.runs import NOTHING, Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 MOST_RESTARTS = 64
 """So many restarts of a group are played,"""
@@ -60,10 +60,10 @@ class Restart:
     """
 
     number: int
-    group: Ints
-    moved: Ints
-    revoked: Ints
-    stopped: Ints
+    group: IntArray
+    moved: IntArray
+    revoked: IntArray
+    stopped: IntArray
 
 
 Names = npt.NDArray[np.object_]
@@ -86,11 +86,11 @@ class Played:
     """
 
     restarts: list[Restart]
-    whole: Flags
-    after: Runs
+    whole: BoolArray
+    after: PartitionSlices
 
 
-def play_restarts(sheet: Sheet, now: Names, to: str, chosen: Flags, static: Flags, eager: Flags) -> Played:
+def play_restarts(sheet: Sheet, now: Names, to: str, chosen: BoolArray, static: BoolArray, eager: BoolArray) -> Played:
     """Restart the members of some groups, in the order of their ids.
 
     Args:
@@ -123,7 +123,7 @@ def play_restarts(sheet: Sheet, now: Names, to: str, chosen: Flags, static: Flag
     return Played(found, whole, groups.claims)
 
 
-def played(sheet: Sheet) -> Ints:
+def played(sheet: Sheet) -> IntArray:
     """How many restarts of each group are played, of as many as it has members."""
     members = np.bincount(sheet.members.group, minlength=sheet.number)
     partitions = np.bincount(sheet.topics.group, np.maximum(sheet.topics.partitions, 0), sheet.number)
@@ -134,62 +134,62 @@ def played(sheet: Sheet) -> Ints:
 class _Groups:
     """The groups as they are: who has what, under which id, by which protocol; and the figures of a restart."""
 
-    def __init__(self, sheet: Sheet, to: str, eager: Flags) -> None:
+    def __init__(self, sheet: Sheet, to: str, eager: BoolArray) -> None:
         self.sheet, self.to = sheet, to
         self.claims = sheet.claims
         self.ids: list[str] = sheet.member_id.to_pylist()
         self.stops_all = eager[sheet.members.group]
         self.figures = np.zeros((3, sheet.number), np.int64)
 
-    def stop(self, restarting: Flags) -> None:
+    def stop(self, restarting: BoolArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.where(restarting[self.claims.member])
+        mine = self.claims.take(restarting[self.claims.member])
         group = self.sheet.members.group[mine.member]
         self.figures[:] = 0
         self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
 
-    def leave(self, away: Flags, classic: Names | None) -> set[int]:
+    def leave(self, away: BoolArray, classic: Names | None) -> set[int]:
         """These members leave, and the others share out what they had; the groups that cannot are answered."""
         group = self.sheet.members.group
         mine = away[self.claims.member]
-        left, self.claims = self.claims.where(mine), self.claims.where(~mine)
+        left, self.claims = self.claims.take(mine), self.claims.take(~mine)
         return self._rebalance(np.flatnonzero(self._with(away)[group] & ~away), left, classic)
 
-    def come_back(self, restarted: Flags, away: Flags) -> set[int]:
+    def come_back(self, restarted: BoolArray, away: BoolArray) -> set[int]:
         """They are back by the new protocol; where somebody was away, the broker's assignor makes a target."""
         for at in np.flatnonzero(restarted).tolist():
             self.ids[at] = new_id(self.ids[at])
         self.stops_all = self.stops_all & ~restarted
-        return self._rebalance(np.flatnonzero(self._with(away)[self.sheet.members.group]), NOTHING, None)
+        return self._rebalance(np.flatnonzero(self._with(away)[self.sheet.members.group]), EMPTY_SLICES, None)
 
-    def _with(self, members: Flags) -> Flags:
+    def _with(self, members: BoolArray) -> BoolArray:
         """The groups that have these members."""
         groups = np.zeros(self.sheet.number, bool)
         groups[self.sheet.members.group[members]] = True
         return groups
 
-    def _rebalance(self, members: Ints, left: Runs, classic: Names | None) -> set[int]:
+    def _rebalance(self, members: IntArray, left: PartitionSlices, classic: Names | None) -> set[int]:
         """These members share out all of their groups, by the groups' own assignors or by the broker's."""
         if not len(members):
             return set()
         part = part_of(self.sheet, members, self.ids, self.claims, left)
         names = np.full(part.sheet.number, self.to, object) if classic is None else classic[part.groups]
-        runs, refused = NOTHING, set()
+        runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
             planned = assign_anew(part.sheet, name, names == name)
-            compared = held(part.sheet, planned.given, planned.runs.where(planned.withheld), names == name)
+            compared = held(part.sheet, planned.given, planned.runs.take(planned.withheld), names == name)
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
-            runs = runs.joined(planned.runs)
+            runs = runs.concat(planned.runs)
             refused |= {int(part.groups[group]) for group in planned.refused}
         others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
-        self.claims = self.claims.where(others).joined(part.outward(runs))
+        self.claims = self.claims.take(others).concat(part.outward(runs))
         return refused
 
 
-def _count(compared: Held, stops_all: Flags) -> npt.NDArray[np.int64]:
+def _count(compared: Held, stops_all: BoolArray) -> npt.NDArray[np.int64]:
     """Moved, revoked and stopped of each group."""
     counts = count_changes(compared)
-    again = compared.claims.where(stops_all[compared.claims.member])
+    again = compared.claims.take(stops_all[compared.claims.member])
     revoked = counts.claimed - counts.kept
     return np.stack(
         [

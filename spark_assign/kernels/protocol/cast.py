@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.cluster import Cluster
 from spark_assign.kernels.protocol.ledger import BEING_REVOKED, UNOWNED, Ledger

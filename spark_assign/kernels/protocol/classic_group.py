@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.java_hash import HashTable, text_walk
+from spark_assign.java.hash_map import HashTable, text_walk
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import (
     VALID_PREVIOUS_STATES,

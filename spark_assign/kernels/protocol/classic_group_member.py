@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 
 
 class ClassicGroupMember:

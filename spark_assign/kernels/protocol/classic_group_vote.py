@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from spark_assign.kernels.java_hash import HashTable, string_hash
+from spark_assign.java.hash_map import HashTable, string_hash
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument
 
 Protocols = Sequence[str]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 
-from spark_assign.kernels.java_hash import string_hash
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.protocol.consumer_group_messages import NOT_SENT, Heartbeat
 
 NOTHING_PENDING: Mapping[int, int] = MappingProxyType({})

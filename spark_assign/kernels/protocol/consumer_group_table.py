@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.java_hash import java_key, string_hash
+from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
 from spark_assign.kernels.protocol.targets import NOTHING, Target
 from spark_assign.kernels.server.walks import CoordinatorTable, map_capacity, power_of_two, walk

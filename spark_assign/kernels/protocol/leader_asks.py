@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import java_key, string_hashes
+from spark_assign.java.hash_map import java_key, string_hashes
+from spark_assign.numeric.array_types import IntArray
 
 CODE_BITS = 32
 """A partition's number fits in so many bits."""
@@ -34,7 +34,7 @@ class Topics:
     """
 
     names: tuple[str, ...]
-    hashes: Ints
+    hashes: IntArray
     racks: Mapping[int, Sequence[frozenset[str]]] = field(default_factory=dict)
 
     @staticmethod

@@ -5,7 +5,7 @@ by instance id, then the others by member id (`AbstractPartitionAssignor.MemberI
 the place in its topic's line of whoever gets a partition.
 
     range        p partitions over n members give each p // n, the first p % n one more, in consecutive ranges
-    roundrobin   (start + partition) % n, where the pointer goes on from topic to topic (`kernels.ring`)
+    roundrobin   (start + partition) % n, where the pointer goes on from topic to topic (`numeric.round_robin_offset`)
 
 For range, racks may decide otherwise (KIP-881); the rules are in `kernels.rack_range`.
 """
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import (
     CODE_BITS,
     Answer,
@@ -28,9 +27,10 @@ from spark_assign.kernels.protocol.leader_asks import (
 )
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
 from spark_assign.kernels.rack_range import RackTopic, lay_topics
-from spark_assign.kernels.ring import first_in_line
-from spark_assign.kernels.segments import counted, stretches
 from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.round_robin_offset import round_robin_start
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 
 
 def assign_range(asks: Sequence[Ask]) -> list[Answer]:
@@ -54,18 +54,18 @@ class _Lines:
         of_topic: of each topic the number of its line.
     """
 
-    members: Ints
+    members: IntArray
     places: list[Sequence[int]]
-    begin: Ints
-    size: Ints
-    of_topic: Ints
+    begin: IntArray
+    size: IntArray
+    of_topic: IntArray
 
 
-def _deal(asks: Sequence[Ask], place_of: Callable[[Table, _Lines, Ints, Ints], Ints]) -> list[Answer]:
+def _deal(asks: Sequence[Ask], place_of: Callable[[Table, _Lines, IntArray, IntArray], IntArray]) -> list[Answer]:
     """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
     table = read_asks(asks)
     lines = _lines(table)
-    row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), counted(table.partitions)
+    row, partition = np.repeat(np.arange(len(table.topic)), table.partitions), ranges_by_length(table.partitions)
     place = place_of(table, lines, row, partition)
     member = lines.members[lines.begin[lines.of_topic[row]] + place]
     return answer(table, member, table.topic[row] << CODE_BITS | partition, {})
@@ -107,24 +107,24 @@ def serving_order(members: Sequence[Joined]) -> list[int]:
 # --- round robin --------------------------------------------------------------------------------------------
 
 
-def _in_turn(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
+def _in_turn(table: Table, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
     start = np.empty(len(table.topic), np.int64)
     line, counts = lines.of_topic.tolist(), table.partitions.tolist()
-    for begin, end in stretches(table.topic_ask):
-        start[begin:end] = first_in_line((lines.places[line[at]], counts[at]) for at in range(begin, end))
+    for begin, end in key_ranges(table.topic_ask):
+        start[begin:end] = round_robin_start((lines.places[line[at]], counts[at]) for at in range(begin, end))
     return (start[row] + partition) % lines.size[lines.of_topic[row]]
 
 
 # --- range --------------------------------------------------------------------------------------------------
 
 
-def _by_range(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
+def _by_range(table: Table, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
     quota, longer = np.divmod(table.partitions, lines.size[lines.of_topic])
     in_longer = longer * (quota + 1)
     quota_of, behind = quota[row], partition - in_longer[row]
-    place: Ints = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
+    place: IntArray = np.where(behind < 0, partition // (quota_of + 1), longer[row] + behind // np.maximum(quota_of, 1))
     ends = np.cumsum(table.partitions)
-    for begin, end in stretches(table.topic_ask):
+    for begin, end in key_ranges(table.topic_ask):
         ask = table.asks[int(table.topic_ask[begin])]
         if ask.topics.racks and any(each.rack_id for each in ask.members):
             for topic, owner in _by_rack(table, lines, begin, end).items():
@@ -132,7 +132,7 @@ def _by_range(table: Table, lines: _Lines, row: Ints, partition: Ints) -> Ints:
     return place
 
 
-def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, Ints]:
+def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
     """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
     ask = table.asks[int(table.topic_ask[begin])]
     asked = [

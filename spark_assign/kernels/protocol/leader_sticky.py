@@ -10,15 +10,15 @@ from itertools import chain
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout
 from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
 from spark_assign.kernels.rack_range import racks_matter
-from spark_assign.kernels.runs import Runs, compress_sorted
-from spark_assign.kernels.segments import first_of_each
 from spark_assign.kernels.sticky.batch import Batch, plan_batch
 from spark_assign.kernels.sticky.groups import Groups
 from spark_assign.kernels.sticky.walks import walks
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 _MASK = (1 << CODE_BITS) - 1
 
@@ -37,19 +37,19 @@ def _assign(asks: Sequence[Ask], *, cooperative: bool) -> list[Answer]:
     table = read_asks(asks)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
-    rows = decided.runs.where(~decided.withheld).rows()
+    rows = decided.runs.take(~decided.withheld).expand()
     codes = table.topic[rows.topic] << CODE_BITS | rows.first
     return answer(table, by_id[rows.member], codes, decided.refused)
 
 
-def _by_id(table: Table) -> Ints:
+def _by_id(table: Table) -> IntArray:
     """The members of the table sorted by ask and id, as the kernels number them."""
     spans = zip(table.begin, table.begin[1:], strict=False)
     ids = [each.member_id for each in table.members]
     return np.array([begin + at for begin, end in spans for at in java_order(ids[begin:end])], np.int64)
 
 
-def _batch(table: Table, by_id: Ints, cooperative: bool) -> Batch:
+def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
     """The asks as the kernels read them."""
     size = len(table.members)
     number = np.empty(size, np.int64)
@@ -82,7 +82,7 @@ def _batch(table: Table, by_id: Ints, cooperative: bool) -> Batch:
     )
 
 
-def _generations(table: Table, cooperative: bool) -> tuple[Ints, Ints]:
+def _generations(table: Table, cooperative: bool) -> tuple[IntArray, IntArray]:
     """Of each member its subscription's generation, and the one that its claims are of."""
     size = len(table.members)
     generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
@@ -94,13 +94,13 @@ def _generations(table: Table, cooperative: bool) -> tuple[Ints, Ints]:
     return generation, np.where(in_subscription | silent, generation, in_user_data)
 
 
-def _topic_hashes(table: Table) -> Ints:
+def _topic_hashes(table: Table) -> IntArray:
     begins = np.cumsum([0, *(len(ask.topics.names) for ask in table.asks)])
     every = np.concatenate([ask.topics.hashes for ask in table.asks])
     return np.asarray(every[begins[table.topic_ask] + table.topic], np.int64)
 
 
-def _claims(table: Table, number: Ints, member_ask: Ints) -> Runs:
+def _claims(table: Table, number: IntArray, member_ask: IntArray) -> PartitionSlices:
     """What members own of topics that somebody in their ask subscribes to and that have metadata.
 
     As in Kafka, neither the member's own subscription nor the partition count is looked at.
@@ -109,25 +109,25 @@ def _claims(table: Table, number: Ints, member_ask: Ints) -> Runs:
     owned = chain.from_iterable(each.owned for each in table.members)
     codes = np.fromiter(owned, np.int64, int(lengths.sum()))
     owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
-    new = first_of_each(owner) | first_of_each(topic)
+    new = starts_new_key(owner) | starts_new_key(topic)
     key, first, step, count = compress_sorted(np.cumsum(new, dtype=np.int64), codes & _MASK)
     row = np.flatnonzero(new)[key - 1]
     wanted = member_ask[owner[row]] << CODE_BITS | topic[row]
     known = np.append(table.topic_ask << CODE_BITS | table.topic, np.iinfo(np.int64).max)
     at = np.searchsorted(known, wanted)
-    runs = Runs(number[owner[row]], at, first, step, count)
+    runs = PartitionSlices(number[owner[row]], at, first, step, count)
     there = known[at] == wanted
-    return runs if there.all() else runs.where(there)
+    return runs if there.all() else runs.take(there)
 
 
-def _racks(table: Table) -> tuple[Ints, list[frozenset[int]], dict[int, Ints]]:
+def _racks(table: Table) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
     """Of each member its rack, the sets of racks, and of each topic the set of each partition, where racks matter.
 
     Racks are numbered anew in each ask, so that asks with as many racks share their sets.
     """
     rack = np.full(len(table.members), -1, np.int64)
     sets: dict[frozenset[int], int] = {frozenset(): 0}
-    of_topic: dict[int, Ints] = {}
+    of_topic: dict[int, IntArray] = {}
     ends = np.searchsorted(table.topic_ask, np.arange(len(table.asks)), "right").tolist()
     for ask, begin, topic_end, topic_begin in zip(table.asks, table.begin, ends, [0, *ends], strict=False):
         if not ask.topics.racks:

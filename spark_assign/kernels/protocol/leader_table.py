@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined
 from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.numeric.array_types import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class Table:
     asks: Sequence[Ask]
     members: list[Joined]
     begin: list[int]
-    topic_ask: Ints
-    topic: Ints
-    partitions: Ints
-    topic_class: Ints
+    topic_ask: IntArray
+    topic: IntArray
+    partitions: IntArray
+    topic_class: IntArray
     classes: list[list[int]]
     without_metadata: list[tuple[int, int]]
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> IntArray:
         """The number of members of each ask."""
         begin = np.array(self.begin, np.int64)
         return begin[1:] - begin[:-1]
@@ -88,7 +88,7 @@ def _classes(members: Sequence[Joined], begin: int, classes: list[list[int]]) ->
     return class_of
 
 
-def answer(table: Table, member: Ints, codes: Ints, refused: Mapping[int, str]) -> list[Answer]:
+def answer(table: Table, member: IntArray, codes: IntArray, refused: Mapping[int, str]) -> list[Answer]:
     """Rows of members and codes, in any order, as an answer to each ask; `refused`: ask to error."""
     order = np.lexsort((codes, member))
     sorted_codes = codes[order].tolist()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.java_hash import java_key, string_hash
+from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.kernels.server.walks import set_capacity, walk
 
 

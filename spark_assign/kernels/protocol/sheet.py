@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader import ASSIGNORS

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState, State

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS
 from spark_assign.kernels.protocol.server_topics import Topic
 from spark_assign.kernels.protocol.targets import (
@@ -22,11 +21,12 @@ from spark_assign.kernels.protocol.targets import (
     follow,
     fresh,
 )
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server import SERVER_RANGE
 from spark_assign.kernels.server.heterogeneous import NOBODY, trade
 from spark_assign.kernels.server.homogeneous import quotas
 from spark_assign.kernels.server.range import lay_out_ranges
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 _PARTITION = (1 << CODE_BITS) - 1
 
@@ -157,7 +157,7 @@ def _ranges(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
         partitions += [topic.partitions for topic in ask.topics]
         numbers += [topic.number for topic in ask.topics]
     columns = [np.array(each, np.int64) for each in (of_member, of_topic, served, partitions)]
-    assigned = _codes(lay_out_ranges(*columns).rows(), np.array(numbers, np.int64), len(served))
+    assigned = _codes(lay_out_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
     answers, begin = [], 0
     for ask in asks:
         answers.append(_laid_out(ask, assigned[begin : begin + len(ask.members)]))
@@ -194,7 +194,7 @@ def _asked(ask: TargetAsk, member: TargetMember) -> Sequence[Topic]:
     return ask.members[_served(ask.members).index(0)].subscribed if ask.homogeneous else member.subscribed
 
 
-def _codes(rows: Runs, numbers: Ints, members: int) -> list[list[int]]:
+def _codes(rows: PartitionSlices, numbers: IntArray, members: int) -> list[list[int]]:
     """Of each member its partitions, ascending."""
     codes = numbers[rows.topic] << CODE_BITS | rows.first
     order = np.lexsort((codes, rows.member))

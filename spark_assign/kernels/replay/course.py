@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
+from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.history.departures import GUESS
 from spark_assign.kernels.history.departures import RESTARTED as RESTARTED_AS
 from spark_assign.kernels.history.timeline import Member
-from spark_assign.kernels.java_hash import string_hash
 from spark_assign.kernels.replay.line import Line
 from spark_assign.kernels.replay.past import AGAIN, CHANGED, FOLLOWS, FOUNDED, RESTARTED, Past, Then
 from spark_assign.kernels.replay.seats import Seat, Seats

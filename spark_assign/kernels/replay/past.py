@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.clients import COOPERATIVE
 from spark_assign.kernels.history.departures import CRASHED, Departure
 from spark_assign.kernels.history.timeline import Generation, Member, Timeline
-from spark_assign.kernels.java_hash import java_key
 from spark_assign.kernels.protocol.leader_asks import Topics, code
 from spark_assign.kernels.server import SERVER_RANGE, UNIFORM
 

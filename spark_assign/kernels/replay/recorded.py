@@ -27,6 +27,7 @@ from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.releases import led_by, read_profile
 from spark_assign.kernels.replay.past import AGAIN, RESTARTED, Past
 from spark_assign.kernels.server import KAFKAS
+from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
@@ -242,9 +243,9 @@ def _answers(asked: Sequence[_Asked]) -> list[str | None]:
     return why
 
 
-def _by_group(sheet: Sheet, runs: Any) -> dict[int, dict[tuple[str, int], str]]:
+def _by_group(sheet: Sheet, runs: PartitionSlices) -> dict[int, dict[tuple[str, int], str]]:
     """Of each group who gets each partition, by names."""
-    rows = runs.rows()
+    rows = runs.expand()
     if not len(rows):
         return {}
     groups = sheet.members.group[rows.member].tolist()

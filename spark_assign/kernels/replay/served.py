@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Topics
 from spark_assign.kernels.protocol.server_topics import Metadata, Topic, id_walk
 from spark_assign.kernels.protocol.targets import NOTHING, Target, TargetAnswer, TargetAsk, TargetMember, fresh

@@ -18,7 +18,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.replicas.layout import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
@@ -27,6 +26,7 @@ from spark_assign.kernels.replicas.layout import (
     Refusal,
     java_order,
 )
+from spark_assign.numeric.array_types import IntArray
 
 _LARGEST_TABLE = 1_000_000
 """Replicas in a table of all placements that is worth keeping: 100 brokers and 3 replicas need 29,700."""
@@ -64,7 +64,7 @@ def shift_base(shift: int, start_partition: int, brokers: int) -> int:
     return shift - (max(start_partition, 1) - 1) // brokers
 
 
-def place(layout: Layout, replication_factor: int, start_index: int, base: int, first: int, count: int) -> Ints:
+def place(layout: Layout, replication_factor: int, start_index: int, base: int, first: int, count: int) -> IntArray:
     """Broker ids of partitions `first`, `first` + 1, …: an array of count rows and replication_factor columns.
 
     Args:
@@ -84,29 +84,29 @@ def place(layout: Layout, replication_factor: int, start_index: int, base: int, 
     behind = shift * racks % max(brokers - 1, 1)
     all_placements = brokers * max(brokers - 1, 1)
     if count * 4 >= all_placements and all_placements * replication_factor <= _LARGEST_TABLE:
-        table: Ints = _table(layout, replication_factor)[behind, leader]
+        table: IntArray = _table(layout, replication_factor)[behind, leader]
         return table
     return _aware(layout, replication_factor, leader, behind)
 
 
-def _unaware(ids: Ints, replication_factor: int, leader: Ints, shift: Ints) -> Ints:
+def _unaware(ids: IntArray, replication_factor: int, leader: IntArray, shift: IntArray) -> IntArray:
     """Without racks: every follower in closed form."""
     brokers = len(ids)
     column = np.arange(replication_factor - 1)
     followers = 1 + (shift[:, None] + column) % max(brokers - 1, 1)
-    placed: Ints = ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % brokers], axis=1)]
+    placed: IntArray = ids[np.concatenate([leader[:, None], (leader[:, None] + followers) % brokers], axis=1)]
     return placed
 
 
 @lru_cache(maxsize=16)
-def _table(layout: Layout, replication_factor: int) -> Ints:
+def _table(layout: Layout, replication_factor: int) -> IntArray:
     """All placements there are, by how far the followers are behind and by the place of the first replica."""
     brokers = len(layout.ids)
     behind, leader = np.divmod(np.arange(max(brokers - 1, 1) * brokers), brokers)
     return _aware(layout, replication_factor, leader, behind).reshape(-1, brokers, replication_factor)
 
 
-def _aware(layout: Layout, replication_factor: int, leader: Ints, behind: Ints) -> Ints:
+def _aware(layout: Layout, replication_factor: int, leader: IntArray, behind: IntArray) -> IntArray:
     """With racks: candidate after candidate, all partitions at once, until each has its replicas."""
     line = rack_alternated(layout)
     brokers = len(line)
@@ -135,5 +135,5 @@ def _aware(layout: Layout, replication_factor: int, leader: Ints, behind: Ints) 
         placed[taking] += 1
         going = going[placed[going] < replication_factor]
         candidate_number += 1
-    ids: Ints = np.array(layout.ids)[np.array(line)][chosen]
+    ids: IntArray = np.array(layout.ids)[np.array(line)][chosen]
     return ids

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 NO_BROKER = -1
 
@@ -25,11 +25,11 @@ class Cluster:
         weighed: whether weights are bytes.
     """
 
-    rack: Ints
-    usable: Flags
-    current: Ints
-    replication_factor: Ints
-    weight: Ints
+    rack: IntArray
+    usable: BoolArray
+    current: IntArray
+    replication_factor: IntArray
+    weight: IntArray
     weighed: bool = False
 
     @property
@@ -37,18 +37,18 @@ class Cluster:
         """Racks that have a usable broker."""
         return len(np.unique(self.rack[self.usable]))
 
-    def racks_needed(self) -> Ints:
+    def racks_needed(self) -> IntArray:
         """Of each partition how many racks its replicas have to be in: as many as possible."""
         return np.minimum(self.replication_factor, self.usable_racks)
 
 
-def usable_replicas(cluster: Cluster) -> Flags:
+def usable_replicas(cluster: Cluster) -> BoolArray:
     """Which entries of `current` are on usable brokers."""
-    usable: Flags = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
+    usable: BoolArray = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
     return usable
 
 
-def count_distinct(values: Ints, counted: Flags) -> Ints:
+def count_distinct(values: IntArray, counted: BoolArray) -> IntArray:
     """Of each row how many different values its counted entries have."""
     if not values.shape[1]:
         return np.zeros(len(values), np.int64)
@@ -56,5 +56,5 @@ def count_distinct(values: Ints, counted: Flags) -> Ints:
     ordered = np.sort(np.where(counted, values, missing), axis=1)
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    distinct: Ints = (new & (ordered != missing)).sum(axis=1)
+    distinct: IntArray = (new & (ordered != missing)).sum(axis=1)
     return distinct

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.numeric.array_types import IntArray
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
 
@@ -56,11 +56,11 @@ class Named:
     """A cluster, and the names of what it numbers."""
 
     cluster: Cluster
-    broker_id: Ints
+    broker_id: IntArray
     gone: dict[int, str]
     """Of brokers (by number) that may have no replicas: `removed-broker` or `fenced-broker`."""
     topic: list[str]
-    partition: Ints
+    partition: IntArray
     voluntary: bool
     """Whether the change adds brokers."""
 
@@ -147,7 +147,7 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _partitions(rows: pa.Table, ids: Ints) -> tuple[list[str], Ints, Ints]:
+def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, IntArray]:
     """Topic, partition and replicas (by broker number) of each partition, sorted."""
     rows = rows.select(["topic", "partition", "replicas"]).sort_by([("topic", "ascending"), ("partition", "ascending")])
     topics, partition = rows["topic"].to_pylist(), rows["partition"].to_numpy().astype(np.int64)
@@ -173,7 +173,9 @@ def _partitions(rows: pa.Table, ids: Ints) -> tuple[list[str], Ints, Ints]:
     return topics, partition, current
 
 
-def _with_new(counts: pa.Table, topics: list[str], partition: Ints, current: Ints) -> tuple[list[str], Ints, Ints]:
+def _with_new(
+    counts: pa.Table, topics: list[str], partition: IntArray, current: IntArray
+) -> tuple[list[str], IntArray, IntArray]:
     """The same with the partitions that are to be added."""
     if not counts.num_rows:
         return topics, partition, current
@@ -206,7 +208,7 @@ def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
     return found
 
 
-def _factors(rows: pa.Table, names: Any, partition: Ints, current: Ints, usable: int) -> Ints:
+def _factors(rows: pa.Table, names: Any, partition: IntArray, current: IntArray, usable: int) -> IntArray:
     """The replication factor of each partition afterwards; new ones have that of their topic's first partition."""
     factor = (current != NO_BROKER).sum(axis=1)
     new = np.flatnonzero(factor == 0)
@@ -232,7 +234,7 @@ def _factors(rows: pa.Table, names: Any, partition: Ints, current: Ints, usable:
     return np.asarray(factor, np.int64)
 
 
-def _weights(rows: pa.Table, names: Any, partition: Ints) -> tuple[Ints, bool]:
+def _weights(rows: pa.Table, names: Any, partition: IntArray) -> tuple[IntArray, bool]:
     """Bytes of each partition, 1 at least, the mean where unknown; 1 each where nothing is known."""
     if not rows.num_rows:
         return np.ones(len(partition), np.int64), False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
 from spark_assign.kernels.replicas.keep import loads
 from spark_assign.kernels.replicas.shares import Shares
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def fill(cluster: Cluster, staying: Flags, shares: Shares) -> list[list[int]]:
+def fill(cluster: Cluster, staying: BoolArray, shares: Shares) -> list[list[int]]:
     """Of each partition its replicas afterwards; those that stay keep their place in the list.
 
     Vacancies are filled the heaviest first, then by partition number.
@@ -43,7 +43,7 @@ def fill(cluster: Cluster, staying: Flags, shares: Shares) -> list[list[int]]:
     return assigned
 
 
-def _positions(current: Ints, staying: Flags) -> dict[int, list[int]]:
+def _positions(current: IntArray, staying: BoolArray) -> dict[int, list[int]]:
     """Of each partition that loses replicas the places which those had in its list."""
     partitions, places = np.nonzero((current != NO_BROKER) & ~staying)
     result: dict[int, list[int]] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.numeric.array_types import IntArray
 
 _MULTIPLIER = 0x5DEECE66D
 _INCREMENT = 0xB
@@ -40,13 +40,13 @@ class JavaRandom:
             items[size - 1], items[other] = items[other], items[size - 1]
 
 
-def draw_pairs(seeds: Ints, bounds: Ints) -> tuple[Ints, Ints]:
+def draw_pairs(seeds: IntArray, bounds: IntArray) -> tuple[IntArray, IntArray]:
     """Of each seed the first two `nextInt` of a new generator, both with the same bound (1 or more)."""
     states = seeds.astype(np.uint64) ^ np.uint64(_MULTIPLIER)
     return _draw(states, bounds), _draw(states, bounds)
 
 
-def _draw(states: NDArray[np.uint64], bounds: Ints) -> Ints:
+def _draw(states: NDArray[np.uint64], bounds: IntArray) -> IntArray:
     """`nextInt` of every generator; their states move on in place."""
     result = np.zeros(len(states), np.int64)
     waiting = np.arange(len(states))

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.replicas.cluster import Cluster, count_distinct, usable_replicas
 from spark_assign.kernels.replicas.shares import Shares
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def most_kept(cluster: Cluster) -> Ints:
+def most_kept(cluster: Cluster) -> IntArray:
     """Of each partition how many of its replicas can stay."""
     usable = usable_replicas(cluster)
     there = usable.sum(axis=1)
     racks = count_distinct(cluster.rack[cluster.current], usable)
     may_share = cluster.replication_factor - cluster.racks_needed()
-    kept: Ints = np.minimum(cluster.replication_factor, racks + np.minimum(may_share, there - racks))
+    kept: IntArray = np.minimum(cluster.replication_factor, racks + np.minimum(may_share, there - racks))
     return kept
 
 
-def choose_kept(cluster: Cluster, kept: Ints, shares: Shares) -> Flags:
+def choose_kept(cluster: Cluster, kept: IntArray, shares: Shares) -> BoolArray:
     """Which entries of `current` stay, `kept` in each row; the most loaded brokers give up theirs first."""
     staying = usable_replicas(cluster)
     choosing = np.flatnonzero(staying.sum(axis=1) > kept)
@@ -49,7 +49,7 @@ def choose_kept(cluster: Cluster, kept: Ints, shares: Shares) -> Flags:
     return staying
 
 
-def loads(cluster: Cluster, counted: Flags) -> Ints:
+def loads(cluster: Cluster, counted: BoolArray) -> IntArray:
     """Of each broker the weight of the counted entries of `current`."""
     weights = np.broadcast_to(cluster.weight[:, None], cluster.current.shape)[counted]
     brokers = cluster.current[counted]

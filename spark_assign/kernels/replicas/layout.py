@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 
 INVALID_PARTITIONS = "invalid-partitions"
 """Kafka throws `InvalidPartitionsException`."""

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
 from spark_assign.kernels.replicas.even_out import even_out
 from spark_assign.kernels.replicas.fill import fill
 from spark_assign.kernels.replicas.keep import choose_kept, loads, most_kept
 from spark_assign.kernels.replicas.leaders import choose_leaders
 from spark_assign.kernels.replicas.shares import Shares, fair_shares, leader_shares
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,18 @@ def reassign(cluster: Cluster, tolerance: float, *, voluntary: bool) -> Reassign
     return Reassigned(replicas, forced, bound, shares, leading)
 
 
-def _existing(cluster: Cluster) -> Flags:
+def _existing(cluster: Cluster) -> BoolArray:
     """Partitions that are there already: the replicas of new ones are placed, not moved."""
-    existing: Flags = (cluster.current != NO_BROKER).any(axis=1)
+    existing: BoolArray = (cluster.current != NO_BROKER).any(axis=1)
     return existing
 
 
-def _forced(cluster: Cluster, kept: Ints) -> Bound:
+def _forced(cluster: Cluster, kept: IntArray) -> Bound:
     moved = np.where(_existing(cluster), cluster.replication_factor - kept, 0)
     return Bound(int(moved.sum()), int((moved * cluster.weight).sum()))
 
 
-def _with_balance(cluster: Cluster, kept: Ints, forced: Bound, shares: Shares) -> Bound:
+def _with_balance(cluster: Cluster, kept: IntArray, forced: Bound, shares: Shares) -> Bound:
     """Brokers above their bounds have to give what is above; brokers below have to get what is missing.
 
     Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave.
@@ -122,7 +122,7 @@ def _at_least(amount: float) -> int:
     return max(0, math.ceil(amount - 1e-6))
 
 
-def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[Ints, Ints, Ints]:
+def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[IntArray, IntArray, IntArray]:
     """Of each broker its replicas, their weight, and the partitions that it leads, all counted afterwards."""
     flat = np.fromiter((broker for each in replicas for broker in each), np.int64)
     sizes = np.fromiter((len(each) for each in replicas), np.int64, len(replicas))
@@ -133,7 +133,7 @@ def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[Ints, Int
     return np.bincount(flat, minlength=brokers), weight, np.bincount(first, minlength=brokers)
 
 
-def outside(load: Ints | Floats, shares: Shares, usable: Flags) -> int:
+def outside(load: IntArray | FloatArray, shares: Shares, usable: BoolArray) -> int:
     """How many usable brokers are not within their bounds."""
     slack = 1e-6 * (1 + shares.share)
     wrong = (load > shares.most + slack) | (load < shares.least - slack)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.arrays import Floats
 from spark_assign.kernels.replicas.cluster import Cluster
+from spark_assign.numeric.array_types import FloatArray
 
 _HALVINGS = 100
 _EXACT = 1e-9
@@ -23,9 +23,9 @@ _EXACT = 1e-9
 class Shares:
     """Of each broker the even share and the bounds around it, in units of weight; all 0 for unusable brokers."""
 
-    share: Floats
-    least: Floats
-    most: Floats
+    share: FloatArray
+    least: FloatArray
+    most: FloatArray
 
 
 def fair_shares(cluster: Cluster, tolerance: float) -> Shares:
@@ -53,14 +53,14 @@ def leader_shares(cluster: Cluster, tolerance: float) -> Shares:
     return _bounds(share, tolerance, weighed=False)
 
 
-def _bounds(share: Floats, tolerance: float, weighed: bool) -> Shares:
+def _bounds(share: FloatArray, tolerance: float, weighed: bool) -> Shares:
     least, most = share * (1 - tolerance), share * (1 + tolerance)
     if weighed:
         return Shares(share, np.maximum(least, 0), most)
     return Shares(share, np.floor(np.maximum(least, 0) + _EXACT), np.ceil(most - _EXACT))
 
 
-def _rack_bounds(cluster: Cluster, sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _rack_bounds(cluster: Cluster, sizes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """Of each usable rack the least and the most weight that valid placements can put there."""
     most, least = np.zeros(len(sizes)), np.zeros(len(sizes))
     kinds, of_kind = np.unique(cluster.replication_factor, return_inverse=True)
@@ -83,7 +83,7 @@ def _most_elsewhere(sizes: NDArray[np.int64], rack: int, racks_needed: int, extr
     return int(min(one_each + extra, others.sum()))
 
 
-def _level(sizes: Floats, low: Floats, high: Floats, total: float) -> float:
+def _level(sizes: FloatArray, low: FloatArray, high: FloatArray, total: float) -> float:
     """The level at which racks of these sizes, kept in their bounds, hold the total."""
     below, above = 0.0, max(total, 1.0)
     for _ in range(_HALVINGS):

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spark_assign.kernels.java_hash import string_hashes, table_order
-from spark_assign.kernels.java_tree import IdentityDecides
+from spark_assign.java.hash_map import string_hashes, table_order
+from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.kernels.replicas.layout import (
     IDENTITY_ORDER,
     INVALID_REPLICATION_FACTOR,

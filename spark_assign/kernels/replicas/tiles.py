@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.replicas import admin_utils, striped
 from spark_assign.kernels.replicas.java_random import JavaRandom
 from spark_assign.kernels.replicas.layout import Layout, layout
 from spark_assign.kernels.replicas.requests import STRIPED
+from spark_assign.numeric.array_types import IntArray
 
 TILE = 8192
 """Partitions in a tile at most."""
@@ -55,7 +55,7 @@ def place_tiles(batches: Iterable[pa.RecordBatch], algorithm: str) -> Iterator[p
                     yield _as_row(row["cluster"], len(brokers.ids), tile, first, placed)
 
 
-def _placed(brokers: Layout, tile: dict[str, Any], algorithm: str) -> Iterator[tuple[int, Ints]]:
+def _placed(brokers: Layout, tile: dict[str, Any], algorithm: str) -> Iterator[tuple[int, IntArray]]:
     """Parts of a tile: the first partition, and a row per partition."""
     replication_factor, first, count = tile["replication_factor"], tile["first"], tile["count"]
     if algorithm == STRIPED:
@@ -66,7 +66,7 @@ def _placed(brokers: Layout, tile: dict[str, Any], algorithm: str) -> Iterator[t
         yield first, admin_utils.place(brokers, replication_factor, tile["start_index"], tile["base"], first, count)
 
 
-def _as_row(cluster: str, brokers: int, tile: dict[str, Any], first: int, placed: Ints) -> pa.RecordBatch:
+def _as_row(cluster: str, brokers: int, tile: dict[str, Any], first: int, placed: IntArray) -> pa.RecordBatch:
     partitions, replication_factor = placed.shape
     flat = pa.array(placed.ravel().astype(np.int32))
     whole = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)

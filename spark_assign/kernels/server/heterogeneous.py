@@ -29,10 +29,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import Runs, compress_owners
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.sticky.groups import BALANCING, STAYS
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 
 _PASSES = 16
 NOBODY = -1
@@ -40,7 +40,11 @@ NOBODY = -1
 
 
 def assign_heterogeneous(
-    members: int, subscribers: Sequence[Sequence[int]], partitions: Sequence[int], ranks: Sequence[int], previous: Runs
+    members: int,
+    subscribers: Sequence[Sequence[int]],
+    partitions: Sequence[int],
+    ranks: Sequence[int],
+    previous: PartitionSlices,
 ) -> Targets:
     """The target assignment of one group.
 
@@ -53,7 +57,7 @@ def assign_heterogeneous(
             beyond its topic's count.
     """
     kept = [np.full(count, NOBODY, np.int64) for count in partitions]
-    rows = previous.rows()
+    rows = previous.expand()
     loads = np.bincount(rows.member, minlength=members).tolist()
     order = np.argsort(rows.topic, kind="stable")
     ends = np.cumsum(np.bincount(rows.topic, minlength=len(partitions))).tolist()
@@ -215,16 +219,16 @@ class MostLoaded:
         self._end = end
 
 
-def _targets(owners: list[list[int]], kept: list[Ints]) -> Targets:
+def _targets(owners: list[list[int]], kept: list[IntArray]) -> Targets:
     """The answer as runs, those apart that balance took away."""
-    parts: list[Runs] = []
-    reasons: list[Ints] = []
+    parts: list[PartitionSlices] = []
+    reasons: list[IntArray] = []
     for topic, (had, owner) in enumerate(zip(kept, (np.array(each, np.int64) for each in owners), strict=True)):
         moved = (had >= 0) & (had != owner)
         for some, reason in ((~moved, STAYS), (moved, BALANCING)):
-            member, *run = compress_owners(np.where(some, owner, NOBODY))
-            parts.append(Runs(member, np.full(len(member), topic), *run))
+            member, *run = owners_to_slices(np.where(some, owner, NOBODY))
+            parts.append(PartitionSlices(member, np.full(len(member), topic), *run))
             reasons.append(np.full(len(member), reason))
     nothing = np.empty(0, np.int64)
     columns = [np.concatenate([nothing, *(part.columns[at] for part in parts)]) for at in range(5)]
-    return Targets(Runs(*columns), np.concatenate([nothing, *reasons]))
+    return Targets(PartitionSlices(*columns), np.concatenate([nothing, *reasons]))

@@ -28,15 +28,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import exclusive_sum
 from spark_assign.kernels.server.previous import Targets, split, unassigned
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import exclusive_sum
 
 
-def assign_homogeneous(group: Ints, topic_group: Ints, partitions: Ints, previous: Runs) -> Targets:
+def assign_homogeneous(
+    group: IntArray, topic_group: IntArray, partitions: IntArray, previous: PartitionSlices
+) -> Targets:
     """The target assignment of groups in each of which everybody subscribes to all topics.
 
     Args:
@@ -51,32 +53,32 @@ def assign_homogeneous(group: Ints, topic_group: Ints, partitions: Ints, previou
     before = exclusive_sum(previous.count, first_run)
     kept, taken = split(previous, np.clip(target[previous.member] - before, 0, previous.count))
     free = unassigned(previous, partitions)
-    listed = free.joined(taken)
+    listed = free.concat(taken)
     order = np.argsort(topic_group[listed.topic], kind="stable")
     lacking = target - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
-    dealt, run = _deal(listed.where(order), lacking)
+    dealt, run = _deal(listed.take(order), lacking)
     reason = np.where(order[run] < len(free), STAYS, OVER_QUOTA)
     one = dealt.count == 1
-    some = dealt.where(one)
+    some = dealt.take(one)
     singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
-    runs = kept.joined(dealt.where(~one)).joined(singles)
+    runs = kept.concat(dealt.take(~one)).concat(singles)
     return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
 
 
-def quotas(group: Ints, topic_group: Ints, partitions: Ints, had: Ints) -> Ints:
+def quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: IntArray) -> IntArray:
     """Step 1: how many partitions each member shall have."""
     number = int(group[-1]) + 1 if len(group) else 0
     size = np.bincount(group, minlength=number)
     total = np.bincount(topic_group, partitions, number).astype(np.int64)
     quota, extra = np.divmod(total, np.maximum(size, 1))
-    more: Flags = had > quota[group]
+    more: BoolArray = had > quota[group]
     first = np.searchsorted(group, group)
     holds = more & (exclusive_sum(more.astype(np.int64), first) < extra[group])
     holds |= exclusive_sum((~more).astype(np.int64), first) >= (size - extra)[group]
     return quota[group] + holds
 
 
-def _deal(listed: Runs, lacking: Ints) -> tuple[Runs, Ints]:
+def _deal(listed: PartitionSlices, lacking: IntArray) -> tuple[PartitionSlices, IntArray]:
     """Step 4: the free list, cut where a run of it ends or a member has what it lacks.
 
     Returns:
@@ -88,4 +90,4 @@ def _deal(listed: Runs, lacking: Ints) -> tuple[Runs, Ints]:
     begin = np.append(0, end)[:-1]
     run, taker = np.searchsorted(ends, begin, "right"), takers[np.searchsorted(full, begin, "right")]
     first = listed.first[run] + (begin - (ends - listed.count)[run]) * listed.step[run]
-    return Runs(taker, listed.topic[run], first, listed.step[run], end - begin), run
+    return PartitionSlices(taker, listed.topic[run], first, listed.step[run], end - begin), run

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable, capacities, spread_hashes
-from spark_assign.kernels.segments import first_of_each, ranks, stretches
+from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, capacities, spread_hashes
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, starts_new_key
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SMALLEST_TABLE = 2
@@ -28,7 +28,7 @@ _BUCKET_BITS = 32
 _MASK = 0xFFFFFFFF
 
 
-def table_slots(hashes: Ints, group: Ints) -> Ints:
+def table_slots(hashes: IntArray, group: IntArray) -> IntArray:
     """Of each member its slot in the coordinator's table (`BaseHashTable`), which is walked slot by slot.
 
     The table doubles before a member is written, one that is there already, too, if one more would make it fuller than
@@ -56,9 +56,9 @@ class TopicIds:
         fine: whether it is one; of others hash and rank say nothing.
     """
 
-    hash: Ints
-    rank: Ints
-    fine: Flags
+    hash: IntArray
+    rank: IntArray
+    fine: BoolArray
 
 
 def read_topic_ids(texts: Sequence[str | None]) -> TopicIds:
@@ -84,7 +84,7 @@ def _raw(text: str) -> bytes | None:
     return raw if len(raw) == 16 else None
 
 
-def set_order(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
+def set_order(hashes: IntArray, of: IntArray, sizes: IntArray | None = None) -> IntArray:
     """The order in which hash sets are walked that are made of a collection (`new HashSet<>(collection)`, Java 17).
 
     Args:
@@ -103,8 +103,8 @@ def set_order(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
     order = np.lexsort((bucket, of))
     long = _crowded((of << _BUCKET_BITS | bucket)[order])
     if len(long):
-        bounds = stretches(of)
-        starts = np.flatnonzero(first_of_each(of))
+        bounds = key_ranges(of)
+        starts = np.flatnonzero(starts_new_key(of))
         for each in long.tolist():
             begin, end = bounds[int(np.searchsorted(of[starts], each))]
             table: HashTable[int] = HashTable(int(buckets[each]), hashes.__getitem__)
@@ -114,7 +114,7 @@ def set_order(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
     return order
 
 
-def set_buckets(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
+def set_buckets(hashes: IntArray, of: IntArray, sizes: IntArray | None = None) -> IntArray:
     """Of each key of such a set its bucket; keys of one bucket are walked in the order in which they were put in.
 
     Arguments as for `set_order`, in any order. Where a bucket has so many keys that Java rebuilds something, the whole
@@ -123,23 +123,23 @@ def set_buckets(hashes: Ints, of: Ints, sizes: Ints | None = None) -> Ints:
     return _buckets(hashes, of, _set_capacities(of, sizes))
 
 
-def map_buckets(hashes: Ints, of: Ints) -> Ints:
+def map_buckets(hashes: IntArray, of: IntArray) -> IntArray:
     """The same of hash maps that grew key by key."""
     return _buckets(hashes, of, capacities(np.bincount(of)))
 
 
-def _buckets(hashes: Ints, of: Ints, sizes: Ints) -> Ints:
+def _buckets(hashes: IntArray, of: IntArray, sizes: IntArray) -> IntArray:
     bucket = spread_hashes(hashes) & (sizes[of] - 1)
     bucket[np.isin(of, _crowded(np.sort(of << _BUCKET_BITS | bucket)))] = 0
     return bucket
 
 
-def _crowded(keys: Ints) -> Ints:
+def _crowded(keys: IntArray) -> IntArray:
     """The sets in which a bucket has more keys than a chain may be long; of each key set and bucket, ascending."""
-    return np.unique(keys[ranks(keys) >= LONGEST_CHAIN] >> _BUCKET_BITS)
+    return np.unique(keys[row_numbers(keys) >= LONGEST_CHAIN] >> _BUCKET_BITS)
 
 
-def _set_capacities(of: Ints, sizes: Ints | None) -> Ints:
+def _set_capacities(of: IntArray, sizes: IntArray | None) -> IntArray:
     sizes = np.bincount(of) if sizes is None else sizes
     found = np.full(len(sizes), _SMALLEST_SET, np.int64)
     while (tight := found < sizes * 4 // 3 + 1).any():

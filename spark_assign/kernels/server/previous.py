@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs, compress_sorted
 from spark_assign.kernels.sticky.constrained import unowned
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices, compress_sorted
 
 
 @dataclass(frozen=True)
@@ -22,25 +22,25 @@ class Targets:
         free: what nobody had, as `unassigned` lists it.
     """
 
-    runs: Runs
-    reason: Ints
+    runs: PartitionSlices
+    reason: IntArray
     first_dealt: int = 0
-    free: Runs = NOTHING
+    free: PartitionSlices = EMPTY_SLICES
 
     @property
-    def dealt(self) -> Flags:
+    def dealt(self) -> BoolArray:
         """Whether each run was dealt."""
         return np.arange(len(self.runs)) >= self.first_dealt
 
 
-def split(runs: Runs, kept: Ints) -> tuple[Runs, Runs]:
+def split(runs: PartitionSlices, kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
     """Of each run its first partitions, so many as `kept` says, and its others; no run is empty."""
-    head = Runs(runs.member, runs.topic, runs.first, runs.step, kept)
-    tail = Runs(runs.member, runs.topic, runs.first + runs.step * kept, runs.step, runs.count - kept)
-    return head.where(kept > 0), tail.where(tail.count > 0)
+    head = PartitionSlices(runs.member, runs.topic, runs.first, runs.step, kept)
+    tail = PartitionSlices(runs.member, runs.topic, runs.first + runs.step * kept, runs.step, runs.count - kept)
+    return head.take(kept > 0), tail.take(tail.count > 0)
 
 
-def unassigned(previous: Runs, partitions: Ints) -> Runs:
+def unassigned(previous: PartitionSlices, partitions: IntArray) -> PartitionSlices:
     """The partitions that nobody had: topics in their order, partitions ascending; `member` says nothing.
 
     Args:
@@ -49,11 +49,11 @@ def unassigned(previous: Runs, partitions: Ints) -> Runs:
     """
     whole = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
     rows = unowned(previous, np.where(whole, 0, partitions))
-    key = np.sort(rows[0] << KEY_BITS | rows[1], kind="stable")
-    columns = compress_sorted(key >> KEY_BITS, key & ((1 << KEY_BITS) - 1))
+    key = np.sort(rows[0] << PARTITION_BITS | rows[1], kind="stable")
+    columns = compress_sorted(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
     topic = np.flatnonzero(whole)
     zero = np.zeros(len(topic), np.int64)
     parts = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
     topic, *run = (np.append(one, other) for one, other in parts)
-    runs = Runs(np.full(len(topic), -1), topic, *run)
-    return runs.where(np.argsort(topic, kind="stable"))
+    runs = PartitionSlices(np.full(len(topic), -1), topic, *run)
+    return runs.take(np.argsort(topic, kind="stable"))

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
+from spark_assign.numeric.array_types import IntArray
 
 
-def lay_out_near(due: Ints, rack: Ints, worth: Ints) -> Ints:
+def lay_out_near(due: IntArray, rack: IntArray, worth: IntArray) -> IntArray:
     """Which member gets each partition number.
 
     Args:
@@ -52,7 +52,7 @@ def lay_out_near(due: Ints, rack: Ints, worth: Ints) -> Ints:
     return owner
 
 
-def spread(worth: Ints, supply: Ints, capacity: Ints) -> Ints:
+def spread(worth: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
     """Step 2: how many of each class go to each place, so that all in all they are worth most.
 
     Args:
@@ -74,7 +74,7 @@ def spread(worth: Ints, supply: Ints, capacity: Ints) -> Ints:
     return flow
 
 
-def _better_ring(worth: Ints, flow: Ints) -> list[tuple[int, int, int]]:
+def _better_ring(worth: IntArray, flow: IntArray) -> list[tuple[int, int, int]]:
     """Places each of which hands a class to the next, so that all are worth more then: class, place, next place."""
     places = worth.shape[1]
     gain = np.full((places, places), -np.inf)

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.segments import ranks
 from spark_assign.kernels.server.flow import Network
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 _NOBODY = -1
 
 
-def assign_near(had: Ints, kind: Ints, target: Ints, rack: Ints, near: Flags) -> Ints:
+def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray, near: BoolArray) -> IntArray:
     """Who gets each partition of a group, or of a topic of it.
 
     Args:
@@ -65,9 +65,9 @@ def assign_near(had: Ints, kind: Ints, target: Ints, rack: Ints, near: Flags) ->
     return taker
 
 
-def is_near(rack: Ints, kind: Ints, near: Flags) -> Flags:
+def is_near(rack: IntArray, kind: IntArray, near: BoolArray) -> BoolArray:
     """Whether replicas of each partition (of this kind) are in a member's rack; -1 is no rack."""
-    found: Flags = (rack >= 0) & near[kind, rack]
+    found: BoolArray = (rack >= 0) & near[kind, rack]
     return found
 
 
@@ -78,7 +78,9 @@ class _Flown:
         self.of_member, self.to_rack = of_member, to_rack
 
 
-def _flow(had: Ints, kind: Ints, open_: Flags, given: Flags, must: Ints, racks: Ints, near: Flags) -> _Flown:
+def _flow(
+    had: IntArray, kind: IntArray, open_: BoolArray, given: BoolArray, must: IntArray, racks: IntArray, near: BoolArray
+) -> _Flown:
     """Step 2."""
     kinds, wanting = np.unique(kind[open_ | given]), np.flatnonzero(racks)
     of_kind = np.full(len(near), -1, np.int64)
@@ -111,7 +113,9 @@ def _flow(had: Ints, kind: Ints, open_: Flags, given: Flags, must: Ints, racks: 
     return _Flown(of_member, {key: network.through(pipe) for key, pipe in ends.items()})
 
 
-def _give(had: Ints, kind: Ints, open_: Flags, must: Ints, flown: dict[tuple[int, int], int]) -> Flags:
+def _give(
+    had: IntArray, kind: IntArray, open_: BoolArray, must: IntArray, flown: dict[tuple[int, int], int]
+) -> BoolArray:
     """Which of the open ones are given up: as many of a kind as have flown, and others as far as that is not enough.
 
     The last ones go.
@@ -122,20 +126,22 @@ def _give(had: Ints, kind: Ints, open_: Flags, must: Ints, flown: dict[tuple[int
     pairs = had[at] * (int(kind.max(initial=0)) + 1) + kind[at]
     much = np.array([flown.get(key, 0) for key in zip(had[at].tolist(), kind[at].tolist(), strict=True)], np.int64)
     goes = np.zeros(len(had), bool)
-    goes[at] = ranks(pairs) < much
+    goes[at] = row_numbers(pairs) < much
     still = must - np.bincount(had[goes], minlength=len(must))
     rest = np.flatnonzero(open_ & ~goes)[::-1]
     rest = rest[np.argsort(had[rest], kind="stable")]
-    goes[rest] = ranks(had[rest]) < still[had[rest]]
+    goes[rest] = row_numbers(had[rest]) < still[had[rest]]
     return goes
 
 
-def _deal(taker: Ints, kind: Ints, lacking: Ints, rack: Ints, flown: dict[tuple[int, int], int]) -> None:
+def _deal(
+    taker: IntArray, kind: IntArray, lacking: IntArray, rack: IntArray, flown: dict[tuple[int, int], int]
+) -> None:
     """Step 3: give what is free in `taker`."""
     free = np.flatnonzero(taker == _NOBODY)
     of_kind = free[np.argsort(kind[free], kind="stable")]
     begin = np.searchsorted(kind[of_kind], np.arange(int(kind.max(initial=0)) + 1)).tolist()
-    to_rack: dict[int, list[Ints]] = {}
+    to_rack: dict[int, list[IntArray]] = {}
     for (each, where), much in sorted(flown.items()):
         to_rack.setdefault(where, []).append(of_kind[begin[each] : begin[each] + much])
         begin[each] += much

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import ranks
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def lay_out_ranges(member: Ints, topic: Ints, served: Ints, partitions: Ints) -> Runs:
+def lay_out_ranges(member: IntArray, topic: IntArray, served: IntArray, partitions: IntArray) -> PartitionSlices:
     """Step 2.
 
     Args:
@@ -34,8 +34,8 @@ def lay_out_ranges(member: Ints, topic: Ints, served: Ints, partitions: Ints) ->
     """
     order = np.lexsort((served[member], topic))
     member, topic = member[order], topic[order]
-    rank, subscribers = ranks(topic), np.bincount(topic, minlength=len(partitions))[topic]
+    rank, subscribers = row_numbers(topic), np.bincount(topic, minlength=len(partitions))[topic]
     quota, longer = np.divmod(partitions[topic], np.maximum(subscribers, 1))
     first, count = rank * quota + np.minimum(rank, longer), quota + (rank < longer)
-    runs = Runs(member, topic, first, np.ones(len(member), np.int64), count)
-    return runs.where(count > 0)
+    runs = PartitionSlices(member, topic, first, np.ones(len(member), np.int64), count)
+    return runs.take(count > 0)

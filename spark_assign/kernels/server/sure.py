@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import NOTHING, Runs
-from spark_assign.kernels.segments import exclusive_sum, first_of_each, ranks
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,13 @@ class Ties:
         lost: of what may be lost the tie of its topic among its member's, and its own among those of its topic.
     """
 
-    topic: Ints
-    lost: tuple[Ints, Ints]
+    topic: IntArray
+    lost: tuple[IntArray, IntArray]
 
 
-def hanging(members: Shares, topic_group: Ints, unowned: Runs, losing: Runs, ties: Ties) -> Runs:
+def hanging(
+    members: Shares, topic_group: IntArray, unowned: PartitionSlices, losing: PartitionSlices, ties: Ties
+) -> PartitionSlices:
     """The partitions that may have another owner in another order, one by one; `member` says nothing.
 
     Args:
@@ -53,18 +55,18 @@ def hanging(members: Shares, topic_group: Ints, unowned: Runs, losing: Runs, tie
     dealt = np.bincount(group, np.maximum(target - had, 0), number).astype(np.int64)
     some = (dealt > 0) & _tied(members, topic_group, free, losing, ties, number)
     if not some.any():
-        return NOTHING
+        return EMPTY_SLICES
     groups_free = np.bincount(topic_group, free, number).astype(np.int64)
     begin = np.cumsum(dealt) - dealt
     slots = members.slots(begin)
     # What nobody had.
-    rows = unowned.where(some[topic_group[unowned.topic]]).rows()
+    rows = unowned.take(some[topic_group[unowned.topic]]).expand()
     topic, partition = rows.topic, rows.first
     low, high = _places(free, ties.topic, np.searchsorted(topic_group, topic_group))
-    at = begin[topic_group[topic]] + ranks(topic)
+    at = begin[topic_group[topic]] + row_numbers(topic)
     open_free = ~slots.one_takes(at + low[topic], at + high[topic])
     # What members give up.
-    lost = losing.where(some[group[losing.member]])
+    lost = losing.take(some[group[losing.member]])
     low, high = _places_in_walks(lost, *(tie[some[group[losing.member]]] for tie in ties.lost))
     kept = high < members.least[lost.member]
     taken = low >= members.most[lost.member]
@@ -74,18 +76,20 @@ def hanging(members: Shares, topic_group: Ints, unowned: Runs, losing: Runs, tie
     topic = np.append(topic[open_free], lost.topic[open_lost])
     partition = np.append(partition[open_free], lost.first[open_lost])
     one = np.ones(len(topic), np.int64)
-    return Runs(np.zeros(len(topic), np.int64), topic, partition, one, one)
+    return PartitionSlices(np.zeros(len(topic), np.int64), topic, partition, one, one)
 
 
-def _tied(members: Shares, topic_group: Ints, free: Ints, losing: Runs, ties: Ties, number: int) -> Flags:
+def _tied(
+    members: Shares, topic_group: IntArray, free: IntArray, losing: PartitionSlices, ties: Ties, number: int
+) -> BoolArray:
     """Groups in which a tie may matter."""
     found, group = np.zeros(number, bool), members.group
     found[group[np.bincount(members.tie)[members.tie] > 1]] = True
     shared = np.flatnonzero(free > 0)
     found[topic_group[shared[np.bincount(ties.topic[shared])[ties.topic[shared]] > 1]]] = True
     of_topic, of_partition = ties.lost
-    new_member, new_topic = first_of_each(losing.member), first_of_each(losing.topic)
-    loose = ~new_member & np.where(new_topic, ~first_of_each(of_topic), ~first_of_each(of_partition))
+    new_member, new_topic = starts_new_key(losing.member), starts_new_key(losing.topic)
+    loose = ~new_member & np.where(new_topic, ~starts_new_key(of_topic), ~starts_new_key(of_partition))
     found[group[losing.member[loose]]] = True
     return found
 
@@ -98,7 +102,7 @@ class Shares:
         least, most: what each shall have, in whatever order.
     """
 
-    def __init__(self, group: Ints, had: Ints, target: Ints, tie: Ints) -> None:
+    def __init__(self, group: IntArray, had: IntArray, target: IntArray, tie: IntArray) -> None:
         """Of members in their order.
 
         Args:
@@ -121,7 +125,7 @@ class Shares:
         self.group, self.had, self.target, self.tie = group, had, target, tie
         self._gives, self._takes = np.maximum(had - target, 0), np.maximum(target - had, 0)
 
-    def places_of_taken(self, member: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def places_of_taken(self, member: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
         """First and last place, after what nobody had, of what members give up from these places of their walks."""
         before, all_of_them = self._of_ties(self._gives)
         begin, length = before[member], all_of_them[member]
@@ -130,7 +134,7 @@ class Shares:
         last = begin + length - gives_least + high - self.least[member]
         return first, np.minimum(last, begin + length - 1)
 
-    def slots(self, begin: Ints) -> _Slots:
+    def slots(self, begin: IntArray) -> _Slots:
         """Which stretches of the free list are surely whose; `begin` is where that of each group begins."""
         before, length = self._of_ties(self._takes)
         takes_least = np.maximum(self.least - self.had, 0)
@@ -138,7 +142,7 @@ class Shares:
         sure = length < 2 * takes_least
         return _Slots((first + length - takes_least)[sure], (first + takes_least)[sure])
 
-    def _of_ties(self, each: Ints) -> tuple[Ints, Ints]:
+    def _of_ties(self, each: IntArray) -> tuple[IntArray, IntArray]:
         """Of each member what the members before its tie have in its group, and what those of its tie have."""
         of_tie = np.bincount(self.tie, each).astype(np.int64)
         first_member = np.searchsorted(self.tie, self.tie)
@@ -149,18 +153,18 @@ class Shares:
 class _Slots:
     """Stretches of the free list that are surely one member's each, ascending."""
 
-    def __init__(self, begin: Ints, end: Ints) -> None:
+    def __init__(self, begin: IntArray, end: IntArray) -> None:
         self._begin, self._end = begin, end
 
-    def one_takes(self, first: Ints, last: Ints) -> Flags:
+    def one_takes(self, first: IntArray, last: IntArray) -> BoolArray:
         """Whether all places from first to last are in one stretch."""
         at = np.searchsorted(self._begin, first, "right") - 1
         end = np.append(self._end, -1)[at]
-        found: Flags = last < end
+        found: BoolArray = last < end
         return found
 
 
-def _places(length: Ints, tie: Ints, begin: Ints) -> tuple[Ints, Ints]:
+def _places(length: IntArray, tie: IntArray, begin: IntArray) -> tuple[IntArray, IntArray]:
     """Of stretches of these lengths the first and the last place at which each may begin.
 
     Args:
@@ -173,17 +177,17 @@ def _places(length: Ints, tie: Ints, begin: Ints) -> tuple[Ints, Ints]:
     return first, first + np.bincount(tie, length).astype(np.int64)[tie] - length
 
 
-def _places_in_walks(rows: Runs, topic_tie: Ints, tie: Ints) -> tuple[Ints, Ints]:
+def _places_in_walks(rows: PartitionSlices, topic_tie: IntArray, tie: IntArray) -> tuple[IntArray, IntArray]:
     """Of each partition of a member the first and the last place that it may have in the walk over what that had."""
     if not len(rows):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    new_member = first_of_each(rows.member)
-    new_topic = new_member | first_of_each(rows.topic)
-    new_stretch = new_topic | first_of_each(tie)
+    new_member = starts_new_key(rows.member)
+    new_topic = new_member | starts_new_key(rows.topic)
+    new_stretch = new_topic | starts_new_key(tie)
     of_topic = np.cumsum(new_topic) - 1
     length = np.bincount(of_topic)
     member = (np.cumsum(new_member) - 1)[new_topic]
-    same = np.cumsum(first_of_each(member) | first_of_each(topic_tie[new_topic])) - 1
+    same = np.cumsum(starts_new_key(member) | starts_new_key(topic_tie[new_topic])) - 1
     low, high = _places(length, same, np.searchsorted(member, member))
     stretch = np.cumsum(new_stretch) - 1
     first = np.flatnonzero(new_stretch)[stretch] - np.flatnonzero(new_topic)[of_topic]

@@ -14,10 +14,10 @@ from math import factorial, prod
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
 from spark_assign.kernels.server.previous import Targets
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 FEW = 24
 """So many orders are tried."""
@@ -31,13 +31,13 @@ class Differing:
     subscribers: Sequence[Sequence[int]]
     partitions: Sequence[int]
     ranks: Sequence[int]
-    previous: Runs
+    previous: PartitionSlices
 
     def assign(self) -> Targets:
         """Its answer, in these orders."""
         return assign_heterogeneous(self.members, self.subscribers, self.partitions, self.ranks, self.previous)
 
-    def hanging(self, member_tie: Sequence[int], *, ranks_known: bool) -> tuple[Ints, Ints]:
+    def hanging(self, member_tie: Sequence[int], *, ranks_known: bool) -> tuple[IntArray, IntArray]:
         """Topic and number of the partitions that may have another owner in another order.
 
         Args:
@@ -74,17 +74,17 @@ class Differing:
             return False
         return all(max(loads[each] for each in who) - min(loads[each] for each in who) <= 1 for who in self.subscribers)
 
-    def _answers(self, of_members: list[list[int]], of_topics: list[list[int]]) -> Iterator[list[Ints]]:
+    def _answers(self, of_members: list[list[int]], of_topics: list[list[int]]) -> Iterator[list[IntArray]]:
         """Of each order the owners of each topic's partitions."""
         for members in _orders(list(range(self.members)), of_members):
             place = np.argsort(members)
             asking = [sorted(int(place[each]) for each in who) for who in self.subscribers]
-            previous = Runs(place[self.previous.member], *self.previous.columns[1:])
+            previous = PartitionSlices(place[self.previous.member], *self.previous.columns[1:])
             for ranks in _orders(list(self.ranks), of_topics):
-                rows = assign_heterogeneous(self.members, asking, self.partitions, ranks, previous).runs.rows()
+                rows = assign_heterogeneous(self.members, asking, self.partitions, ranks, previous).runs.expand()
                 owners = [np.full(count, -1, np.int64) for count in self.partitions]
                 for topic, owner in enumerate(owners):
-                    mine = rows.where(rows.topic == topic)
+                    mine = rows.take(rows.topic == topic)
                     owner[mine.first] = np.array(members, np.int64)[mine.member]
                 yield owners
 

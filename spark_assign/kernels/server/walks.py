@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, HashTable
+from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFF

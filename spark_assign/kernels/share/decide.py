@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.decide import named_groups
 from spark_assign.kernels.group.facts import column
@@ -34,13 +34,13 @@ from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.server_orders import read_ids
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
-from spark_assign.kernels.java_tree import IdentityDecides
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.server.orders import TopicIds
 from spark_assign.kernels.share.figures import FIGURES, measure
 from spark_assign.kernels.share.outcome import REASONS, Outcome
 from spark_assign.kernels.share.sheet import list_groups
 from spark_assign.kernels.share.simple import assign_simple
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
 GIVEN, TAKEN = "given", "taken"
@@ -96,7 +96,7 @@ def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     yield METRICS, _without_members(facts, idle_groups(told, set(faults)))
 
 
-def _ask(sheet: Sheet, ids: TopicIds, chosen: Flags, refused: dict[int, tuple[str, str]]) -> Iterator[Outcome]:
+def _ask(sheet: Sheet, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]) -> Iterator[Outcome]:
     """The answer for these groups, all at once; those that cannot be foretold are found by halving, and refused."""
     listed = list_groups(sheet, ids, chosen)
     try:
@@ -115,7 +115,7 @@ def _ask(sheet: Sheet, ids: TopicIds, chosen: Flags, refused: dict[int, tuple[st
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def _rows(sheet: Sheet, runs: Runs, ids: pa.Array) -> pa.Table:
+def _rows(sheet: Sheet, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
     """Runs by name; their members are numbers of these ids."""
     names = named_groups(sheet, sheet.topics.group[runs.topic])
     names |= {"member_id": named(ids, runs.member), "topic": named(sheet.topic, runs.topic)}
@@ -136,7 +136,7 @@ def _changes(outcome: Outcome) -> Iterator[pa.Table]:
         yield rows.append_column("change", change_of).append_column("reason", reason)
 
 
-def _without_members(facts: pa.Table, rows: Ints) -> pa.Table:
+def _without_members(facts: pa.Table, rows: IntArray) -> pa.Table:
     """The figures of groups that nobody is in: nothing to decide, and not forgotten."""
     at = pa.array(rows, pa.int64())
     names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}

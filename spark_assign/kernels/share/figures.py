@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import KEY_BITS
 from spark_assign.kernels.share.outcome import Outcome
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS
 
 _COUNTS = ("members", "partitions", "assignments", "given", "taken")
 _SPREAD = tuple(f"{of}_per_{each}" for each in ("member", "partition") for of in ("min", "max", "mean"))
@@ -25,8 +25,8 @@ def measure(sheet: Sheet, outcome: Outcome) -> dict[str, pa.Array]:
     """Of each group of the sheet its figures."""
     groups, topics, told = sheet.number, sheet.topics, outcome.listed.groups
     assigned, of_row = outcome.assigned, outcome.group(outcome.assigned.topic)
-    may = told.topic << KEY_BITS | told.partition
-    key = assigned.topic << KEY_BITS | assigned.first
+    may = told.topic << PARTITION_BITS | told.partition
+    key = assigned.topic << PARTITION_BITS | assigned.first
     at = np.minimum(np.searchsorted(may, key), max(len(may) - 1, 0))
     fits = may[at] == key if len(may) else np.zeros(len(key), bool)
     per_partition = np.bincount(at[fits], minlength=len(may))
@@ -50,11 +50,11 @@ def measure(sheet: Sheet, outcome: Outcome) -> dict[str, pa.Array]:
     }
 
 
-def _count(group: Ints, groups: int) -> pa.Array:
+def _count(group: IntArray, groups: int) -> pa.Array:
     return pa.array(np.bincount(group, minlength=groups))
 
 
-def _spread(each: str, group: Ints, number: Ints, groups: int) -> dict[str, pa.Array]:
+def _spread(each: str, group: IntArray, number: IntArray, groups: int) -> dict[str, pa.Array]:
     """Least, most and mean of something, by group; 0 where there is none."""
     size = np.bincount(group, minlength=groups)
     least, most = np.full(groups, np.iinfo(np.int64).max), np.zeros(groups, np.int64)

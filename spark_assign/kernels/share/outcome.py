@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
 from spark_assign.kernels.share.sharing import OVER_SHARED, STAYS
 from spark_assign.kernels.share.sheet import Listed
 from spark_assign.kernels.share.simple import Answer
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
 
 REASONS = (
     *("member-left", "topic-gone", "unsubscribed", "over-quota", "over-shared"),
@@ -33,36 +33,36 @@ class Outcome:
     listed: Listed
     answer: Answer
 
-    def group(self, topic: Ints) -> Ints:
+    def group(self, topic: IntArray) -> IntArray:
         """Of topics their group."""
         return self.sheet.topics.group[topic]
 
     @cached_property
-    def assigned(self) -> Runs:
+    def assigned(self) -> PartitionSlices:
         """Who has what, partition by partition."""
         told = self.listed.groups
         stays = self.answer.reason == STAYS
         kept = self._rows(told.member[stays], told.had_topic[stays], told.had[stays])
-        return kept.joined(self.given)
+        return kept.concat(self.given)
 
     @cached_property
-    def given(self) -> Runs:
+    def given(self) -> PartitionSlices:
         """What members are given."""
         return self._rows(self.answer.member, self.answer.topic, self.answer.partition)
 
     @cached_property
-    def taken(self) -> Runs:
+    def taken(self) -> PartitionSlices:
         """What members lose that are there."""
         told = self.listed.groups
         lost = self.answer.reason != STAYS
         return self._rows(told.member[lost], told.had_topic[lost], told.had[lost])
 
-    def _rows(self, member: Ints, topic: Ints, partition: Ints) -> Runs:
+    def _rows(self, member: IntArray, topic: IntArray, partition: IntArray) -> PartitionSlices:
         fine = ~self.answer.failed[self.group(topic)]
         one = np.ones(int(fine.sum()), np.int64)
-        return Runs(self.listed.members[member[fine]], topic[fine], partition[fine], one, one)
+        return PartitionSlices(self.listed.members[member[fine]], topic[fine], partition[fine], one, one)
 
-    def runs(self) -> Runs:
+    def runs(self) -> PartitionSlices:
         """Who has what, as runs; one that is empty where a member has a topic without partitions."""
         runs, _ = self.compressed(self.assigned, np.zeros(len(self.assigned), np.int64))
         told, answer = self.listed.groups, self.answer
@@ -72,41 +72,41 @@ class Outcome:
         size = max(len(self.sheet.topics), 1)
         empty = np.setdiff1d((member * size + topic)[left], runs.member * size + runs.topic)
         none, one = np.zeros(len(empty), np.int64), np.ones(len(empty), np.int64)
-        return runs.joined(Runs(empty // size, empty % size, none, one, none))
+        return runs.concat(PartitionSlices(empty // size, empty % size, none, one, none))
 
-    def compressed(self, rows: Runs, reason: Ints) -> tuple[Runs, Ints]:
+    def compressed(self, rows: PartitionSlices, reason: IntArray) -> tuple[PartitionSlices, IntArray]:
         """Single partitions as runs, and of each the reason, which all of its partitions share."""
         size = max(len(self.sheet.topics), 1)
         key = (rows.member * size + rows.topic) * len(REASONS) + reason
         order = np.lexsort((rows.first, key))
         found, *run = compress_sorted(key[order], rows.first[order])
         pair, why = np.divmod(found, len(REASONS))
-        return Runs(pair // size, pair % size, *run), why
+        return PartitionSlices(pair // size, pair % size, *run), why
 
-    def why_given(self) -> Ints:
+    def why_given(self) -> IntArray:
         """Of each row of `given` its reason: whether anybody had it."""
         told, given = self.listed.groups, self.given
-        had = np.isin(given.topic << KEY_BITS | given.first, told.had_topic << KEY_BITS | told.had)
+        had = np.isin(given.topic << PARTITION_BITS | given.first, told.had_topic << PARTITION_BITS | told.had)
         return np.where(had, REASONS.index("under-shared"), REASONS.index("new"))
 
-    def why_taken(self) -> Ints:
+    def why_taken(self) -> IntArray:
         """Of each row of `taken` its reason."""
         sheet, answer, told = self.sheet, self.answer, self.listed.groups
         lost = answer.reason != STAYS
         shared = answer.reason[lost & ~answer.failed[self.group(told.had_topic)]] == OVER_SHARED
         taken = self.taken
-        asked: Flags = np.isin(taken.member * max(len(sheet.topics), 1) + taken.topic, sheet.subscriptions)
+        asked: BoolArray = np.isin(taken.member * max(len(sheet.topics), 1) + taken.topic, sheet.subscriptions)
         conditions = (sheet.topics.partitions[taken.topic] < 0, ~asked, shared)
         names = ("topic-gone", "unsubscribed", "over-shared")
         return np.select(conditions, [REASONS.index(name) for name in names], REASONS.index("over-quota"))
 
-    def left(self) -> Runs:
+    def left(self) -> PartitionSlices:
         """What members lose that have left; the member is a number of `told.member_id`."""
         left = self.sheet.left
-        return left.where(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
+        return left.take(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
 
     @cached_property
-    def chosen(self) -> Flags:
+    def chosen(self) -> BoolArray:
         """Of each group of the sheet whether the assignor was asked and gives an answer."""
         asked = np.zeros(self.sheet.number, bool)
         asked[self.listed.groups.group] = True

@@ -37,11 +37,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_computed import capacities_for, computed_order
-from spark_assign.kernels.java_hash import HashTable, crowded_groups, table_order
-from spark_assign.kernels.segments import ranks as ranks_of
-from spark_assign.kernels.segments import stretches
+from spark_assign.java.compute_if_absent import capacities_for, computed_order
+from spark_assign.java.hash_map import HashTable, crowded_groups, table_order
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import key_ranges
+from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
 
 STAYS, UNSUBSCRIBED, OVER_QUOTA, OVER_SHARED = range(4)
 """Whether a member keeps what it had, and if not, why."""
@@ -61,17 +61,17 @@ class Pools:
         wanted: the partitions that are to be shared, pool after pool in the order in which Kafka lists them.
     """
 
-    of_taker: Ints
-    member: Ints
-    quota: Ints
-    subscribers: Ints
-    sharing: Ints
-    of_key: Ints
-    hashes: Ints
-    ranks: Ints | None
-    taker: Ints
-    key: Ints
-    wanted: Ints
+    of_taker: IntArray
+    member: IntArray
+    quota: IntArray
+    subscribers: IntArray
+    sharing: IntArray
+    of_key: IntArray
+    hashes: IntArray
+    ranks: IntArray | None
+    taker: IntArray
+    key: IntArray
+    wanted: IntArray
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ class Shares:
         failed: pools in which Kafka throws.
     """
 
-    reason: Ints
-    taker: Ints
-    key: Ints
-    failed: Ints
+    reason: IntArray
+    taker: IntArray
+    key: IntArray
+    failed: IntArray
 
 
-def quotas(members: Ints, partitions: Ints) -> tuple[Ints, Ints]:
+def quotas(members: IntArray, partitions: IntArray) -> tuple[IntArray, IntArray]:
     """Step 1, of pools with so many members (at least one) and partitions.
 
     Returns:
@@ -114,7 +114,7 @@ def share_out(pools: Pools) -> Shares:
     return _give(pools, reason)
 
 
-def _take_from_members(pools: Pools, reason: Ints) -> None:
+def _take_from_members(pools: Pools, reason: IntArray) -> None:
     """Step 2."""
     surplus = np.bincount(pools.taker, minlength=len(pools.quota)) - pools.quota
     some = np.flatnonzero(surplus[pools.taker] > 0)
@@ -127,7 +127,7 @@ def _take_from_members(pools: Pools, reason: Ints) -> None:
     reason[walk[ranks_of(taker) < surplus[taker]]] = OVER_QUOTA
 
 
-def _take_from_partitions(pools: Pools, reason: Ints) -> None:
+def _take_from_partitions(pools: Pools, reason: IntArray) -> None:
     """Step 3."""
     sharing = pools.sharing[pools.of_key]
     surplus = np.bincount(pools.key[reason == STAYS], minlength=len(sharing)) - sharing
@@ -145,7 +145,7 @@ def _take_from_partitions(pools: Pools, reason: Ints) -> None:
     reason[walk[ranks_of(key) < surplus[key]]] = OVER_SHARED
 
 
-def _walk_of_what_is_left(pools: Pools, rows: Ints, reason: Ints) -> Ints:
+def _walk_of_what_is_left(pools: Pools, rows: IntArray, reason: IntArray) -> IntArray:
     """The rows of one partition in the walk of its set of members, those first that step 2 has taken out of it.
 
     A bucket that is a tree changes its order when something is taken out, which step 2 does in the order of the map of
@@ -165,7 +165,7 @@ def _walk_of_what_is_left(pools: Pools, rows: Ints, reason: Ints) -> Ints:
     return np.array([row[each] for each in (*gone, *table.walk())], np.int64)
 
 
-def _give(pools: Pools, reason: Ints) -> Shares:
+def _give(pools: Pools, reason: IntArray) -> Shares:
     """Step 4."""
     kept = reason == STAYS
     lacking = pools.quota - np.bincount(pools.taker[kept], minlength=len(pools.quota))
@@ -176,14 +176,14 @@ def _give(pools: Pools, reason: Ints) -> Shares:
     unfilled = np.flatnonzero(lacking > 0)
     turns = {
         int(pools.of_taker[unfilled[begin]]): unfilled[begin:end].tolist()
-        for begin, end in stretches(pools.of_taker[unfilled])
+        for begin, end in key_ranges(pools.of_taker[unfilled])
     }
     needs = (pools.sharing[pools.of_key[walk]] - had[walk]).tolist()
     lacks = lacking.tolist()
     takers: list[int] = []
     keys: list[int] = []
     failed: list[int] = []
-    for begin, end in stretches(pools.of_key[walk]):
+    for begin, end in key_ranges(pools.of_key[walk]):
         pool = int(pools.of_key[walk[begin]])
         needy = zip(walk[begin:end].tolist(), needs[begin:end], strict=True)
         try:
@@ -234,7 +234,7 @@ def _deal(
             return
 
 
-def _walk_of_partitions(pools: Pools) -> Ints:
+def _walk_of_partitions(pools: Pools) -> IntArray:
     """The map of partitions: what members had goes in first, then what is to be shared."""
     calls = np.append(pools.key, pools.wanted)
     order = np.argsort(pools.of_key[calls], kind="stable")
@@ -243,7 +243,7 @@ def _walk_of_partitions(pools: Pools) -> Ints:
     return computed_order(calls, pools.of_key[calls], pools.hashes, pools.ranks, capacities_for(made_for))
 
 
-def _holders(pools: Pools, kept: Flags, chosen: Flags) -> dict[int, set[int]]:
+def _holders(pools: Pools, kept: BoolArray, chosen: BoolArray) -> dict[int, set[int]]:
     """Who has some of the partitions."""
     holders: dict[int, set[int]] = {}
     some = kept & chosen[pools.key]

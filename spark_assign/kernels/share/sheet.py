@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import INITIALIZED
 from spark_assign.kernels.group.in_order import as_told, told_in_order
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.server_orders import members_in_order, previous_in_order
 from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.group.told import owned
-from spark_assign.kernels.java_hash import string_hashes
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import expand_runs
 from spark_assign.kernels.server.orders import TopicIds, set_order
 from spark_assign.kernels.share.simple import ShareGroups
 from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 _NONE = -1
 """In place of a partition."""
@@ -39,12 +39,12 @@ class Listed:
     """
 
     groups: ShareGroups
-    members: Ints
-    empty_member: Ints
-    empty_topic: Ints
+    members: IntArray
+    empty_member: IntArray
+    empty_topic: IntArray
 
 
-def list_groups(sheet: Sheet, ids: TopicIds, chosen: Flags) -> Listed:
+def list_groups(sheet: Sheet, ids: TopicIds, chosen: BoolArray) -> Listed:
     """Some groups of a sheet."""
     topics, members = sheet.topics, members_in_order(sheet).at
     members = members[chosen[sheet.members.group[members]]]
@@ -75,7 +75,7 @@ def list_groups(sheet: Sheet, ids: TopicIds, chosen: Flags) -> Listed:
     return Listed(groups, members, empty.member, empty.topic)
 
 
-def _walk_of_names(sheet: Sheet) -> Ints:
+def _walk_of_names(sheet: Sheet) -> IntArray:
     """Of each topic its place in the hash set of all names that its group subscribes to."""
     asked = np.flatnonzero(sheet.topics.asked)
     names = string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name[asked]]
@@ -84,11 +84,11 @@ def _walk_of_names(sheet: Sheet) -> Ints:
     return walk
 
 
-def _assignable(sheet: Sheet, chosen: Flags) -> tuple[Ints, Ints]:
+def _assignable(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     """Topic and number of the partitions that may be assigned, ascending."""
     topics, told = sheet.topics, sheet.told
     known = np.flatnonzero(topics.asked & (topics.partitions > 0) & chosen[topics.group])
-    at, partition = expand_runs(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
+    at, partition = expand_slices(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
     topic = known[at]
     rows = told.rows[INITIALIZED]
     if not len(rows):
@@ -98,32 +98,32 @@ def _assignable(sheet: Sheet, chosen: Flags) -> tuple[Ints, Ints]:
     size = max(len(told.topics), 1)
     of_row = Places(sheet.of_told[topics.group] * size + topics.name).of(told.group[rows] * size + told.topic[rows])
     rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
-    run, number = expand_runs(*(told.numbers(name, 0)[rows] for name in ("first", "step", "count")))
-    there = np.isin(topic << KEY_BITS | partition, of_row[run] << KEY_BITS | number)
+    run, number = expand_slices(*(told.numbers(name, 0)[rows] for name in ("first", "step", "count")))
+    there = np.isin(topic << PARTITION_BITS | partition, of_row[run] << PARTITION_BITS | number)
     there |= ~said[sheet.of_told[topics.group[topic]]]
     return topic[there], partition[there]
 
 
-def _previous(sheet: Sheet, place: Ints, ids: TopicIds) -> tuple[Runs, Runs]:
+def _previous(sheet: Sheet, place: IntArray, ids: TopicIds) -> tuple[PartitionSlices, PartitionSlices]:
     """What members own, partition by partition in the walk of their maps and sets; and the topics with none.
 
     Args:
         place: of each member its number for the assignor; -1 for those that it is not asked about.
     """
-    one_by_one = sheet.claims.rows()
+    one_by_one = sheet.claims.expand()
     none = _without_partitions(sheet)
-    had = one_by_one.joined(Runs(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
-    had = had.where(place[had.member] >= 0)
-    had = Runs(place[had.member], *had.columns[1:])
-    had = had.where(np.lexsort((had.first, had.topic, had.member)))
+    had = one_by_one.concat(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
+    had = had.take(place[had.member] >= 0)
+    had = PartitionSlices(place[had.member], *had.columns[1:])
+    had = had.take(np.lexsort((had.first, had.topic, had.member)))
     had, _, _ = previous_in_order(had, ids.hash, ids.rank)
     told = told_in_order(sheet)
-    told = told.where(place[told.member] >= 0)
-    had = had.where(as_told(had, Runs(place[told.member], *told.columns[1:]))[0])
-    return had.where(had.first != _NONE), had.where(had.first == _NONE)
+    told = told.take(place[told.member] >= 0)
+    had = had.take(as_told(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
+    return had.take(had.first != _NONE), had.take(had.first == _NONE)
 
 
-def _without_partitions(sheet: Sheet) -> tuple[Ints, Ints]:
+def _without_partitions(sheet: Sheet) -> tuple[IntArray, IntArray]:
     """Members and topics of owned runs that are empty; they count in the member's map of topics."""
     told = sheet.told
     sound = np.zeros(told.number, bool)

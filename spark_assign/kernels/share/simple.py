@@ -25,13 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import KEY_BITS
-from spark_assign.kernels.segments import expand_runs, first_of_each
 from spark_assign.kernels.share.sharing import STAYS, UNSUBSCRIBED, Pools, quotas, share_out
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS
+from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 _MASK = 0xFFFFFFFF
-_LOW = (1 << KEY_BITS) - 1
+_LOW = (1 << PARTITION_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ class ShareGroups:
         member, had_topic, had: what members had, ascending by member, in the order of their maps and sets.
     """
 
-    group: Ints
-    names: Flags
-    alike: Flags
-    topic_group: Ints
-    topic_hash: Ints
-    asking: Ints
-    asked: Ints
-    topic: Ints
-    partition: Ints
-    member: Ints
-    had_topic: Ints
-    had: Ints
+    group: IntArray
+    names: BoolArray
+    alike: BoolArray
+    topic_group: IntArray
+    topic_hash: IntArray
+    asking: IntArray
+    asked: IntArray
+    topic: IntArray
+    partition: IntArray
+    member: IntArray
+    had_topic: IntArray
+    had: IntArray
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class Answer:
         sharing: of each topic how many members each of its partitions shall have; 0 where nobody subscribes to it.
     """
 
-    reason: Ints
-    member: Ints
-    topic: Ints
-    partition: Ints
-    dropped: Flags
-    failed: Flags
-    sharing: Ints
+    reason: IntArray
+    member: IntArray
+    topic: IntArray
+    partition: IntArray
+    dropped: BoolArray
+    failed: BoolArray
+    sharing: IntArray
 
 
 def assign_simple(groups: ShareGroups) -> Answer:
@@ -105,7 +105,7 @@ def assign_simple(groups: ShareGroups) -> Answer:
     return Answer(reason, member, topic, partition, dropped, failed, sharing)
 
 
-def _dropped(groups: ShareGroups) -> Flags:
+def _dropped(groups: ShareGroups) -> BoolArray:
     """Of each topic whether it is decided without any pool that nobody has it any more."""
     subscribed = np.zeros(len(groups.topic_group), bool)
     subscribed[groups.asked] = True
@@ -129,17 +129,17 @@ class _Cut:
         compare: whether Kafka's keys of partitions have an order.
     """
 
-    topics: Ints
-    pool: Ints
-    group: Ints
-    subscribed: Ints
-    subscriber: Ints
+    topics: IntArray
+    pool: IntArray
+    group: IntArray
+    subscribed: IntArray
+    subscriber: IntArray
     compare: bool
 
 
 def _by_group(groups: ShareGroups) -> _Cut:
     """A pool for each group whose members subscribe to the same names, if to any; its keys are topic and partition."""
-    first = np.flatnonzero(first_of_each(groups.group))
+    first = np.flatnonzero(starts_new_key(groups.group))
     first = first[groups.alike[groups.group[first]] & groups.names[first]]
     pool = np.full(len(groups.alike), -1, np.int64)
     pool[groups.group[first]] = np.arange(len(first))
@@ -169,11 +169,11 @@ class _Shared:
         failed: pools in which Kafka throws.
     """
 
-    rows: Ints
-    reason: Ints
-    given: tuple[Ints, Ints, Ints]
-    sharing: Ints
-    failed: Ints
+    rows: IntArray
+    reason: IntArray
+    given: tuple[IntArray, IntArray, IntArray]
+    sharing: IntArray
+    failed: IntArray
 
 
 def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
@@ -190,10 +190,10 @@ def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
     first = np.searchsorted(groups.group, cut.group)
     # Partitions of pools: those to be shared, and what somebody had.
     begin, end = (np.searchsorted(groups.topic, cut.topics, side) for side in ("left", "right"))
-    which, at = expand_runs(begin, np.ones_like(begin), end - begin)
-    wanted, held = groups.topic[at] << KEY_BITS | groups.partition[at], topic << KEY_BITS | partition
+    which, at = expand_slices(begin, np.ones_like(begin), end - begin)
+    wanted, held = groups.topic[at] << PARTITION_BITS | groups.partition[at], topic << PARTITION_BITS | partition
     keys = np.union1d(wanted, held)
-    topic, partition = keys >> KEY_BITS, keys & _LOW
+    topic, partition = keys >> PARTITION_BITS, keys & _LOW
     subscribers, partitions = (
         np.bincount(each, minlength=len(cut.group)) for each in (cut.subscribed, cut.pool[which])
     )

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags
 from spark_assign.kernels.size.cases import Case
 from spark_assign.kernels.size.counts import SAME, knee, of_no_more_use
 from spark_assign.kernels.size.sweep import Swept, Terms
+from spark_assign.numeric.array_types import BoolArray
 
 ENOUGH, TOO_FEW, TOO_MANY, CANNOT, UNKNOWN = "enough", "too-few", "too-many", "cannot", "unknown"
 
@@ -28,7 +28,7 @@ PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
 leaves some without any (range in each topic for itself)."""
 
 
-def keeps_up(swept: Swept, capacity: float, terms: Terms) -> Flags:
+def keeps_up(swept: Swept, capacity: float, terms: Terms) -> BoolArray:
     """Whether everything is read, and the most loaded member can read what it has, and the headroom beside it."""
     read = ~swept.refused & (swept.unassigned <= 0)
     return np.asarray(read & (swept.max_load_high * (1 + terms.headroom) <= capacity), bool)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.carried import capacities, given_number
 from spark_assign.kernels.group.figures import subscribed_partitions
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.segments import expand_runs
 from spark_assign.kernels.size.sweep import Terms, high_rates
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Case:
     hot: tuple[str, int, float, float]
 
 
-def read_cases(sheet: Sheet, assignor: str, groups: Ints, terms: Terms) -> dict[int, Case]:
+def read_cases(sheet: Sheet, assignor: str, groups: IntArray, terms: Terms) -> dict[int, Case]:
     """By group what there is to size; each has a partition whose rate is known."""
     loads, topics = sheet.loads, sheet.topics
-    topic, partition = expand_runs(
+    topic, partition = expand_slices(
         np.zeros(len(topics.known), np.int64), np.ones(len(topics.known), np.int64), topics.partitions[topics.known]
     )
     topic = topics.known[topic]

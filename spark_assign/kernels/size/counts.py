@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 AT_ONCE = 50
 """So many numbers of members are looked at, before the gap around the answer is filled."""
@@ -16,7 +16,7 @@ SAME = 0.05
 """The most loaded member has as good as the least that is possible if it has no more than this share above it."""
 
 
-def numbers_to_try(now: int, partitions: int, enough: float, of_use: float) -> Ints:
+def numbers_to_try(now: int, partitions: int, enough: float, of_use: float) -> IntArray:
     """The numbers of members to begin with, ascending: all of them where those are few, else evenly spread by ratio.
 
     Args:
@@ -37,7 +37,7 @@ def numbers_to_try(now: int, partitions: int, enough: float, of_use: float) -> I
     return np.unique(np.append(spread, fine)).astype(np.int64)
 
 
-def between(tried: Ints, fits: Flags) -> Ints:
+def between(tried: IntArray, fits: BoolArray) -> IntArray:
     """Numbers that were not tried between the first that fits and the one before it that does not."""
     if not fits.any():
         return np.empty(0, np.int64)
@@ -47,7 +47,7 @@ def between(tried: Ints, fits: Flags) -> Ints:
     return gap if len(gap) <= AT_ONCE else np.unique(np.linspace(gap[0], gap[-1], AT_ONCE).astype(np.int64))
 
 
-def knee(members: Ints, most: Floats) -> int:
+def knee(members: IntArray, most: FloatArray) -> int:
     """Where the curve of the most loaded member bends: its point farthest below the line between its ends."""
     if len(members) < 3 or most[0] <= most[-1]:
         return int(members[0])
@@ -56,6 +56,6 @@ def knee(members: Ints, most: Floats) -> int:
     return int(members[np.argmax(1 - across - down)])
 
 
-def of_no_more_use(members: Ints, most: Floats) -> int:
+def of_no_more_use(members: IntArray, most: FloatArray) -> int:
     """The smallest number with which the most loaded member has as good as the least that any number gives it."""
     return int(members[np.argmax(most <= most.min() * (1 + SAME))])

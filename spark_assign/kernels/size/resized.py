@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED, RATES
 from spark_assign.kernels.group.names import Names, Places, named
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import KINDS, Told, owned
-from spark_assign.kernels.segments import counted, exclusive_sum, expand_runs, first_of_each
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
 
 JOINER = "joiner-"
 
@@ -28,7 +28,7 @@ _DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id"
 _NONE = np.iinfo(np.int64).max
 
 
-def resize(sheet: Sheet, group: Ints, members: Ints, laid_out: Collection[str] = ()) -> Sheet:
+def resize(sheet: Sheet, group: IntArray, members: IntArray, laid_out: Collection[str] = ()) -> Sheet:
     """A sheet with a group for each of these, in this order.
 
     Args:
@@ -49,20 +49,20 @@ def resize(sheet: Sheet, group: Ints, members: Ints, laid_out: Collection[str] =
 class _Rows:
     """Rows of facts: of each the row that it is a copy of (-1: of none), its new group, member, topic and kind."""
 
-    def __init__(self, sheet: Sheet, group: Ints, members: Ints) -> None:
+    def __init__(self, sheet: Sheet, group: IntArray, members: IntArray) -> None:
         self.sheet, self.group, told = sheet, group, sheet.told
         self.number = np.full(told.number, -1, np.int64)
         self.number[sheet.of_told] = np.arange(sheet.number)
         of_member = sheet.members.group
         now = np.bincount(of_member, minlength=sheet.number)
-        self.place = counted(now)
+        self.place = ranges_by_length(now)
         self.joining = np.maximum(members - now[group], 0)
         self.leaving = np.maximum(now[group] - members, 0)
         self.names, self.renamed, self.joiners = _with_joiners(told.member_id, int(self.joining.max(initial=0)))
         size = max(len(told.member_id), 1)
         self.of_member = Places(of_member * size + told.member[sheet.members.row])
-        self.parts: list[tuple[int, Ints, Ints, Ints, Ints]] = []
-        self.runs: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self.parts: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
+        self.runs: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         self._gather()
 
     def _gather(self) -> None:
@@ -83,38 +83,38 @@ class _Rows:
             self.runs[len(self.parts)] = (claimed.first[chosen], claimed.step[chosen], claimed.count[chosen])
             self._add(kind, row[some], of[some], self._renamed(row[some]), told.topic[row[some]])
 
-    def _copies(self, rows: Ints, *, places: bool = False) -> tuple[Ints, Ints]:
+    def _copies(self, rows: IntArray, *, places: bool = False) -> tuple[IntArray, IntArray]:
         """Of these rows those of each new group's base (or their places), and the new group."""
         base = self.number[self.sheet.told.group[rows]]
         order = np.argsort(base, kind="stable")
         begin, end = (np.searchsorted(base[order], self.group, side) for side in ("left", "right"))
-        of, at = expand_runs(begin, np.ones_like(begin), end - begin)
+        of, at = expand_slices(begin, np.ones_like(begin), end - begin)
         return (order[at] if places else rows[order[at]]), of
 
-    def _stays(self, row: Ints, of: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _stays(self, row: IntArray, of: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         told = self.sheet.told
         size = max(len(told.member_id), 1)
         member = self.of_member.of(self.number[told.group[row]] * size + told.member[row])
         return np.asarray(self.place[member] >= self.leaving[of], bool)
 
-    def _renamed(self, row: Ints) -> Ints:
+    def _renamed(self, row: IntArray) -> IntArray:
         member = self.sheet.told.member[row]
         return np.where(member >= 0, np.append(self.renamed, -1)[member], -1)
 
-    def _add(self, kind: int, row: Ints, of: Ints, member: Ints, topic: Ints) -> None:
+    def _add(self, kind: int, row: IntArray, of: IntArray, member: IntArray, topic: IntArray) -> None:
         self.parts.append((kind, row, of, member, topic))
 
     def _add_joiners(self) -> None:
         """Who joins, and its subscriptions: to every topic that anybody of its group is told to subscribe to."""
         told = self.sheet.told
-        of, nth = expand_runs(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
+        of, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
         self._add(MEMBER, np.full(len(of), -1), of, self.joiners[nth], np.full(len(of), -1))
         asks = told.rows[ASKS]
         asks = asks[self.number[told.group[asks]] >= 0]
         pair = told.group[asks] * (len(told.topics) + 1) + told.topic[asks]
         asks = asks[np.unique(pair, return_index=True)[1]]
         row, new = self._copies(asks)
-        which, nth = expand_runs(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
+        which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
         self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic[row[which]])
 
     def told(self, laid_out: Collection[str]) -> Told:
@@ -123,7 +123,7 @@ class _Rows:
         lengths = [len(row) for _, row, *_ in self.parts]
         begins = np.cumsum([0, *lengths])
         row, of, member, topic = (np.concatenate([part[at] for part in self.parts]) for at in (1, 2, 3, 4))
-        rows: dict[int, list[Ints]] = {kind: [] for kind in KINDS}
+        rows: dict[int, list[IntArray]] = {kind: [] for kind in KINDS}
         for (kind, *_), begin, end in zip(self.parts, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             rows[kind].append(np.arange(begin, end))
         some = base.facts
@@ -150,7 +150,7 @@ class _Rows:
         return _lay_out(told, laid_out) if laid_out else told
 
 
-def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, Ints, Ints]:
+def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, IntArray]:
     """The names of members with those of joiners, in order; the new numbers of the former and of the latter."""
     prefix = JOINER
     while number and any(name.startswith(prefix) for name in names.to_pylist()):
@@ -167,8 +167,8 @@ def _lay_out(told: Told, assignors: Collection[str]) -> Told:
     order = np.lexsort((member, _instances(told, group, member), topic, group))
     partitions = np.maximum(told.numbers("partitions", 0)[rows][order], 0)
     key = (group * size + topic)[order]
-    begins = first_of_each(key)
-    again = ~begins & ~first_of_each(member[order])
+    begins = starts_new_key(key)
+    again = ~begins & ~starts_new_key(member[order])
     line = np.cumsum(begins) - 1
     rank = np.cumsum(~again) - 1
     rank -= rank[np.flatnonzero(begins)][line]
@@ -190,7 +190,7 @@ def _lay_out(told: Told, assignors: Collection[str]) -> Told:
     return replace(told, facts=pa.table(columns))
 
 
-def _instances(told: Told, group: Ints, member: Ints) -> Ints:
+def _instances(told: Told, group: IntArray, member: IntArray) -> IntArray:
     """Of each group and member the number of its instance id, a large one where it has none."""
     rows, size = told.rows[MEMBER], max(len(told.member_id), 1)
     instance = Names(told.column("group_instance_id", rows)).columns[0]

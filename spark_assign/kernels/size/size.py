@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group.answers import tagged_rows, tagged_table
 from spark_assign.kernels.group.carried import capacities, given_number
 from spark_assign.kernels.group.custom import GroupAssignor
@@ -30,6 +29,7 @@ from spark_assign.kernels.size.answer import answer, keeps_up
 from spark_assign.kernels.size.cases import Case, read_cases
 from spark_assign.kernels.size.counts import MOST, between, numbers_to_try
 from spark_assign.kernels.size.sweep import Swept, Terms, in_order, sweep
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 OF_GROUP, OF_NUMBER, REJECTED = KINDS = ("size", "curve", "rejected")
 
@@ -119,7 +119,7 @@ def _named(sheet: Sheet, group: int) -> dict[str, Any]:
     return {"cluster": sheet.cluster[group].as_py(), "group_id": sheet.group_id[group].as_py()}
 
 
-def _by_assignor(sheet: Sheet, asked: Question) -> tuple[dict[str, Flags], dict[int, tuple[str, str]]]:
+def _by_assignor(sheet: Sheet, asked: Question) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
     found = {name: np.ones(sheet.number, bool) for name in asked.assignors if name != CONFIGURED}
     if CONFIGURED not in asked.assignors:
@@ -132,7 +132,7 @@ def _by_assignor(sheet: Sheet, asked: Question) -> tuple[dict[str, Flags], dict[
     return found, unknown
 
 
-def _of_assignor(sheet: Sheet, assignor: str, groups: Ints, asked: Question) -> Iterator[pa.Table]:
+def _of_assignor(sheet: Sheet, assignor: str, groups: IntArray, asked: Question) -> Iterator[pa.Table]:
     terms, capacity = asked.terms, capacities(sheet)
     cases = read_cases(sheet, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
@@ -156,7 +156,7 @@ def _of_assignor(sheet: Sheet, assignor: str, groups: Ints, asked: Question) -> 
     yield tagged_table(OF_NUMBER, _curve(sheet, curves, terms), SIZED)
 
 
-def _numbers(case: Case, asked: Question) -> Ints:
+def _numbers(case: Case, asked: Question) -> IntArray:
     if asked.numbers:
         return np.unique(np.append(np.array(asked.numbers, np.int64), case.now))
     enough = case.load_high * (1 + asked.terms.headroom) / case.capacity
@@ -164,7 +164,7 @@ def _numbers(case: Case, asked: Question) -> Ints:
     return numbers_to_try(case.now, case.partitions, enough, of_use)
 
 
-def _more(found: Swept, group: int, case: Case, terms: Terms) -> Ints:
+def _more(found: Swept, group: int, case: Case, terms: Terms) -> IntArray:
     """Numbers to look at once more: before the first that keeps up; where none does, on to that of the partitions."""
     mine = _of_group(found, group)
     if np.isnan(case.capacity):
@@ -176,7 +176,7 @@ def _more(found: Swept, group: int, case: Case, terms: Terms) -> Ints:
     return np.unique(np.geomspace(last + 1, min(case.partitions, MOST), 20).round().astype(np.int64))
 
 
-def _swept(sheet: Sheet, assignor: str, numbers: Mapping[int, Ints], capacity: Floats, terms: Terms) -> Swept:
+def _swept(sheet: Sheet, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: Terms) -> Swept:
     group = np.repeat(list(numbers), [len(each) for each in numbers.values()]).astype(np.int64)
     return sweep(sheet, assignor, group, np.concatenate(list(numbers.values())), capacity, terms)
 

@@ -8,7 +8,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.carried import Carried, by_group, drain_seconds, largest
 from spark_assign.kernels.group.changes import count_changes
@@ -20,6 +19,7 @@ from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
 from spark_assign.kernels.size.resized import resize
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1_000_000
 """So many members, subscriptions and partitions, about, are resized together."""
@@ -66,17 +66,17 @@ class Swept:
         refused: whether the assignor has no plan.
     """
 
-    group: Ints
-    members: Ints
-    max_load: Floats
-    max_load_high: Floats
-    mean_load: Floats
-    idle: Ints
-    unassigned: Ints
-    drain_seconds: Floats
-    moved: Ints
-    paused: Floats
-    refused: Flags
+    group: IntArray
+    members: IntArray
+    max_load: FloatArray
+    max_load_high: FloatArray
+    mean_load: FloatArray
+    idle: IntArray
+    unassigned: IntArray
+    drain_seconds: FloatArray
+    moved: IntArray
+    paused: FloatArray
+    refused: BoolArray
 
 
 def in_order(parts: Sequence[Swept]) -> Swept:
@@ -86,13 +86,13 @@ def in_order(parts: Sequence[Swept]) -> Swept:
     return Swept(**{name: column[order] for name, column in columns.items()})
 
 
-def high_rates(sheet: Sheet, terms: Terms) -> Floats:
+def high_rates(sheet: Sheet, terms: Terms) -> FloatArray:
     """Of each partition its rate at the quantile; as the mean where its spread is not known."""
     loads = sheet.loads
     return loads.in_rate + terms.deviations * np.nan_to_num(loads.in_rate_stddev)
 
 
-def sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Floats, terms: Terms) -> Swept:
+def sweep(sheet: Sheet, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms) -> Swept:
     """Each of these groups with each of these numbers of members.
 
     Args:
@@ -106,7 +106,7 @@ def sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Flo
     return in_order([_sweep(sheet, assignor, group[at], members[at], capacity, terms) for at in portions])
 
 
-def _portions(sheet: Sheet, group: Ints, members: Ints) -> Iterator[Ints]:
+def _portions(sheet: Sheet, group: IntArray, members: IntArray) -> Iterator[IntArray]:
     topics = np.bincount(sheet.topics.group, minlength=sheet.number)
     size = (members + 1) * (topics[group] + 1) + subscribed_partitions(sheet)[group]
     portion = np.cumsum(size) // TOGETHER
@@ -114,7 +114,9 @@ def _portions(sheet: Sheet, group: Ints, members: Ints) -> Iterator[Ints]:
         yield np.flatnonzero(portion == each)
 
 
-def _sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Floats, terms: Terms) -> Swept:
+def _sweep(
+    sheet: Sheet, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
+) -> Swept:
     laid_out = [name for name in LAID_OUT if name == client_side(assignor) and assignor not in terms.custom]
     new = resize(sheet, group, members, laid_out)
     everybody = np.ones(new.number, bool)
@@ -122,7 +124,7 @@ def _sweep(sheet: Sheet, assignor: str, group: Ints, members: Ints, capacity: Fl
     fine = everybody.copy()
     fine[list(planned.refused)] = False
     later = later_rounds(new, assignor, fine, terms.custom)
-    counts = count_changes(held(new, planned.given, planned.runs.where(planned.withheld), fine))
+    counts = count_changes(held(new, planned.given, planned.runs.take(planned.withheld), fine))
     carried, loads = Carried(new, planned.runs), new.loads
     load = carried.sums(loads.in_rate)
     idle = np.bincount(new.members.group[carried.partitions() == 0], minlength=new.number)

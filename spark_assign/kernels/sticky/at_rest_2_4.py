@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import capacities, crowded_groups, spread_hashes
-from spark_assign.kernels.runs import Runs
-from spark_assign.kernels.segments import counted
+from spark_assign.java.hash_map import capacities, crowded_groups, spread_hashes
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import as_runs, unowned
 from spark_assign.kernels.sticky.groups import STAYS, Decided, Groups
 from spark_assign.kernels.sticky.levels import fill_up
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 _WORD = 1 << 32
 _BY_31 = pow(31, -1, _WORD)
 
 
-def plan_at_rest(groups: Groups, owned: Runs, topic_hash: Ints, topics: Ints | None) -> Decided | None:
+def plan_at_rest(
+    groups: Groups, owned: PartitionSlices, topic_hash: IntArray, topics: IntArray | None
+) -> Decided | None:
     """Plan one group all of whose members subscribe to all topics; null where it is not as easy as that.
 
     Args:
@@ -41,7 +43,7 @@ def plan_at_rest(groups: Groups, owned: Runs, topic_hash: Ints, topics: Ints | N
     load += np.bincount(taker, minlength=len(load))
     if load.max() > load.min() + 1:
         return None
-    order: Ints | None = np.lexsort((partition, topic))
+    order: IntArray | None = np.lexsort((partition, topic))
     if topics is not None:
         differ = _hashes_differ(topic_hash, partitions)
         order = _walk(topic, partition, topic_hash, topics, partitions) if differ else None
@@ -49,11 +51,11 @@ def plan_at_rest(groups: Groups, owned: Runs, topic_hash: Ints, topics: Ints | N
         return None
     nothing = np.zeros(len(taker), np.int64)
     dealt, *_ = as_runs(taker, topic[order], partition[order], nothing, nothing.astype(bool))
-    runs = owned.joined(dealt)
+    runs = owned.concat(dealt)
     return Decided(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
-def _hashes_differ(topic_hash: Ints, partitions: Ints) -> bool:
+def _hashes_differ(topic_hash: IntArray, partitions: IntArray) -> bool:
     """Whether no two partitions have one hash code: else a bucket of them may be one that cannot be known.
 
     That of a partition is 31 * (31 + partition) + that of its topic. Divided by 31, those of a topic follow each other.
@@ -64,10 +66,12 @@ def _hashes_differ(topic_hash: Ints, partitions: Ints) -> bool:
     return bool((end <= np.append(begin[1:], begin[:1] + _WORD)).all())
 
 
-def _walk(topic: Ints, partition: Ints, topic_hash: Ints, topics: Ints, partitions: Ints) -> Ints | None:
+def _walk(
+    topic: IntArray, partition: IntArray, topic_hash: IntArray, topics: IntArray, partitions: IntArray
+) -> IntArray | None:
     """In which order some partitions stand in a `HashMap` of all of them; null where its buckets are too full."""
     row = np.repeat(topics, partitions[topics])
-    hashes = _hashes(row, counted(partitions[topics]), topic_hash)
+    hashes = _hashes(row, ranges_by_length(partitions[topics]), topic_hash)
     if len(crowded_groups(hashes, np.zeros(len(hashes), np.int64))):
         return None
     place = np.empty(len(topics), np.int64)
@@ -76,6 +80,6 @@ def _walk(topic: Ints, partition: Ints, topic_hash: Ints, topics: Ints, partitio
     return np.lexsort((partition, place[topic], bucket))
 
 
-def _hashes(topic: Ints, partition: Ints, topic_hash: Ints) -> Ints:
-    hashes: Ints = (31 * (31 + partition) + topic_hash[topic]) & (_WORD - 1)
+def _hashes(topic: IntArray, partition: IntArray, topic_hash: IntArray) -> IntArray:
+    hashes: IntArray = (31 * (31 + partition) + topic_hash[topic]) & (_WORD - 1)
     return hashes

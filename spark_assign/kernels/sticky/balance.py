@@ -26,15 +26,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import counted, expand_runs, stretches
 from spark_assign.kernels.sticky.groups import Groups
 from spark_assign.kernels.sticky.levels import level_of, unevenness
 from spark_assign.kernels.sticky.movements import Movements
 from spark_assign.kernels.sticky.racks import Racks
 from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, ranges_by_length
 
 NO_SUCH_MEMBER = "NullPointerException: a member that takes no part in the balancing is asked for its partitions."
 ENDLESS = "It never ends: the balancing moves partitions round and round."
@@ -53,8 +53,8 @@ class Subscribers:
         earlier: partitions claimed in an older generation: key to the claimer of the newest of those.
     """
 
-    of_topic: Flags
-    topic_hash: Ints
+    of_topic: BoolArray
+    topic_hash: IntArray
     earlier: dict[int, int]
 
 
@@ -68,11 +68,11 @@ class Balance:
     def __init__(
         self,
         groups: Groups,
-        owned: Runs,
+        owned: PartitionSlices,
         subscribers: Subscribers,
         racks: Racks | None,
         rules: Rules = TODAY,
-        order: Ints | None = None,
+        order: IntArray | None = None,
     ) -> None:
         """The books before anything is dealt.
 
@@ -100,7 +100,7 @@ class Balance:
         np.cumsum(counts, out=self.begin[1:])
         self.topic_at = np.empty(len(counts), np.int64)
         self.topic_at[self.topics] = np.arange(len(counts))
-        row, partition = expand_runs(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
+        row, partition = expand_slices(np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64), counts)
         self.topic = self.topics[row]
         self.partition = partition
         self.sets = racks.set_of(self.topic, partition) if racks else None
@@ -109,11 +109,11 @@ class Balance:
         self.alike = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
-            self.order = self.begin[self.topic_at[order >> KEY_BITS]] + (order & ((1 << KEY_BITS) - 1))
+            self.order = self.begin[self.topic_at[order >> PARTITION_BITS]] + (order & ((1 << PARTITION_BITS) - 1))
         self._keep(owned)
         self.earlier = np.full(len(self.topic), -1, np.int64)
         for key, member in subscribers.earlier.items():
-            number = self._number(key >> KEY_BITS, key & ((1 << KEY_BITS) - 1))
+            number = self._number(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
             if number >= 0:
                 self.earlier[number] = member
         old = self.earlier >= 0
@@ -129,24 +129,24 @@ class Balance:
 
     # --- 1. keep ---
 
-    def _keep(self, owned: Runs) -> None:
+    def _keep(self, owned: PartitionSlices) -> None:
         stays = self.of_topic[owned.topic, owned.member]
         far = np.zeros(len(owned), bool)
         if self.racks is not None:
             assert self.near is not None
             far = stays & ~self.near[self.racks.set_of(owned.topic, owned.first), owned.member]
         self.revocation_required = bool((~stays | far).any())
-        self.far_keys = owned.keys[far]
+        self.far_keys = owned.partition_keys[far]
         held = owned
-        owned = owned.where(stays & ~far)
-        self.kept_keys = owned.keys
+        owned = owned.take(stays & ~far)
+        self.kept_keys = owned.partition_keys
         self.size = np.bincount(owned.member, minlength=self.members)
         self.initializing = not self.size.any()
         exists = owned.first < self.groups.partitions[owned.topic]
         self.holder = np.full(len(self.topic), -1, np.int64)
         number = self.begin[self.topic_at[owned.topic]] + owned.first
         self.holder[number[exists]] = owned.member[exists]
-        self.ghosts = owned.where(~exists)
+        self.ghosts = owned.take(~exists)
         # Where a partition may be held twice or not exist, every holding is written down apart.
         self.copies: Counter[tuple[int, int]] | None = None
         unassigned = self.holder < 0
@@ -158,12 +158,12 @@ class Balance:
             unassigned[min(stops, default=len(unassigned)) :] = True
         self.unassigned = self.order[unassigned[self.order]]
 
-    def _held_twice(self, held: Runs) -> bool:
+    def _held_twice(self, held: PartitionSlices) -> bool:
         """Whether two members hold a partition, which counts as that of the last one in the walk."""
-        keys, times = np.unique(held.keys, return_counts=True)
-        both = held.where(np.isin(held.keys, keys[times > 1]))
-        both = both.where(both.first < self.groups.partitions[both.topic])
-        both = both.where(np.argsort(self.groups.owned_walk[both.member]))
+        keys, times = np.unique(held.partition_keys, return_counts=True)
+        both = held.take(np.isin(held.partition_keys, keys[times > 1]))
+        both = both.take(both.first < self.groups.partitions[both.topic])
+        both = both.take(np.argsort(self.groups.owned_walk[both.member]))
         self.holder[self.begin[self.topic_at[both.topic]] + both.first] = both.member
         return len(both) > 0
 
@@ -177,9 +177,9 @@ class Balance:
         for begin, end in self._stretches(rest):
             self._pour(self.subscribers[self.topic[rest[begin]]], rest[begin:end])
 
-    def _stretches(self, numbers: Ints) -> list[tuple[int, int]]:
+    def _stretches(self, numbers: IntArray) -> list[tuple[int, int]]:
         """Begin and end of partitions that follow each other and have the same subscribers."""
-        return stretches(self.topic[numbers] * (not self.alike))
+        return key_ranges(self.topic[numbers] * (not self.alike))
 
     def _fill_near(self, number: int) -> bool:
         assert self.near is not None
@@ -191,7 +191,7 @@ class Balance:
         self._give(int(candidates[np.argmin(self.size[candidates])]), number)
         return True
 
-    def _pour(self, candidates: Ints, numbers: Ints) -> None:
+    def _pour(self, candidates: IntArray, numbers: IntArray) -> None:
         """Partitions of one topic, one after the other, to whoever has fewest: like water into vessels."""
         sizes = self.size[candidates]
         if len(numbers) == 1:
@@ -200,7 +200,7 @@ class Balance:
             level = level_of(sizes, len(numbers))
             room = np.maximum(level - sizes, 0)
             slot_member = np.repeat(np.arange(len(candidates)), room)
-            slot_level = np.repeat(sizes, room) + counted(room)
+            slot_level = np.repeat(sizes, room) + ranges_by_length(room)
             takers = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
         if self.copies is not None:
             for member, number in zip(takers.tolist(), numbers.tolist(), strict=True):
@@ -234,7 +234,7 @@ class Balance:
                 reverted = True
         self.final_walk = walk_after_balancing(self.groups, self.takes_part, reverted=reverted)
 
-    def _who_takes_part(self, reassignable: Flags) -> Flags:
+    def _who_takes_part(self, reassignable: BoolArray) -> BoolArray:
         """Members that lack something they could have, or hold something that others could have."""
         holds = np.zeros(self.members, bool)
         if self.copies is None:
@@ -244,7 +244,7 @@ class Balance:
             holds[self.ghosts.member[self.potential[self.ghosts.topic] >= 2]] = True
         return (self.size < self.most) | holds
 
-    def _reassign(self, numbers: Ints) -> bool:
+    def _reassign(self, numbers: IntArray) -> bool:
         """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
         blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._stretches(numbers)]
         performed = False
@@ -271,7 +271,7 @@ class Balance:
         copies = None if self.copies is None else +self.copies
         return self.holder.tobytes(), self.size.tobytes(), copies, self.movements.state()
 
-    def _walk_topic(self, block: Ints, topic: int) -> tuple[bool, bool]:
+    def _walk_topic(self, block: IntArray, topic: int) -> tuple[bool, bool]:
         """Walk over the partitions of one topic; whether any moved, and whether the group turned out balanced."""
         moved = False
         candidates = self.subscribers[topic]
@@ -328,7 +328,7 @@ class Balance:
                 return True
         return self._any_below(line, holder)
 
-    def _any_below(self, line: Ints, holder: int) -> bool:
+    def _any_below(self, line: IntArray, holder: int) -> bool:
         for member in line.tolist():
             if not self.takes_part[member]:
                 raise KafkaFails(NO_SUCH_MEMBER)
@@ -368,7 +368,7 @@ class Balance:
                 return False
         return True
 
-    def _balanced_by_the_books(self, could_take: Ints) -> bool:
+    def _balanced_by_the_books(self, could_take: IntArray) -> bool:
         """The same where a partition may be held twice: then the holder that comes last in the walk counts."""
         assert self.copies is not None
         holders: dict[int, int] = {}
@@ -390,11 +390,11 @@ class Balance:
 
     # --- the outcome ---
 
-    def assignment(self) -> tuple[Ints, Ints]:
+    def assignment(self) -> tuple[IntArray, IntArray]:
         """Members, and the keys of their partitions."""
-        keys = (self.topic << KEY_BITS) | self.partition
+        keys = (self.topic << PARTITION_BITS) | self.partition
         if self.copies is None:
             given = self.holder >= 0
             return self.holder[given], keys[given]
         held = np.array([pair for pair, n in self.copies.items() if n], np.int64).reshape(-1, 2)
-        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.keys)
+        return np.append(held[:, 0], self.ghosts.member), np.append(keys[held[:, 1]], self.ghosts.partition_keys)

@@ -17,9 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, NOTHING, Runs
 from spark_assign.kernels.sticky.balance import Subscribers
 from spark_assign.kernels.sticky.claims import Claims, settle
 from spark_assign.kernels.sticky.constrained import plan_constrained
@@ -29,6 +27,8 @@ from spark_assign.kernels.sticky.general_2_8 import Asked, plan_from_generations
 from spark_assign.kernels.sticky.groups import Decided, Groups
 from spark_assign.kernels.sticky.keep import ByTopic, told_by_hash
 from spark_assign.kernels.sticky.racks import Racks, plan_with_racks
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices
 
 EVERYONE = -1
 """The class of subscribers that are all members of their group."""
@@ -57,18 +57,18 @@ class Batch:
     """
 
     groups: Groups
-    claimed_in: Ints
-    generation: Ints
-    claims: Runs
-    topic_class: Ints
-    topic_hash: Ints
+    claimed_in: IntArray
+    generation: IntArray
+    claims: PartitionSlices
+    topic_class: IntArray
+    topic_hash: IntArray
     other_classes: Sequence[tuple[int, int]]
-    classes: Mapping[int, Ints]
-    rack: Ints
+    classes: Mapping[int, IntArray]
+    rack: IntArray
     rack_sets: Sequence[frozenset[int]]
-    rack_set: Mapping[int, Ints]
-    told: Runs | ByTopic = NOTHING
-    gone: Runs = NOTHING
+    rack_set: Mapping[int, IntArray]
+    told: PartitionSlices | ByTopic = EMPTY_SLICES
+    gone: PartitionSlices = EMPTY_SLICES
     rules: Rules = TODAY
 
     @cached_property
@@ -94,26 +94,28 @@ def plan_batch(batch: Batch) -> Decided:
     refused: dict[int, str] = {}
     for part in parts:
         refused |= part.refused
-    runs = Runs(*(np.concatenate(columns) for columns in zip(*(part.runs.columns for part in parts), strict=True)))
+    runs = PartitionSlices(
+        *(np.concatenate(columns) for columns in zip(*(part.runs.columns for part in parts), strict=True))
+    )
     reason = np.concatenate([part.reason for part in parts])
     named = {group: member for part in parts for group, member in part.named.items()}
     return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused, named)
 
 
-def _constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules) -> Decided:
+def _constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules) -> Decided:
     plan = plan_first_constrained if rules.first_constrained else plan_constrained
     return plan(groups, claims, told, rules)
 
 
-def take_groups(batch: Batch, chosen: Flags) -> Batch:
+def take_groups(batch: Batch, chosen: BoolArray) -> Batch:
     """Some groups of a batch, as a batch of its own."""
     groups = batch.groups
     members = np.flatnonzero(chosen[groups.member_group])
     topics = np.flatnonzero(chosen[groups.topic_group])
     number = np.cumsum(chosen) - 1
-    mine = batch.claims.where(chosen[groups.topic_group[batch.claims.topic]])
-    told = batch.told.where(chosen[groups.topic_group[batch.told.topic]])
-    gone = batch.gone.where(chosen[groups.member_group[batch.gone.member]])
+    mine = batch.claims.take(chosen[groups.topic_group[batch.claims.topic]])
+    told = batch.told.take(chosen[groups.topic_group[batch.told.topic]])
+    gone = batch.gone.take(chosen[groups.member_group[batch.gone.member]])
     return Batch(
         groups=_part(groups, members, topics, number),
         claimed_in=batch.claimed_in[members],
@@ -131,12 +133,12 @@ def take_groups(batch: Batch, chosen: Flags) -> Batch:
         rack_sets=batch.rack_sets,
         rack_set={at: batch.rack_set[topic] for at, topic in enumerate(topics.tolist()) if topic in batch.rack_set},
         told=_told_in_part(told, members, topics),
-        gone=Runs(np.searchsorted(members, gone.member), *gone.columns[1:]),
+        gone=PartitionSlices(np.searchsorted(members, gone.member), *gone.columns[1:]),
         rules=batch.rules,
     )
 
 
-def _groups_on_their_own(batch: Batch) -> Flags:
+def _groups_on_their_own(batch: Batch) -> BoolArray:
     """Groups that may need another algorithm than the constrained one without racks."""
     groups = batch.groups
     alone = np.full(groups.number, batch.rules.general_only)
@@ -147,14 +149,14 @@ def _groups_on_their_own(batch: Batch) -> Flags:
     return alone
 
 
-def _together(batch: Batch, claims: Claims, alone: Flags) -> Decided:
+def _together(batch: Batch, claims: Claims, alone: BoolArray) -> Decided:
     """All groups but some, by the constrained algorithm."""
     groups = batch.groups
     members = np.flatnonzero(~alone[groups.member_group])
     topics = np.flatnonzero(~alone[groups.topic_group])
     part = _part(groups, members, topics, np.cumsum(~alone) - 1)
-    mine = claims.runs.where(~alone[groups.member_group[claims.runs.member]])
-    told = _told_in_part(batch.told.where(~alone[groups.member_group[batch.told.member]]), members, topics)
+    mine = claims.runs.take(~alone[groups.member_group[claims.runs.member]])
+    told = _told_in_part(batch.told.take(~alone[groups.member_group[batch.told.member]]), members, topics)
     decided = _constrained(part, _renumbered(claims, mine, members, topics), told, batch.rules)
     return _named(decided, members, topics, np.flatnonzero(~alone))
 
@@ -165,15 +167,15 @@ class _One:
 
     batch: Batch
     number: int
-    members: Ints
-    topics: Ints
+    members: IntArray
+    topics: IntArray
     groups: Groups
-    raw: Runs
-    told: Runs | ByTopic
+    raw: PartitionSlices
+    told: PartitionSlices | ByTopic
     claims: Claims
 
 
-def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
+def _each(batch: Batch, claims: Claims, alone: BoolArray) -> Iterator[_One]:
     groups = batch.groups
     raw_group = groups.member_group[batch.claims.member]
     settled_group = groups.member_group[claims.runs.member]
@@ -183,15 +185,15 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
     raw_group, settled_group, told_group = raw_group[raw_order], settled_group[order], told_group[told_order]
     zero = np.zeros(groups.number, np.int64)
 
-    def rows_of(sorted_groups: Ints, number: int) -> slice:
+    def rows_of(sorted_groups: IntArray, number: int) -> slice:
         return slice(*np.searchsorted(sorted_groups, [number, number + 1]).tolist())
 
     for number in np.flatnonzero(alone).tolist():
         members = np.arange(len(groups.member_group))[rows_of(groups.member_group, number)]
         topics = np.arange(len(groups.topic_group))[rows_of(groups.topic_group, number)]
-        raw = batch.claims.where(raw_order[rows_of(raw_group, number)])
-        mine = claims.runs.where(order[rows_of(settled_group, number)])
-        told = batch.told.where(told_order[rows_of(told_group, number)])
+        raw = batch.claims.take(raw_order[rows_of(raw_group, number)])
+        mine = claims.runs.take(order[rows_of(settled_group, number)])
+        told = batch.told.take(told_order[rows_of(told_group, number)])
         yield _One(
             batch,
             number,
@@ -204,7 +206,7 @@ def _each(batch: Batch, claims: Claims, alone: Flags) -> Iterator[_One]:
         )
 
 
-def _part(groups: Groups, members: Ints, topics: Ints, number: Ints) -> Groups:
+def _part(groups: Groups, members: IntArray, topics: IntArray, number: IntArray) -> Groups:
     return Groups(
         member_group=number[groups.member_group[members]],
         walk=groups.walk[members],
@@ -215,27 +217,31 @@ def _part(groups: Groups, members: Ints, topics: Ints, number: Ints) -> Groups:
     )
 
 
-def _in_part(runs: Runs, members: Ints, topics: Ints) -> Runs:
-    return Runs(np.searchsorted(members, runs.member), np.searchsorted(topics, runs.topic), *runs.columns[2:])
+def _in_part(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
+    return PartitionSlices(
+        np.searchsorted(members, runs.member), np.searchsorted(topics, runs.topic), *runs.columns[2:]
+    )
 
 
-def _told_in_part(told: Runs | ByTopic, members: Ints, topics: Ints) -> Runs | ByTopic:
-    if isinstance(told, Runs):
+def _told_in_part(told: PartitionSlices | ByTopic, members: IntArray, topics: IntArray) -> PartitionSlices | ByTopic:
+    if isinstance(told, PartitionSlices):
         return _in_part(told, members, topics)
     return ByTopic(np.searchsorted(members, told.member), np.searchsorted(topics, told.topic))
 
 
-def _renumbered(claims: Claims, mine: Runs, members: Ints, topics: Ints) -> Claims:
-    def in_part(keys: Ints) -> Ints:
-        here = keys[np.isin(keys >> KEY_BITS, topics)]
-        return (np.searchsorted(topics, here >> KEY_BITS) << KEY_BITS) | (here & ((1 << KEY_BITS) - 1))
+def _renumbered(claims: Claims, mine: PartitionSlices, members: IntArray, topics: IntArray) -> Claims:
+    def in_part(keys: IntArray) -> IntArray:
+        here = keys[np.isin(keys >> PARTITION_BITS, topics)]
+        return (np.searchsorted(topics, here >> PARTITION_BITS) << PARTITION_BITS) | (
+            here & ((1 << PARTITION_BITS) - 1)
+        )
 
     return Claims(_in_part(mine, members, topics), in_part(claims.contested), in_part(claims.shared))
 
 
-def _named(decided: Decided, members: Ints, topics: Ints, groups: Ints) -> Decided:
+def _named(decided: Decided, members: IntArray, topics: IntArray, groups: IntArray) -> Decided:
     """A decision in the numbers of the batch."""
-    runs = Runs(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:])
+    runs = PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:])
     refused = {int(groups[group]): why for group, why in decided.refused.items()}
     named = {int(groups[group]): int(members[member]) for group, member in decided.named.items()}
     return Decided(runs, decided.reason, decided.withheld, refused, named)
@@ -258,8 +264,8 @@ def _alone(one: _One) -> Decided:
         nameless = len(batch.other_classes_of.get(one.number, ()))
         hashes = batch.topic_hash[topics]
         asked = Asked(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
-        gone = batch.gone.where(batch.groups.member_group[batch.gone.member] == one.number)
-        gone = Runs(np.searchsorted(members, gone.member), *gone.columns[1:])
+        gone = batch.gone.take(batch.groups.member_group[batch.gone.member] == one.number)
+        gone = PartitionSlices(np.searchsorted(members, gone.member), *gone.columns[1:])
         decided = plan_from_generations(asked, one.raw, gone, one.told, rules)
     else:
         earlier = earlier_claims(one.raw, one.groups.walk, batch.claimed_in[members])
@@ -268,7 +274,7 @@ def _alone(one: _One) -> Decided:
     return _named(decided, members, topics, np.array([one.number]))
 
 
-def _classes(one: _One) -> dict[int, Flags]:
+def _classes(one: _One) -> dict[int, BoolArray]:
     """Of every class of subscribers in the group, whether each member is in it."""
     batch = one.batch
     used = {*batch.topic_class[one.topics].tolist(), *batch.other_classes_of.get(one.number, ())}
@@ -280,7 +286,7 @@ def _classes(one: _One) -> dict[int, Flags]:
     return found
 
 
-def _first_that_differs(one: _One, of_class: Mapping[int, Flags]) -> int | None:
+def _first_that_differs(one: _One, of_class: Mapping[int, BoolArray]) -> int | None:
     """The place in the walk of the first member that asks for other topics than the first that asks for any."""
     signature = np.array(list(of_class.values()), bool).reshape(-1, len(one.members)).T[np.argsort(one.groups.walk)]
     subscribed = np.flatnonzero(signature.any(axis=1))

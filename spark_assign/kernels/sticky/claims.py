@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,19 @@ class Claims:
         shared: keys, ascending, of partitions that have two owners.
     """
 
-    runs: Runs
-    contested: Ints
-    shared: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    runs: PartitionSlices
+    contested: IntArray
+    shared: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: Ints, rules: Rules = TODAY) -> Claims:
+def settle(
+    claims: PartitionSlices,
+    walk: IntArray,
+    group: IntArray,
+    claimed_in: IntArray,
+    generation: IntArray,
+    rules: Rules = TODAY,
+) -> Claims:
     """Decide between members that claim the same partition.
 
     Args:
@@ -51,20 +58,20 @@ def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: 
     """
     none = np.empty(0, np.int64)
     if rules.newest_only:
-        claims = claims.where(in_newest(group, claimed_in)[claims.member])
+        claims = claims.take(in_newest(group, claimed_in)[claims.member])
     crossing = np.isin(claims.topic, crossing_topics(claims))
     if not crossing.any():
         return Claims(claims, none)
-    rows = claims.where(crossing).rows()
-    rows = rows.where(np.lexsort((walk[rows.member], rows.keys)))
-    keys = rows.keys
-    starts = first_of_each(keys)
+    rows = claims.take(crossing).expand()
+    rows = rows.take(np.lexsort((walk[rows.member], rows.partition_keys)))
+    keys = rows.partition_keys
+    starts = starts_new_key(keys)
     alone = starts & np.append(starts[1:], True)
     if rules.newest_only:
         twice = np.unique(keys[~alone])
         if rules.shares_claims:
-            return Claims(claims.where(~crossing).joined(rows), none, twice)
-        return Claims(claims.where(~crossing).joined(rows.where(alone)), twice)
+            return Claims(claims.take(~crossing).concat(rows), none, twice)
+        return Claims(claims.take(~crossing).concat(rows.take(alone)), twice)
     winners: list[int] = []
     contested: list[int] = []
     shared: list[int] = []
@@ -85,40 +92,40 @@ def settle(claims: Runs, walk: Ints, group: Ints, claimed_in: Ints, generation: 
                 owner = claimer
         winners += holders
         shared += [int(keys[begin])] * (len(holders) > 1)
-    settled = rows.where(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
-    claims = claims.where(~crossing).joined(settled)
+    settled = rows.take(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
+    claims = claims.take(~crossing).concat(settled)
     return Claims(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
 
 
-def in_newest(group: Ints, claimed_in: Ints) -> Flags:
+def in_newest(group: IntArray, claimed_in: IntArray) -> BoolArray:
     """Of each member whether its claims are of the newest generation in its group."""
     newest = np.full(int(group.max(initial=-1)) + 1, -1, np.int64)
     np.maximum.at(newest, group, claimed_in)
-    newer: Flags = claimed_in == newest[group]
+    newer: BoolArray = claimed_in == newest[group]
     return newer
 
 
-def crossing_topics(claims: Runs) -> Ints:
+def crossing_topics(claims: PartitionSlices) -> IntArray:
     """The topics in which claims may meet.
 
     Claims do not meet if each begins after all before it have ended, or if all have one step and differ modulo it.
     """
-    order = np.argsort(claims.keys, kind="stable")
-    sorted_claims = claims.where(order)
-    begins = sorted_claims.keys
-    ends = (sorted_claims.topic << KEY_BITS) | sorted_claims.last
+    order = np.argsort(claims.partition_keys, kind="stable")
+    sorted_claims = claims.take(order)
+    begins = sorted_claims.partition_keys
+    ends = (sorted_claims.topic << PARTITION_BITS) | sorted_claims.last
     reached = np.maximum.accumulate(ends)
     meets = np.flatnonzero(reached[:-1] >= begins[1:]) + 1
     topics = sorted_claims.topic[meets]
-    topics = topics[first_of_each(topics)]
+    topics = topics[starts_new_key(topics)]
     if not len(topics):
         return topics
-    some = sorted_claims.where(np.isin(sorted_claims.topic, topics))
-    new = first_of_each(some.topic)
+    some = sorted_claims.take(np.isin(sorted_claims.topic, topics))
+    new = starts_new_key(some.topic)
     begin = np.flatnonzero(new)
     one_step = np.minimum.reduceat(some.step, begin) == np.maximum.reduceat(some.step, begin)
-    residues = np.sort((some.topic << KEY_BITS) | (some.first % some.step))
-    residues = residues[first_of_each(residues)] >> KEY_BITS
+    residues = np.sort((some.topic << PARTITION_BITS) | (some.first % some.step))
+    residues = residues[starts_new_key(residues)] >> PARTITION_BITS
     distinct = np.searchsorted(residues, topics, "right") - np.searchsorted(residues, topics, "left")
-    apart: Flags = one_step & (distinct == np.diff(np.append(begin, len(some))))
+    apart: BoolArray = one_step & (distinct == np.diff(np.append(begin, len(some))))
     return topics[~apart]

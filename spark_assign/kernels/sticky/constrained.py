@@ -24,16 +24,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs, compress_sorted
-from spark_assign.kernels.segments import counted, expand_runs, first_of_each, ranks
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
 from spark_assign.kernels.sticky.keep import ByTopic, keep_owned
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 
-def plan_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules = TODAY) -> Decided:
+def plan_constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules = TODAY) -> Decided:
     """Plan groups whose members all subscribe to the same topics.
 
     Args:
@@ -50,12 +50,12 @@ def plan_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules
     return decide(groups, claims, kept, left, taker, refused, rules)
 
 
-def without_contested(claims: Claims) -> Runs:
+def without_contested(claims: Claims) -> PartitionSlices:
     """What members own; nobody keeps what is contested, even if a third claimer won it."""
     if not len(claims.contested):
         return claims.runs
     # Contested partitions have runs of their own.
-    return claims.runs.where(~(np.isin(claims.runs.keys, claims.contested) & (claims.runs.count == 1)))
+    return claims.runs.take(~(np.isin(claims.runs.partition_keys, claims.contested) & (claims.runs.count == 1)))
 
 
 # --- 1. quota -----------------------------------------------------------------------------------------------
@@ -72,13 +72,13 @@ class Quota:
         may_have_more: members that keep exactly the quota and may still get one more.
     """
 
-    owned: Ints
-    keeps: Ints
-    least: Ints
-    may_have_more: Flags
+    owned: IntArray
+    keeps: IntArray
+    least: IntArray
+    may_have_more: BoolArray
 
 
-def quotas(groups: Groups, owned: Ints) -> Quota:
+def quotas(groups: Groups, owned: IntArray) -> Quota:
     """Quota by group, and who keeps one more."""
     group = groups.member_group
     members = np.bincount(group, minlength=groups.number)
@@ -89,7 +89,7 @@ def quotas(groups: Groups, owned: Ints) -> Quota:
     candidates = np.flatnonzero(large)
     candidates = candidates[np.argsort(groups.owned_walk[candidates])]
     candidates = candidates[np.argsort(group[candidates], kind="stable")]
-    keeps_more[candidates[ranks(group[candidates]) < extra[group[candidates]]]] = True
+    keeps_more[candidates[row_numbers(group[candidates]) < extra[group[candidates]]]] = True
     room = np.bincount(group[keeps_more], minlength=groups.number) < extra
     return Quota(
         owned=owned,
@@ -112,17 +112,24 @@ class LeftOver:
         keeper: the member that keeps it although it is dealt again; -1 for none.
     """
 
-    topic: Ints
-    partition: Ints
-    owner: Ints
-    keeper: Ints
+    topic: IntArray
+    partition: IntArray
+    owner: IntArray
+    keeper: IntArray
 
-    def where(self, chosen: Flags | Ints) -> LeftOver:
+    def where(self, chosen: BoolArray | IntArray) -> LeftOver:
         """Some of the partitions."""
         return LeftOver(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
 
 
-def left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs, again: Runs, shared: Ints) -> LeftOver:
+def left_over(
+    groups: Groups,
+    owned: PartitionSlices,
+    kept: PartitionSlices,
+    given_up: PartitionSlices,
+    again: PartitionSlices,
+    shared: IntArray,
+) -> LeftOver:
     """What is to be dealt.
 
     Args:
@@ -133,15 +140,17 @@ def left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs, again: Ru
     """
     giver = np.full(len(again), -1, np.int64)
     if len(shared):
-        one = given_up.where(np.isin(given_up.keys, shared))
-        giver_of = dict(zip(one.keys.tolist(), one.member.tolist(), strict=True))
-        giver = np.array([giver_of.get(key, -1) for key in again.keys.tolist()], np.int64)
-        given_up = given_up.where(~np.isin(given_up.keys, kept.keys[np.isin(kept.keys, shared)]))
+        one = given_up.take(np.isin(given_up.partition_keys, shared))
+        giver_of = dict(zip(one.partition_keys.tolist(), one.member.tolist(), strict=True))
+        giver = np.array([giver_of.get(key, -1) for key in again.partition_keys.tolist()], np.int64)
+        given_up = given_up.take(
+            ~np.isin(given_up.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
+        )
         owned, given_up = each_once(owned, shared), each_once(given_up, shared)
     exists = given_up.first < groups.partitions[given_up.topic]
-    given_up = given_up.where(exists)
+    given_up = given_up.take(exists)
     fitting = -(-(groups.partitions[given_up.topic] - given_up.first) // given_up.step)
-    row, partition = expand_runs(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
+    row, partition = expand_slices(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
     topics, numbers = unowned(owned, groups.partitions)
     nobody = np.full(len(row) + len(topics), -1, np.int64)
     left = LeftOver(
@@ -150,34 +159,34 @@ def left_over(groups: Groups, owned: Runs, kept: Runs, given_up: Runs, again: Ru
         owner=np.concatenate([given_up.member[row], nobody[len(row) :], giver]),
         keeper=np.append(nobody, again.member),
     )
-    return left.where(np.argsort((left.topic << KEY_BITS) | left.partition, kind="stable"))
+    return left.where(np.argsort((left.topic << PARTITION_BITS) | left.partition, kind="stable"))
 
 
-def unowned(owned: Runs, partitions: Ints) -> tuple[Ints, Ints]:
+def unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, IntArray]:
     """The partitions that nobody owns, as topics and partitions.
 
     Where the longer runs of a topic all have one step, partitions that are equal modulo the step are looked at as one
     line, on which owned runs are intervals and unowned partitions the gaps between them.
     """
-    owned = owned.where(owned.first < partitions[owned.topic])
+    owned = owned.take(owned.first < partitions[owned.topic])
     fitting = -(-(partitions[owned.topic] - owned.first) // owned.step)
-    owned = Runs(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, fitting))
+    owned = PartitionSlices(owned.member, owned.topic, owned.first, owned.step, np.minimum(owned.count, fitting))
     covered = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
     open_topics = covered < partitions
     if not open_topics.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    owned = owned.where(open_topics[owned.topic])
+    owned = owned.take(open_topics[owned.topic])
     steps = np.where(owned.count > 1, owned.step, 0)
     largest = np.zeros(len(partitions), np.int64)
     np.maximum.at(largest, owned.topic, steps)
     scattered = np.zeros(len(partitions), bool)
     scattered[owned.topic[(steps > 0) & (steps != largest[owned.topic])]] = True
-    owned = owned.where(~scattered[owned.topic]).joined(owned.where(scattered[owned.topic]).rows())
+    owned = owned.take(~scattered[owned.topic]).concat(owned.take(scattered[owned.topic]).expand())
     step = np.where(scattered | (largest == 0), 1, largest)
 
     lines = np.where(open_topics, np.minimum(step, partitions), 0)
     line_topic = np.repeat(np.arange(len(partitions)), lines)
-    line = counted(lines)
+    line = ranges_by_length(lines)
     length = -(-(partitions[line_topic] - line) // step[line_topic])
     # Every line ends with an empty run behind its last partition, so that each gap has a run after it.
     topic = np.concatenate([owned.topic, line_topic])
@@ -187,47 +196,47 @@ def unowned(owned: Runs, partitions: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort((begin, residue, topic))
     topic, residue, begin, end = topic[order], residue[order], begin[order], end[order]
     gap_begin = np.append(0, end[:-1])
-    gap_begin[first_of_each((topic << KEY_BITS) | residue)] = 0
+    gap_begin[starts_new_key((topic << PARTITION_BITS) | residue)] = 0
     gap = begin - gap_begin
-    row, number = expand_runs(residue + gap_begin * step[topic], step[topic], np.maximum(gap, 0))
+    row, number = expand_slices(residue + gap_begin * step[topic], step[topic], np.maximum(gap, 0))
     return topic[row], number
 
 
-def each_once(runs: Runs, shared: Ints) -> Runs:
+def each_once(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """The same without second owners of partitions, which have runs of their own."""
-    again = np.flatnonzero(np.isin(runs.keys, shared) & (runs.count == 1))
+    again = np.flatnonzero(np.isin(runs.partition_keys, shared) & (runs.count == 1))
     once = np.ones(len(runs), bool)
-    once[np.delete(again, np.unique(runs.keys[again], return_index=True)[1])] = False
-    return runs.where(once)
+    once[np.delete(again, np.unique(runs.partition_keys[again], return_index=True)[1])] = False
+    return runs.take(once)
 
 
-def dealt_again(groups: Groups, kept: Runs, shared: Ints) -> Runs:
+def dealt_again(groups: Groups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """Kept partitions that Kafka deals once more.
 
     Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
     exist or that is kept twice; those behind it count as unassigned (`getUnassignedPartitions`).
     """
-    stops = (kept.last >= groups.partitions[kept.topic]) | np.isin(kept.keys, shared)
+    stops = (kept.last >= groups.partitions[kept.topic]) | np.isin(kept.partition_keys, shared)
     if not stops.any():
-        return kept.where(stops)
-    rows = kept.where(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[stops]])).rows()
-    rows = rows.where(np.argsort(rows.keys, kind="stable"))
+        return kept.take(stops)
+    rows = kept.take(np.isin(groups.topic_group[kept.topic], groups.topic_group[kept.topic[stops]])).expand()
+    rows = rows.take(np.argsort(rows.partition_keys, kind="stable"))
     ghost = rows.first >= groups.partitions[rows.topic]
-    stops = ghost | ~first_of_each(rows.keys)
+    stops = ghost | ~starts_new_key(rows.partition_keys)
     stuck = np.full(groups.number, np.iinfo(np.int64).max)
-    np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.keys[stops])
-    return rows.where(~stops & (rows.keys > stuck[groups.topic_group[rows.topic]]))
+    np.minimum.at(stuck, groups.topic_group[rows.topic[stops]], rows.partition_keys[stops])
+    return rows.take(~stops & (rows.partition_keys > stuck[groups.topic_group[rows.topic]]))
 
 
-def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[Ints, dict[int, str]]:
+def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[IntArray, dict[int, str]]:
     """The member that takes each left over partition, and the groups in which it does not come out even."""
     lacking = np.maximum(quota.least - quota.keeps, 0)
     return deal(groups.member_group, groups.topic_group[left.topic], lacking, quota.may_have_more, groups.number)
 
 
 def deal(
-    member_group: Ints, partition_group: Ints, lacking: Ints, may_have_more: Flags, number: int
-) -> tuple[Ints, dict[int, str]]:
+    member_group: IntArray, partition_group: IntArray, lacking: IntArray, may_have_more: BoolArray, number: int
+) -> tuple[IntArray, dict[int, str]]:
     """Deal partitions to members (`assignRoundRobin`).
 
     Args:
@@ -243,12 +252,12 @@ def deal(
     dealt = np.bincount(partition_group, minlength=number)
     needed = np.bincount(member_group, lacking, number).astype(np.int64)
     member = np.repeat(np.arange(len(lacking)), lacking)
-    turn = counted(lacking)
+    turn = ranges_by_length(lacking)
     # One more each: those with the quota, by id; then those that were filled up, in the order of their last turn.
     filled = lacking > 0
     more = np.flatnonzero(may_have_more | filled)
     more = more[np.lexsort((more, lacking[more], member_group[more]))]
-    spare = ranks(member_group[more]) < (dealt - needed)[member_group[more]]
+    spare = row_numbers(member_group[more]) < (dealt - needed)[member_group[more]]
     more = more[spare]
     possible = needed + np.bincount(member_group[more], minlength=number)
     refused = {int(each): NOT_FILLED for each in np.flatnonzero(dealt < needed)}
@@ -271,20 +280,26 @@ def deal(
 
 
 def decide(
-    groups: Groups, claims: Claims, kept: Runs, left: LeftOver, taker: Ints, refused: dict[int, str], rules: Rules
+    groups: Groups,
+    claims: Claims,
+    kept: PartitionSlices,
+    left: LeftOver,
+    taker: IntArray,
+    refused: dict[int, str],
+    rules: Rules,
 ) -> Decided:
     """What is kept and what is dealt, together."""
     if refused:
         fine = np.ones(groups.number, bool)
         fine[list(refused)] = False
-        kept = kept.where(fine[groups.member_group[kept.member]])
+        kept = kept.take(fine[groups.member_group[kept.member]])
         left, taker = left.where(taker >= 0), taker[taker >= 0]
     if (left.keeper >= 0).any():
         left, taker = left.where(left.keeper != taker), taker[left.keeper != taker]
     if len(claims.shared):
-        both = kept.where(np.isin(kept.keys, claims.shared))
-        has = set(zip(both.member.tolist(), both.keys.tolist(), strict=True))
-        gets = zip(taker.tolist(), ((left.topic << KEY_BITS) | left.partition).tolist(), strict=True)
+        both = kept.take(np.isin(kept.partition_keys, claims.shared))
+        has = set(zip(both.member.tolist(), both.partition_keys.tolist(), strict=True))
+        gets = zip(taker.tolist(), ((left.topic << PARTITION_BITS) | left.partition).tolist(), strict=True)
         new = np.array([pair not in has for pair in gets], bool)
         left, taker = left.where(new), taker[new]
     changes = (left.owner >= 0) & (left.owner != taker)
@@ -292,25 +307,27 @@ def decide(
     withheld = np.zeros(len(taker), bool)
     if groups.cooperative:
         given_up = left.owner >= 0 if rules.withholds_over_quota else changes
-        withheld = given_up | np.isin((left.topic << KEY_BITS) | left.partition, claims.contested)
+        withheld = given_up | np.isin((left.topic << PARTITION_BITS) | left.partition, claims.contested)
     runs, reason, withheld = as_runs(taker, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
     return Decided(
-        kept.joined(runs),
+        kept.concat(runs),
         np.concatenate([stays, reason]),
         np.concatenate([stays.astype(bool), withheld]),
         refused,
     )
 
 
-def as_runs(member: Ints, topic: Ints, partition: Ints, reason: Ints, withheld: Flags) -> tuple[Runs, Ints, Flags]:
+def as_runs(
+    member: IntArray, topic: IntArray, partition: IntArray, reason: IntArray, withheld: BoolArray
+) -> tuple[PartitionSlices, IntArray, BoolArray]:
     """Partitions, in any order, to runs of one member, topic, reason and state."""
     kind = reason * 2 + withheld
     order = np.lexsort((partition, kind, topic, member))
     columns = [column[order] for column in (member, topic, kind)]
-    new = first_of_each(columns[0])
+    new = starts_new_key(columns[0])
     for column in columns[1:]:
-        new |= first_of_each(column)
+        new |= starts_new_key(column)
     key = np.cumsum(new, dtype=np.int64)
     sorted_partition = partition[order]
     if len(key) > 1:  # a partition that is dealt twice to one member counts once
@@ -319,4 +336,4 @@ def as_runs(member: Ints, topic: Ints, partition: Ints, reason: Ints, withheld: 
     run_key, first, step, count = compress_sorted(key, sorted_partition)
     begin = np.flatnonzero(new)[run_key - 1]
     member, topic, kind = (column[begin] for column in columns)
-    return Runs(member, topic, first, step, count), kind // 2, (kind % 2).astype(bool)
+    return PartitionSlices(member, topic, first, step, count), kind // 2, (kind % 2).astype(bool)

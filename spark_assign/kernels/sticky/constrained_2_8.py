@@ -21,33 +21,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.releases import Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import counted, ranks
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.constrained import LeftOver, as_runs, left_over, without_contested
 from spark_assign.kernels.sticky.groups import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
 from spark_assign.kernels.sticky.keep import ByTopic, first_told, keep_told
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 @dataclass(frozen=True)
 class _Quota:
     """Of each member what it owns, keeps and lacks, and the least and the most that its group's members are to have."""
 
-    owned: Ints
-    keeps: Ints
-    lacks: Ints
-    least: Ints
-    most: Ints
+    owned: IntArray
+    keeps: IntArray
+    lacks: IntArray
+    least: IntArray
+    most: IntArray
 
 
-def plan_first_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic, rules: Rules) -> Decided:
+def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules) -> Decided:
     """Plan groups whose members all subscribe to the same topics; arguments: `constrained.plan_constrained`."""
     owned = without_contested(claims)
     quota = _quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
     kept, given_up = keep_told(owned, quota.owned, quota.keeps, told)
-    left = left_over(groups, owned, kept, given_up, kept.where(np.empty(0, np.int64)), claims.shared)
+    left = left_over(groups, owned, kept, given_up, kept.take(np.empty(0, np.int64)), claims.shared)
     group = groups.topic_group[left.topic]
     filled = _fill(groups, quota, np.bincount(group, minlength=groups.number))
     stolen, thief, poor = _steal(groups, quota, filled, kept, told)
@@ -59,12 +59,12 @@ def plan_first_constrained(groups: Groups, claims: Claims, told: Runs | ByTopic,
     filled, more = (members[fine[groups.member_group[members]]] for members in (filled, more))
     takers = np.append(filled, more)
     takers = takers[np.argsort(groups.member_group[takers], kind="stable")]
-    left, kept = left.where(fine[group]), kept.where(fine[groups.member_group[kept.member]])
+    left, kept = left.where(fine[group]), kept.take(fine[groups.member_group[kept.member]])
     some = fine[groups.member_group[thief]]
-    return _decide(groups, claims, kept, left, takers, stolen.where(some), thief[some], refused)
+    return _decide(groups, claims, kept, left, takers, stolen.take(some), thief[some], refused)
 
 
-def _quotas(groups: Groups, owned: Ints) -> _Quota:
+def _quotas(groups: Groups, owned: IntArray) -> _Quota:
     group = groups.member_group
     members = np.bincount(group, minlength=groups.number)
     total = np.bincount(groups.topic_group, groups.partitions, groups.number).astype(np.int64)
@@ -73,16 +73,16 @@ def _quotas(groups: Groups, owned: Ints) -> _Quota:
     return _Quota(owned, np.minimum(owned, most), np.maximum(least - owned, 0), least, most)
 
 
-def _fill(groups: Groups, quota: _Quota, dealt: Ints) -> Ints:
+def _fill(groups: Groups, quota: _Quota, dealt: IntArray) -> IntArray:
     """Step 2: who takes the partitions of each group, one after the other; `dealt`, how many there are of each."""
     member = np.repeat(np.arange(len(quota.lacks)), quota.lacks)
-    takers = member[np.lexsort((counted(quota.lacks), groups.member_group[member]))]
-    return takers[ranks(groups.member_group[takers]) < dealt[groups.member_group[takers]]]
+    takers = member[np.lexsort((ranges_by_length(quota.lacks), groups.member_group[member]))]
+    return takers[row_numbers(groups.member_group[takers]) < dealt[groups.member_group[takers]]]
 
 
 def _steal(
-    groups: Groups, quota: _Quota, filled: Ints, kept: Runs, told: Runs | ByTopic
-) -> tuple[Runs, Ints, list[int]]:
+    groups: Groups, quota: _Quota, filled: IntArray, kept: PartitionSlices, told: PartitionSlices | ByTopic
+) -> tuple[PartitionSlices, IntArray, list[int]]:
     """Step 3: what is stolen, by whom, and the groups in which there is too little to steal."""
     group = groups.member_group
     still = quota.lacks - np.bincount(filled, minlength=len(quota.lacks))
@@ -91,14 +91,14 @@ def _steal(
     line = have_most[np.lexsort((groups.owned_walk[have_most], group[have_most]))]
     wanted = np.bincount(group[thief], minlength=groups.number)
     poor = np.flatnonzero(wanted > np.bincount(group[line], minlength=groups.number))
-    giver = line[ranks(group[line]) < wanted[group[line]]]
+    giver = line[row_numbers(group[line]) < wanted[group[line]]]
     thief = thief[~np.isin(group[thief], poor)]
     giver = giver[~np.isin(group[giver], poor)]
-    first = first_told(kept.where(np.isin(kept.member, giver)), told)
-    return first.where(np.searchsorted(first.member, giver)), thief, poor.tolist()
+    first = first_told(kept.take(np.isin(kept.member, giver)), told)
+    return first.take(np.searchsorted(first.member, giver)), thief, poor.tolist()
 
 
-def _hand_out_rest(groups: Groups, quota: _Quota, dealt: Ints) -> tuple[Ints, list[int]]:
+def _hand_out_rest(groups: Groups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
     """Step 4: who takes one more, group by group, and the groups in which there is too much left."""
     group = groups.member_group
     rest = np.maximum(dealt - np.bincount(group, quota.lacks, groups.number).astype(np.int64), 0)
@@ -107,28 +107,28 @@ def _hand_out_rest(groups: Groups, quota: _Quota, dealt: Ints) -> tuple[Ints, li
     line = have_least[
         np.lexsort((np.where(lacked > 0, have_least, groups.owned_walk[have_least]), lacked, group[have_least]))
     ]
-    line = line[ranks(group[line]) < rest[group[line]]]
+    line = line[row_numbers(group[line]) < rest[group[line]]]
     return line, np.flatnonzero(rest > np.bincount(group[line], minlength=groups.number)).tolist()
 
 
 def _decide(
     groups: Groups,
     claims: Claims,
-    kept: Runs,
+    kept: PartitionSlices,
     left: LeftOver,
-    takers: Ints,
-    stolen: Runs,
-    thief: Ints,
+    takers: IntArray,
+    stolen: PartitionSlices,
+    thief: IntArray,
     refused: dict[int, str],
 ) -> Decided:
     """What is kept, dealt and stolen, together."""
     if len(stolen):
         near = np.isin(_pairs(kept), _pairs(stolen))
-        robbed, kept = kept.where(near).rows(), kept.where(~near)
-        _, number = np.unique(np.append(robbed.keys, stolen.keys), return_inverse=True)
+        robbed, kept = kept.take(near).expand(), kept.take(~near)
+        _, number = np.unique(np.append(robbed.partition_keys, stolen.partition_keys), return_inverse=True)
         each = number * len(groups.member_group) + np.append(robbed.member, stolen.member)
-        kept = kept.joined(robbed.where(~np.isin(each[: len(robbed)], each[len(robbed) :])))
-    keys = np.append((left.topic << KEY_BITS) | left.partition, stolen.keys)
+        kept = kept.concat(robbed.take(~np.isin(each[: len(robbed)], each[len(robbed) :])))
+    keys = np.append((left.topic << PARTITION_BITS) | left.partition, stolen.partition_keys)
     owner, taker = np.append(left.owner, stolen.member), np.append(takers, thief)
     withheld = np.zeros(len(taker), bool)
     if groups.cooperative:
@@ -137,10 +137,12 @@ def _decide(
         last = np.unique(keys[::-1], return_index=True)[1]
         withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
     reason = np.where((owner >= 0) & (owner != taker), OVER_QUOTA, STAYS)
-    runs, reason, withheld = as_runs(taker, keys >> KEY_BITS, keys & ((1 << KEY_BITS) - 1), reason, withheld)
+    runs, reason, withheld = as_runs(
+        taker, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
+    )
     nothing = np.zeros(len(kept), np.int64)
-    return Decided(kept.joined(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
+    return Decided(kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
 
 
-def _pairs(runs: Runs) -> Ints:
-    return (runs.member << KEY_BITS) | runs.topic
+def _pairs(runs: PartitionSlices) -> IntArray:
+    return (runs.member << PARTITION_BITS) | runs.topic

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
 from spark_assign.kernels.sticky.balance import Balance, KafkaFails, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
 from spark_assign.kernels.sticky.racks import Racks
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 
 
-def earlier_claims(claims: Runs, walk: Ints, claimed_in: Ints) -> dict[int, int]:
+def earlier_claims(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray) -> dict[int, int]:
     """Who claims a partition in an older generation than the group's newest (`prepopulateCurrentAssignments`).
 
     Of several claimers that of the newest generation counts; of equal ones the first in the walk of the hash map.
     """
-    old = claims.where((claimed_in < claimed_in.max(initial=-1))[claims.member]).rows()
-    order = np.lexsort((walk[old.member], -claimed_in[old.member], old.keys))
-    keys = old.keys[order]
+    old = claims.take((claimed_in < claimed_in.max(initial=-1))[claims.member]).expand()
+    order = np.lexsort((walk[old.member], -claimed_in[old.member], old.partition_keys))
+    keys = old.partition_keys[order]
     return dict(zip(keys[::-1].tolist(), old.member[order][::-1].tolist(), strict=True))
 
 
 def plan_general(
     groups: Groups,
-    raw: Runs,
+    raw: PartitionSlices,
     claims: Claims,
     subscribers: Subscribers,
     racks: Racks | None,
@@ -47,10 +47,10 @@ def plan_general(
         racks: where racks matter.
         rules: of which release.
     """
-    return even_out(groups, raw, claims, Balance(groups, claims.runs.rows(), subscribers, racks, rules))
+    return even_out(groups, raw, claims, Balance(groups, claims.runs.expand(), subscribers, racks, rules))
 
 
-def even_out(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:
+def even_out(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
     """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
     try:
         balance.fill()
@@ -60,17 +60,17 @@ def even_out(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Dec
     return _decide(groups, raw, claims, balance)
 
 
-def nothing_decided(claims: Runs, why: str) -> Decided:
+def nothing_decided(claims: PartitionSlices, why: str) -> Decided:
     """The one group is refused."""
-    nothing = claims.where(np.empty(0, np.int64))
+    nothing = claims.take(np.empty(0, np.int64))
     return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
-def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Decided:
+def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
     member, key = balance.assignment()
-    rows = claims.runs.rows()
-    order = np.argsort(rows.keys)
-    sorted_keys = rows.keys[order]
+    rows = claims.runs.expand()
+    order = np.argsort(rows.partition_keys)
+    sorted_keys = rows.partition_keys[order]
     at = np.minimum(np.searchsorted(sorted_keys, key), max(len(order) - 1, 0))
     owner = np.full(len(key), -1, np.int64)
     if len(order):
@@ -82,15 +82,15 @@ def _decide(groups: Groups, raw: Runs, claims: Claims, balance: Balance) -> Deci
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
         withheld = _transferring(raw, member, key, balance.final_walk)
-    runs, reason, withheld = as_runs(member, key >> KEY_BITS, key & ((1 << KEY_BITS) - 1), reason, withheld)
+    runs, reason, withheld = as_runs(member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld)
     return Decided(runs, reason, withheld, {})
 
 
-def _transferring(raw: Runs, member: Ints, key: Ints, walk: Ints) -> Flags:
+def _transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:
     """What is new to its member while somebody else has to give it up (`computePartitionsTransferringOwnership`)."""
-    claimed = raw.rows()
+    claimed = raw.expand()
     size = len(walk)
-    had = np.unique(claimed.keys * size + claimed.member) if len(claimed) else claimed.keys
+    had = np.unique(claimed.partition_keys * size + claimed.member) if len(claimed) else claimed.partition_keys
     gets = key * size + member
     added = ~np.isin(gets, had)
     given_up = np.unique(had[~np.isin(had, gets)] // size)

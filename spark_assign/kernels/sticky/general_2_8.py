@@ -17,18 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_hash import spread_hashes, table_order
-from spark_assign.kernels.java_tree import IdentityDecides
+from spark_assign.java.hash_map import spread_hashes, table_order
+from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.kernels.releases import Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import first_of_each, ranks
 from spark_assign.kernels.sticky.at_rest_2_4 import plan_at_rest
 from spark_assign.kernels.sticky.balance import Balance, Subscribers
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
 from spark_assign.kernels.sticky.groups import Decided, Groups
 from spark_assign.kernels.sticky.keep import ByTopic, in_order
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 UNKNOWABLE = (
     "It cannot be known: nine partitions of one hash code share a bucket, and Java tells them apart by address."
@@ -53,14 +53,16 @@ class Asked:
     """
 
     groups: Groups
-    of_topic: Flags
-    topic_hash: Ints
+    of_topic: BoolArray
+    topic_hash: IntArray
     without_metadata: int
     differs: int | None
-    claimed_in: Ints
+    claimed_in: IntArray
 
 
-def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs | ByTopic, rules: Rules) -> Decided:
+def plan_from_generations(
+    asked: Asked, raw: PartitionSlices, gone: PartitionSlices, told: PartitionSlices | ByTopic, rules: Rules
+) -> Decided:
     """Plan one group.
 
     Args:
@@ -82,18 +84,18 @@ def plan_from_generations(asked: Asked, raw: Runs, gone: Runs, told: Runs | ByTo
     if asked.differs is not None and not rules.general_only:
         read_twice[np.argsort(walk)[: asked.differs]] = True
     unreadable = read_twice & (asked.claimed_in >= 0) & groups.cooperative
-    legible = raw if groups.cooperative else raw.where(~read_twice[raw.member])
-    claims = by_generation(legible.rows(), walk, asked.claimed_in, unreadable)
+    legible = raw if groups.cooperative else raw.take(~read_twice[raw.member])
+    claims = by_generation(legible.expand(), walk, asked.claimed_in, unreadable)
     order = None
     if rules.general_only and asked.of_topic.all() and len(raw) + len(gone):
-        lost = by_generation(gone.rows(), walk, asked.claimed_in, unreadable)
+        lost = by_generation(gone.expand(), walk, asked.claimed_in, unreadable)
         hashes = Hashes(asked.topic_hash, asked.without_metadata, len(lost.newest), len(lost.second))
         try:
             order = order_of_2_4(as_put(raw, told, walk), claims, groups.partitions, hashes)
         except IdentityDecides:
             return nothing_decided(raw, UNKNOWABLE)
-    newest, second = (rows.where(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
-    earlier = dict(zip(second.keys.tolist(), second.member.tolist(), strict=True))
+    newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
+    earlier = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
     subscribers = Subscribers(asked.of_topic, asked.topic_hash, earlier)
     books = Balance(groups, newest, subscribers, None, rules, order)
     return even_out(groups, raw, Claims(newest, np.empty(0, np.int64)), books)
@@ -109,11 +111,11 @@ class ByGeneration:
         second: the same of its second newest.
     """
 
-    newest: Runs
-    second: Runs
+    newest: PartitionSlices
+    second: PartitionSlices
 
 
-def by_generation(raw: Runs, walk: Ints, claimed_in: Ints, unreadable: Flags) -> ByGeneration:
+def by_generation(raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, unreadable: BoolArray) -> ByGeneration:
     """Claims of one group, in the order in which they are put into the hash map.
 
     Args:
@@ -127,19 +129,19 @@ def by_generation(raw: Runs, walk: Ints, claimed_in: Ints, unreadable: Flags) ->
     place = walk[raw.member]
     # Of a generation the first counts, but of claims without one the last; before those the first unreadable one.
     turn = np.where(generation == _NONE, -place, place)
-    order = np.lexsort((turn, generation == _UNREADABLE, -read, raw.keys))
-    rows, read = raw.where(order), read[order]
-    keys = rows.keys
-    same = ~first_of_each(keys) & ~np.append(True, read[1:] != read[:-1])[: len(keys)]
-    rows = rows.where(~same)
-    rank = ranks(rows.keys)
-    return ByGeneration(rows.where(rank == 0), rows.where(rank == 1))
+    order = np.lexsort((turn, generation == _UNREADABLE, -read, raw.partition_keys))
+    rows, read = raw.take(order), read[order]
+    keys = rows.partition_keys
+    same = ~starts_new_key(keys) & ~np.append(True, read[1:] != read[:-1])[: len(keys)]
+    rows = rows.take(~same)
+    rank = row_numbers(rows.partition_keys)
+    return ByGeneration(rows.take(rank == 0), rows.take(rank == 1))
 
 
-def as_put(raw: Runs, told: Runs | ByTopic, walk: Ints) -> Runs:
+def as_put(raw: PartitionSlices, told: PartitionSlices | ByTopic, walk: IntArray) -> PartitionSlices:
     """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
-    rows = in_order(raw.rows(), told)
-    return rows.where(np.argsort(walk[rows.member], kind="stable"))
+    rows = in_order(raw.expand(), told)
+    return rows.take(np.argsort(walk[rows.member], kind="stable"))
 
 
 # --- the order of 2.4 ---------------------------------------------------------------------------------------------
@@ -155,17 +157,17 @@ class Hashes:
         gone, gone_twice: how many partitions of other topics are claimed, in one or more generations, and in several.
     """
 
-    topic: Ints
+    topic: IntArray
     without_metadata: int
     gone: int
     gone_twice: int
 
-    def of(self, rows: Runs) -> Ints:
+    def of(self, rows: PartitionSlices) -> IntArray:
         """`TopicPartition.hashCode` of single partitions."""
         return (31 * (31 + rows.first) + self.topic[rows.topic]) & 0xFFFFFFFF
 
 
-def order_of_2_4(put: Runs, claims: ByGeneration, partitions: Ints, hashes: Hashes) -> Ints:
+def order_of_2_4(put: PartitionSlices, claims: ByGeneration, partitions: IntArray, hashes: Hashes) -> IntArray:
     """Keys of all partitions in the order in which 2.4 walks over them where subscriptions are equal.
 
     Whoever has most, and of those the last by id, names one of its partitions: first those that another member had
@@ -178,53 +180,57 @@ def order_of_2_4(put: Runs, claims: ByGeneration, partitions: Ints, hashes: Hash
         hashes: of the topics.
     """
     # The map of claims, and out of it, in its order, that of partitions with a claimer before.
-    _, at = np.unique(put.keys, return_index=True)
-    first_put = put.where(np.sort(at))
-    walked = first_put.where(_walk(hashes.of(first_put), hashes.gone))
-    before = walked.where(np.isin(walked.keys, claims.second.keys))
-    before = before.where(_walk(hashes.of(before), hashes.gone_twice))
-    owned = _in_order_of(claims.newest, walked.keys)
-    place_before = _places_in(before.keys, owned.keys)
+    _, at = np.unique(put.partition_keys, return_index=True)
+    first_put = put.take(np.sort(at))
+    walked = first_put.take(_walk(hashes.of(first_put), hashes.gone))
+    before = walked.take(np.isin(walked.partition_keys, claims.second.partition_keys))
+    before = before.take(_walk(hashes.of(before), hashes.gone_twice))
+    owned = _in_order_of(claims.newest, walked.partition_keys)
+    place_before = _places_in(before.partition_keys, owned.partition_keys)
     owned, place_before = (
-        owned.where(owned.first < partitions[owned.topic]),
+        owned.take(owned.first < partitions[owned.topic]),
         place_before[owned.first < partitions[owned.topic]],
     )
     # Of each member those that another had before come first; both in the order of their maps.
     order = np.lexsort((place_before, owned.member))
-    owned = owned.where(order)
-    left = np.bincount(owned.member)[owned.member] - ranks(owned.member)
-    named = owned.keys[np.lexsort((-owned.member, -left))]
+    owned = owned.take(order)
+    left = np.bincount(owned.member)[owned.member] - row_numbers(owned.member)
+    named = owned.partition_keys[np.lexsort((-owned.member, -left))]
 
     topics = _topics_in_walk(hashes)
-    every = np.concatenate([(topic << KEY_BITS) | np.arange(partitions[topic]) for topic in topics.tolist()] or [named])
-    rows = Runs(every * 0, every >> KEY_BITS, every & ((1 << KEY_BITS) - 1), every * 0 + 1, every * 0 + 1)
-    rows = rows.where(_walk(hashes.of(rows), 0))
-    return np.append(named, rows.keys[~np.isin(rows.keys, named)])
+    every = np.concatenate(
+        [(topic << PARTITION_BITS) | np.arange(partitions[topic]) for topic in topics.tolist()] or [named]
+    )
+    rows = PartitionSlices(
+        every * 0, every >> PARTITION_BITS, every & ((1 << PARTITION_BITS) - 1), every * 0 + 1, every * 0 + 1
+    )
+    rows = rows.take(_walk(hashes.of(rows), 0))
+    return np.append(named, rows.partition_keys[~np.isin(rows.partition_keys, named)])
 
 
-def _topics_in_walk(hashes: Hashes) -> Ints:
+def _topics_in_walk(hashes: Hashes) -> IntArray:
     """Topics as the map of partition counts has them, which is filled from the set of all subscribed topics."""
     ranks_of = np.arange(len(hashes.topic))
     as_set = _walk(hashes.topic, hashes.without_metadata, ranks_of)
     return as_set[_walk(hashes.topic[as_set], 0, ranks_of[as_set])]
 
 
-def _walk(hashes: Ints, others: int, order: Ints | None = None) -> Ints:
+def _walk(hashes: IntArray, others: int, order: IntArray | None = None) -> IntArray:
     """The walk of a hash map that these keys and so many others were put into."""
     if not others:
         return table_order(hashes, order)
     capacity = 16
     while (len(hashes) + others) * 4 > capacity * 3:
         capacity *= 2
-    walk: Ints = np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
+    walk: IntArray = np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
     return walk
 
 
-def _in_order_of(rows: Runs, keys: Ints) -> Runs:
-    return rows.where(np.argsort(_places_in(keys, rows.keys), kind="stable"))
+def _in_order_of(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
+    return rows.take(np.argsort(_places_in(keys, rows.partition_keys), kind="stable"))
 
 
-def _places_in(keys: Ints, wanted: Ints) -> Ints:
+def _places_in(keys: IntArray, wanted: IntArray) -> IntArray:
     """Where the wanted keys stand in the other ones; behind all for those that do not."""
     sorter = np.argsort(keys, kind="stable")
     at = np.searchsorted(keys[sorter], wanted)

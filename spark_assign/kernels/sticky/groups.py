@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.runs import Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 STAYS, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
 """Why a partition is taken from the member that could have kept it."""
@@ -20,10 +20,10 @@ class Crowded:
         hash: of each member its `String.hashCode`.
     """
 
-    owned_walk: Ints
-    hash: Ints
+    owned_walk: IntArray
+    hash: IntArray
 
-    def part(self, members: Ints) -> Crowded:
+    def part(self, members: IntArray) -> Crowded:
         """Of some of the members."""
         return Crowded(self.owned_walk[members], self.hash[members])
 
@@ -41,10 +41,10 @@ class Groups:
         crowded: null where all hash maps of a group's members are walked alike.
     """
 
-    member_group: Ints
-    walk: Ints
-    topic_group: Ints
-    partitions: Ints
+    member_group: IntArray
+    walk: IntArray
+    topic_group: IntArray
+    partitions: IntArray
     cooperative: bool
     crowded: Crowded | None = None
 
@@ -54,7 +54,7 @@ class Groups:
         return int(self.member_group[-1]) + 1 if len(self.member_group) else 0
 
     @property
-    def owned_walk(self) -> Ints:
+    def owned_walk(self) -> IntArray:
         """Of each member its place in the hash map of what members own."""
         return self.walk if self.crowded is None else self.crowded.owned_walk
 
@@ -71,9 +71,9 @@ class Decided:
         named: of refused groups the member whose id stands in that exception, in the place of `{}`.
     """
 
-    runs: Runs
-    reason: Ints
-    withheld: Flags
+    runs: PartitionSlices
+    reason: IntArray
+    withheld: BoolArray
     refused: dict[int, str]
     named: dict[int, int] = field(default_factory=dict)
 

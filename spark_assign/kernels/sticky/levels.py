@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.segments import counted, ranks
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def level_of(sizes: Ints, number: int) -> int:
+def level_of(sizes: IntArray, number: int) -> int:
     """The least level up to which vessels filled to `sizes` take `number` more."""
     ordered = np.sort(sizes)
     each = np.arange(1, len(ordered) + 1)
@@ -18,7 +18,7 @@ def level_of(sizes: Ints, number: int) -> int:
     return -(-(number + filled) // lowest)
 
 
-def unevenness(sizes: Ints) -> int:
+def unevenness(sizes: IntArray) -> int:
     """The sum of differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
     ordered = np.sort(sizes)
     number = len(ordered)
@@ -26,7 +26,7 @@ def unevenness(sizes: Ints) -> int:
     return (total + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def fill_up(group: Ints, load: Ints, name: Ints, free: Ints) -> Ints:
+def fill_up(group: IntArray, load: IntArray, name: IntArray, free: IntArray) -> IntArray:
     """Who gets what nobody has, if each time it is whoever has least, and of those the first by name.
 
     Args:
@@ -48,5 +48,5 @@ def fill_up(group: Ints, load: Ints, name: Ints, free: Ints) -> Ints:
         high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
     takes = np.maximum(high[group] - load, 0)
     member = np.repeat(np.arange(len(load)), takes)
-    member = member[np.lexsort((name[member], load[member] + counted(takes), group[member]))]
-    return member[ranks(group[member]) < free[group[member]]]
+    member = member[np.lexsort((name[member], load[member] + ranges_by_length(takes), group[member]))]
+    return member[row_numbers(group[member]) < free[group[member]]]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import HashTable, partition_hash
+from spark_assign.java.hash_map import HashTable, partition_hash
+from spark_assign.numeric.array_types import IntArray
 
 
 class Movements:
     """Which partition has moved from whom to whom."""
 
-    def __init__(self, topic_hash: Ints) -> None:
+    def __init__(self, topic_hash: IntArray) -> None:
         self.topic_hash = topic_hash
         self.moved: dict[int, tuple[int, int]] = {}
         self.between: dict[tuple[int, int, int], HashTable[int]] = {}

@@ -20,10 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.runs import KEY_BITS, Runs
-from spark_assign.kernels.segments import counted, expand_runs, first_of_each
 from spark_assign.kernels.sticky.claims import Claims
 from spark_assign.kernels.sticky.constrained import Quota, as_runs, deal, quotas, without_contested
 from spark_assign.kernels.sticky.groups import (
@@ -36,6 +33,9 @@ from spark_assign.kernels.sticky.groups import (
     Groups,
 )
 from spark_assign.kernels.sticky.keep import ByTopic, keep_owned
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Racks:
         of_partition: of each topic, per partition, the number of its set.
     """
 
-    of_member: Ints
+    of_member: IntArray
     sets: Sequence[frozenset[int]]
-    of_partition: Mapping[int, Ints]
+    of_partition: Mapping[int, IntArray]
 
     @property
     def matter(self) -> bool:
@@ -59,7 +59,7 @@ class Racks:
         everywhere = frozenset[int]().union(*used)
         return not everywhere.isdisjoint(self.of_member[self.of_member >= 0].tolist()) and used != {everywhere}
 
-    def set_of(self, topic: Ints, partition: Ints) -> Ints:
+    def set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """The number of each partition's set; -1 for partitions that do not exist."""
         found = np.full(len(topic), -1, np.int64)
         for each, numbers in self.of_partition.items():
@@ -67,7 +67,7 @@ class Racks:
             found[here] = numbers[partition[here]]
         return found
 
-    def near(self) -> Flags:
+    def near(self) -> BoolArray:
         """near[set, member]: whether the member has no rack, or one of the set; the last row is the empty set."""
         most = max(self.of_member.max(initial=0), *(max(racks, default=0) for racks in self.sets))
         holds = np.zeros((len(self.sets) + 1, int(most) + 2), bool)  # the last column is that of members without a rack
@@ -78,7 +78,7 @@ class Racks:
 
 
 def plan_with_racks(
-    groups: Groups, claims: Claims, racks: Racks, told: Runs | ByTopic, rules: Rules = TODAY
+    groups: Groups, claims: Claims, racks: Racks, told: PartitionSlices | ByTopic, rules: Rules = TODAY
 ) -> Decided:
     """Plan one group whose members all subscribe to the same topics and in which racks matter.
 
@@ -89,17 +89,17 @@ def plan_with_racks(
         told, rules: as `constrained.plan_constrained` has them.
     """
     size = len(groups.member_group)
-    rows = without_contested(claims).rows()
+    rows = without_contested(claims).expand()
     far = ~racks.near()[racks.set_of(rows.topic, rows.first), rows.member]
-    owned = rows.where(~far)
+    owned = rows.take(~far)
     quota = quotas(groups, np.bincount(owned.member, minlength=size))
     kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
-    surplus = given_up.joined(rows.where(far))
-    owner_of = dict(zip(surplus.keys.tolist(), surplus.member.tolist(), strict=True))
-    far_keys = np.sort(rows.keys[far])
+    surplus = given_up.concat(rows.take(far))
+    owner_of = dict(zip(surplus.partition_keys.tolist(), surplus.member.tolist(), strict=True))
+    far_keys = np.sort(rows.partition_keys[far])
 
     left = _left_over(groups, kept)
-    sets = racks.set_of(left >> KEY_BITS, left & ((1 << KEY_BITS) - 1))
+    sets = racks.set_of(left >> PARTITION_BITS, left & ((1 << PARTITION_BITS) - 1))
     members_near = (racks.near() & (racks.of_member >= 0)).sum(axis=1)
     left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
     hand_out = _NearFirst(racks, quota, groups, counts=not rules.racks_exceed_quota)
@@ -107,7 +107,7 @@ def plan_with_racks(
     rest = np.flatnonzero(taker < 0)
     takers, refused = deal_in_order(hand_out, len(rest))
     if refused:
-        nothing = rows.where(np.empty(0, np.int64))
+        nothing = rows.take(np.empty(0, np.int64))
         return Decided(nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest)))
     taker[rest] = takers
 
@@ -116,13 +116,13 @@ def plan_with_racks(
     reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
     withheld = np.zeros(len(left), bool)
     if groups.cooperative:
-        taken_away = np.isin(left, given_up.keys) if rules.withholds_over_quota else changes
+        taken_away = np.isin(left, given_up.partition_keys) if rules.withholds_over_quota else changes
         withheld = taken_away | np.isin(left, claims.contested)
     stays = np.zeros(len(kept), np.int64)
     runs, reason, withheld = as_runs(
         np.append(kept.member, taker),
-        np.append(kept.topic, left >> KEY_BITS),
-        np.append(kept.first, left & ((1 << KEY_BITS) - 1)),
+        np.append(kept.topic, left >> PARTITION_BITS),
+        np.append(kept.first, left & ((1 << PARTITION_BITS) - 1)),
         np.append(stays, reason),
         np.append(stays.astype(bool), withheld),
     )
@@ -134,22 +134,22 @@ def _said(refused: dict[int, str], near: _NearFirst, dealt: int) -> tuple[dict[i
     if near.counts or near.room or refused[0] != NOT_FILLED:
         return refused, {}
     lacking = np.maximum(near.least - near.has, 0)
-    turns = np.lexsort((np.repeat(np.arange(len(lacking)), lacking), counted(lacking)))[:dealt]
+    turns = np.lexsort((np.repeat(np.arange(len(lacking)), lacking), ranges_by_length(lacking)))[:dealt]
     lacking -= np.bincount(np.repeat(np.arange(len(lacking)), lacking)[turns], minlength=len(lacking))
     return {0: NOT_REACHED}, {0: int(np.argmax(lacking > 0))}
 
 
-def _left_over(groups: Groups, kept: Runs) -> Ints:
+def _left_over(groups: Groups, kept: PartitionSlices) -> IntArray:
     """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such.
 
     So do all behind one that is kept twice.
     """
     one = np.ones(len(groups.partitions), np.int64)
-    row, partition = expand_runs(one * 0, one, groups.partitions)
-    every = (row << KEY_BITS) | partition
-    kept = kept.where(np.argsort(kept.keys))
-    keys = kept.keys
-    stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~first_of_each(keys))
+    row, partition = expand_slices(one * 0, one, groups.partitions)
+    every = (row << PARTITION_BITS) | partition
+    kept = kept.take(np.argsort(kept.partition_keys))
+    keys = kept.partition_keys
+    stops = np.flatnonzero((kept.first >= groups.partitions[kept.topic]) | ~starts_new_key(keys))
     if len(stops):
         keys = keys[: stops[0]]
     return every[~np.isin(every, keys)]
@@ -222,7 +222,7 @@ class _NearFirst:
         self.order.append(member)
 
 
-def deal_in_order(near: _NearFirst, number: int) -> tuple[Ints, dict[int, str]]:
+def deal_in_order(near: _NearFirst, number: int) -> tuple[IntArray, dict[int, str]]:
     """Step 3: who takes the next `number` partitions; and the refusal of the group, if it does not come out even."""
     lacking = np.maximum(near.least - near.has, 0)
     queue = [member for member in near.order if member not in near.full] if near.some_room else []

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.changes import Held, count_changes
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
 from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Round:
     """
 
     number: int
-    group: Ints
-    assigned: Ints
-    revoked: Ints
-    moved: Ints
-    unowned: Ints
-    stable: Flags
+    group: IntArray
+    assigned: IntArray
+    revoked: IntArray
+    moved: IntArray
+    unowned: IntArray
+    stable: BoolArray
 
 
-def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[Round]:
+def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: int) -> Iterator[Round]:
     """Rebalance until no group has to any more.
 
     Args:
@@ -54,7 +54,7 @@ def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[
     for number in range(1, limit + 1):
         decided = plan_batch(batch)
         groups = batch.groups
-        assigned, withheld = decided.runs.where(~decided.withheld), decided.runs.where(decided.withheld)
+        assigned, withheld = decided.runs.take(~decided.withheld), decided.runs.take(decided.withheld)
         given = _by_group(groups, assigned.topic, assigned.count)
         counts = count_changes(
             Held(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
@@ -76,10 +76,10 @@ def rounds(batch: Batch, claimed: Ints, departed: Runs, limit: int) -> Iterator[
             return
         name, claimed = name[again], given[again]
         joined = np.full(len(groups.member_group), -1 if batch.rules.blind_to_generations else 1)
-        batch = replace(batch, claims=assigned, claimed_in=joined, generation=joined, gone=NOTHING)
+        batch = replace(batch, claims=assigned, claimed_in=joined, generation=joined, gone=EMPTY_SLICES)
         batch = take_groups(batch, again)
-        departed = assigned.where(np.zeros(len(assigned), bool))
+        departed = assigned.take(np.zeros(len(assigned), bool))
 
 
-def _by_group(groups: Groups, topic: Ints, number: Ints) -> Ints:
+def _by_group(groups: Groups, topic: IntArray, number: IntArray) -> IntArray:
     return np.bincount(groups.topic_group[topic], number, groups.number).astype(np.int64)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_hash import HashTable, table_orders
+from spark_assign.java.hash_map import HashTable, table_orders
 from spark_assign.kernels.sticky.groups import Crowded, Groups
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def walks(hashes: Ints, ids: Ints, group: Ints, listed: Ints) -> tuple[Ints, Crowded | None]:
+def walks(hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray) -> tuple[IntArray, Crowded | None]:
     """`Groups.walk` and `Groups.crowded`.
 
     Args:
@@ -34,14 +34,14 @@ def walks(hashes: Ints, ids: Ints, group: Ints, listed: Ints) -> tuple[Ints, Cro
     return walk, None if again is order else Crowded(_places(listed[again]), hashes)
 
 
-def walk_while_balanced(groups: Groups, takes_part: Flags) -> Ints:
+def walk_while_balanced(groups: Groups, takes_part: BoolArray) -> IntArray:
     """Of each member of one group its place in the map of what members own, while the group is balanced."""
     if groups.crowded is None:
         return groups.walk
     return _places(_set_aside(groups, takes_part)[0].walk() + np.flatnonzero(~takes_part).tolist())
 
 
-def walk_after_balancing(groups: Groups, takes_part: Flags, *, reverted: bool) -> Ints:
+def walk_after_balancing(groups: Groups, takes_part: BoolArray, *, reverted: bool) -> IntArray:
     """The same at the end; `reverted` where balancing has not helped."""
     if groups.crowded is None:
         return groups.walk
@@ -55,7 +55,7 @@ def walk_after_balancing(groups: Groups, takes_part: Flags, *, reverted: bool) -
     return _places(owned.walk())
 
 
-def _set_aside(groups: Groups, takes_part: Flags) -> tuple[HashTable[int], HashTable[int]]:
+def _set_aside(groups: Groups, takes_part: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
     """What members own, without those that take no part, and these (`GeneralAssignmentBuilder.balance`)."""
     assert groups.crowded is not None
     listed = np.argsort(groups.walk).tolist()
@@ -82,7 +82,7 @@ def _same(member: int) -> int:
     return member
 
 
-def _places(order: Ints | list[int]) -> Ints:
+def _places(order: IntArray | list[int]) -> IntArray:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return place

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_assign.kernels.java_computed import computed_order
-from spark_assign.kernels.java_hash import HashTable, string_hash, string_hashes, text_order, text_ranks
+from spark_assign.java.compute_if_absent import computed_order
+from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order, text_ranks
 from spark_assign.kernels.server.orders import table_slots
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_assign.kernels.java_heap import Heap
+from spark_assign.java.priority_queue import Heap
 from spark_assign.kernels.streams.group import Group, Task
 
 

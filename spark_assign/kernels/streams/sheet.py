@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.java_hash import java_key
+from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.streams.group import Group, Member, Task
 from spark_assign.kernels.streams.orders import member_order, process_walk
 from spark_assign.kernels.streams.told import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told

@@ -21,7 +21,7 @@ Example: tasks 0 to 3 have state, one standby each; C0 and C1 are processes of o
     5. the others, by load                  1 and 0 to C1, the only process that does not have them
     C0: active [0, 1], standby [2, 3]       C1: active [2, 3], standby [0, 1]
 
-Ties. Where loads are equal, the binary heap of `java.util.PriorityQueue` decides (`kernels.java_heap`), and so the
+Ties. Where loads are equal, the binary heap of `java.util.PriorityQueue` decides (`java.priority_queue`), and so the
 order in which it is filled: that of the `HashMap` of processes, and of members in a process (`orders`).
 
 `streams-sticky@4.3` is the same class as it was in 4.2 and 4.3, with three differences, named where they stand: who has

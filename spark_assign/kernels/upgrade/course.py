@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.kernels.arrays import Flags
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.upgrade.seats import Assignors
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 RESTART, SETTLE = "restart", "settle"
 
@@ -77,6 +77,6 @@ class Played:
     """
 
     steps: list[list[Step]]
-    whole: Flags
+    whole: BoolArray
     refused: dict[int, tuple[str, str]]
-    after: Runs
+    after: PartitionSlices

@@ -26,16 +26,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.figures import held
 from spark_assign.kernels.group.in_order import told_in_order
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.java_hash import string_hashes
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.part import Part, part_of
 from spark_assign.kernels.migration.restarts import played as restarts_played
-from spark_assign.kernels.runs import NOTHING, Runs, in_both, marked
 from spark_assign.kernels.upgrade.course import RESTART, SETTLE, Course, Played, Setup, Step
 from spark_assign.kernels.upgrade.seats import Seats, next_id
 from spark_assign.kernels.upgrade.tells import (
@@ -46,6 +44,8 @@ from spark_assign.kernels.upgrade.tells import (
     rules_of,
     tells_owned,
 )
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, intersect_partitions, mask_from_indexes
 
 MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
@@ -104,7 +104,7 @@ class _Groups:
             if course is not None
         }
         self.hashes = (
-            string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name] if len(sheet.topics) else NOTHING.topic
+            string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name] if len(sheet.topics) else EMPTY_SLICES.topic
         )
         self.figures = np.zeros((4, sheet.number), np.int64)
         self.steps: list[list[Step]] = [[] for _ in courses]
@@ -115,7 +115,7 @@ class _Groups:
 
     # --- restarts -------------------------------------------------------------------------------------------
 
-    def restart(self, groups: Ints, number: int) -> None:
+    def restart(self, groups: IntArray, number: int) -> None:
         """One member of each of these groups restarts: the next one of those that all have."""
         size = self.begins[groups + 1] - self.begins[groups]
         bounce, place = number // size, number % size
@@ -125,15 +125,17 @@ class _Groups:
         moving = ~self.static[who]
         self._leave(who[moving])
         again = self._come_back(who, bounce)
-        self._rebalance(np.flatnonzero(self._with(again)[self.sheet.members.group]), NOTHING)
+        self._rebalance(np.flatnonzero(self._with(again)[self.sheet.members.group]), EMPTY_SLICES)
         for group, member, nth, leader in zip(groups.tolist(), who.tolist(), bounce.tolist(), led, strict=True):
             if group not in self.refused:
                 self._note(group, RESTART, nth + 1, member, leader)
 
-    def settle(self, groups: Ints) -> None:
+    def settle(self, groups: IntArray) -> None:
         """Everybody joins once more, as at the next change of anything."""
         self.figures[:] = 0
-        self._rebalance(np.flatnonzero(marked(groups, self.sheet.number)[self.sheet.members.group]), NOTHING)
+        self._rebalance(
+            np.flatnonzero(mask_from_indexes(groups, self.sheet.number)[self.sheet.members.group]), EMPTY_SLICES
+        )
         for group in groups.tolist():
             if group not in self.refused:
                 self._note(group, SETTLE, self.steps[group][-1].bounce, -1, self._leader(group))
@@ -159,26 +161,26 @@ class _Groups:
             )
         )
 
-    def _stop(self, who: Ints) -> None:
+    def _stop(self, who: IntArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.where(marked(who, len(self.sheet.members))[self.claims.member])
+        mine = self.claims.take(mask_from_indexes(who, len(self.sheet.members))[self.claims.member])
         group = self.sheet.members.group[mine.member]
         self.figures[:] = 0
         self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
 
-    def _leave(self, who: Ints) -> None:
+    def _leave(self, who: IntArray) -> None:
         """These dynamic members leave, and the others share out what they had."""
-        away = marked(who, len(self.sheet.members))
+        away = mask_from_indexes(who, len(self.sheet.members))
         for at in who.tolist():
             self.seats[self._group(at)].leave(self.ids[at])
             self.generation[at] = self.in_user_data[at] = -1
             self.told[at] = False
             self.remembered[at] = ""
         mine = away[self.claims.member]
-        left, self.claims = self.claims.where(mine), self.claims.where(~mine)
+        left, self.claims = self.claims.take(mine), self.claims.take(~mine)
         self._rebalance(np.flatnonzero(self._with(who)[self.sheet.members.group] & ~away), left)
 
-    def _come_back(self, who: Ints, bounce: Ints) -> Ints:
+    def _come_back(self, who: IntArray, bounce: IntArray) -> IntArray:
         """They are back, as the bounce has it; those whose groups rebalance now."""
         again = []
         for at, nth in zip(who.tolist(), bounce.tolist(), strict=True):
@@ -202,9 +204,9 @@ class _Groups:
     def _group(self, member: int) -> int:
         return int(self.sheet.members.group[member])
 
-    def _with(self, members: Ints) -> Flags:
+    def _with(self, members: IntArray) -> BoolArray:
         """The groups that have these members."""
-        return marked(self.sheet.members.group[members], self.sheet.number)
+        return mask_from_indexes(self.sheet.members.group[members], self.sheet.number)
 
     def _settled(self, member: int, elected: str) -> None:
         """What a member tells next time, now that it has its part by this assignor."""
@@ -216,7 +218,7 @@ class _Groups:
 
     # --- rebalances -----------------------------------------------------------------------------------------
 
-    def _rebalance(self, members: Ints, left: Runs) -> None:
+    def _rebalance(self, members: IntArray, left: PartitionSlices) -> None:
         """All of these members join, and their leaders share out their groups."""
         if not len(members):
             return
@@ -224,7 +226,7 @@ class _Groups:
         names, olds = self._asked(part)
         eager = np.array([is_eager(self._setup(at).assignors) for at in part.members.tolist()], bool)
         before, state = part.sheet.claims, part.sheet
-        old_keeps = NOTHING
+        old_keeps = EMPTY_SLICES
         todo = np.ones(part.sheet.number, bool)
         for turn in range(MOST_ROUNDS):
             told = self._told(part, state, names)
@@ -232,11 +234,11 @@ class _Groups:
             round_ = held(state, given, withheld, todo)
             counts = count_changes(round_)
             revoked = counts.claimed - counts.kept
-            again = count_changes(replace(round_, claims=round_.claims.where(eager[round_.claims.member]))).kept
+            again = count_changes(replace(round_, claims=round_.claims.take(eager[round_.claims.member]))).kept
             self.figures[1, part.groups] += revoked
             self.figures[2, part.groups] += revoked + again
-            rest = state.claims.where(~todo[state.members.group[state.claims.member]])
-            state = replace(state, claims=rest.joined(given))
+            rest = state.claims.take(~todo[state.members.group[state.claims.member]])
+            state = replace(state, claims=rest.concat(given))
             if turn == 0:
                 old_keeps = self._kept_by_old(told, names, olds, before)
             for at in part.members.tolist():
@@ -247,8 +249,10 @@ class _Groups:
             if not todo.any():
                 break
         everyone = np.ones(part.sheet.number, bool)
-        total = count_changes(held(replace(state, claims=before), state.claims, NOTHING, everyone))
-        still = count_changes(held(replace(state, claims=old_keeps, left=NOTHING), state.claims, NOTHING, everyone))
+        total = count_changes(held(replace(state, claims=before), state.claims, EMPTY_SLICES, everyone))
+        still = count_changes(
+            held(replace(state, claims=old_keeps, left=EMPTY_SLICES), state.claims, EMPTY_SLICES, everyone)
+        )
         self.figures[0, part.groups] += total.there - total.kept
         self.figures[3, part.groups] += still.claimed - still.kept
         self._own(part, state.claims)
@@ -294,40 +298,44 @@ class _Groups:
         number[part.members] = np.arange(len(part.members))
         topic = np.full(len(self.sheet.topics), -1, np.int64)
         topic[part.topics] = np.arange(len(part.topics))
-        mine = order.where((number[order.member] >= 0) & (topic[order.topic] >= 0))
-        in_order = Runs(number[mine.member], topic[mine.topic], *mine.columns[2:])
+        mine = order.take((number[order.member] >= 0) & (topic[order.topic] >= 0))
+        in_order = PartitionSlices(number[mine.member], topic[mine.topic], *mine.columns[2:])
         return replace(
             state,
             members=known,
-            claims=state.claims.where(tells[state.claims.member]),
-            in_order=in_order.where(tells[in_order.member]),
+            claims=state.claims.take(tells[state.claims.member]),
+            in_order=in_order.take(tells[in_order.member]),
         )
 
-    def _assign(self, told: Sheet, part: Part, names: Sequence[str], todo: Flags) -> tuple[Runs, Runs]:
+    def _assign(
+        self, told: Sheet, part: Part, names: Sequence[str], todo: BoolArray
+    ) -> tuple[PartitionSlices, PartitionSlices]:
         """What is given in this round, and withheld until the next one, of the groups that have something to do."""
-        given, withheld, kinds = NOTHING, NOTHING, np.array(names, object)
+        given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
         for name in sorted(set(kinds[todo].tolist())):
             planned = assign_anew(told, name, todo & (kinds == name))
-            given = given.joined(planned.given)
-            withheld = withheld.joined(planned.runs.where(planned.withheld))
+            given = given.concat(planned.given)
+            withheld = withheld.concat(planned.runs.take(planned.withheld))
             self.refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
         return given, withheld
 
-    def _kept_by_old(self, told: Sheet, names: Sequence[str], olds: Sequence[str], before: Runs) -> Runs:
+    def _kept_by_old(
+        self, told: Sheet, names: Sequence[str], olds: Sequence[str], before: PartitionSlices
+    ) -> PartitionSlices:
         """Of what members had, what the old release's rules would leave with them, where others were asked."""
-        kept, kinds = NOTHING, np.array(olds, object)
+        kept, kinds = EMPTY_SLICES, np.array(olds, object)
         differs = np.array(
             [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
         )
         for name in sorted(set(kinds[differs].tolist())):
-            kept = kept.joined(assign_anew(told, name, differs & (kinds == name)).runs)
-        return in_both(before, kept)
+            kept = kept.concat(assign_anew(told, name, differs & (kinds == name)).runs)
+        return intersect_partitions(before, kept)
 
-    def _own(self, part: Part, runs: Runs) -> None:
+    def _own(self, part: Part, runs: PartitionSlices) -> None:
         """These groups have this now."""
         others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
         given = part.outward(runs)
-        self.claims = self.claims.where(others).joined(given)
+        self.claims = self.claims.take(others).concat(given)
         ordered = [
             group
             for group in part.groups.tolist()
@@ -335,8 +343,8 @@ class _Groups:
         ]
         mine = np.isin(self.sheet.members.group[given.member], ordered)
         others = ~np.isin(self.sheet.members.group[self.order.member], part.groups)
-        after = order_after(self.order, given.where(mine), self.hashes, len(self.sheet.members))
-        self.order = self.order.where(others).joined(after)
+        after = order_after(self.order, given.take(mine), self.hashes, len(self.sheet.members))
+        self.order = self.order.take(others).concat(after)
 
 
 def _keeps_as_told(course: Course | None) -> bool:
@@ -344,10 +352,10 @@ def _keeps_as_told(course: Course | None) -> bool:
     return course is not None and any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
 
 
-def _in_order(sheet: Sheet, courses: Sequence[Course | None]) -> Runs:
+def _in_order(sheet: Sheet, courses: Sequence[Course | None]) -> PartitionSlices:
     """What members tell in order now; where the facts do not say in which, by topic and partition."""
     told = told_in_order(sheet)
     asked = np.array([_keeps_as_told(each) for each in courses], bool)[sheet.members.group]
-    silent = asked & ~marked(told.member, len(sheet.members))
-    rows = sheet.claims.where(silent[sheet.claims.member]).rows()
-    return told.joined(rows.where(np.lexsort((rows.first, rows.topic, rows.member))))
+    silent = asked & ~mask_from_indexes(told.member, len(sheet.members))
+    rows = sheet.claims.take(silent[sheet.claims.member]).expand()
+    return told.concat(rows.take(np.lexsort((rows.first, rows.topic, rows.member))))

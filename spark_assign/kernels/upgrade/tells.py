@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.releases import CLIENT_SIDE, TODAY, Rules, read_profile
-from spark_assign.kernels.runs import NOTHING, Runs
 from spark_assign.kernels.sticky.keep import in_order, told_by_hash
 from spark_assign.kernels.upgrade.seats import Assignors
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -72,7 +72,7 @@ def tells_owned(elected: str, remembered: str, assignors: Assignors) -> bool:
     return elected != "sticky" or remembered == "sticky"
 
 
-def order_after(before: Runs, given: Runs, topic_hash: Ints, members: int) -> Runs:
+def order_after(before: PartitionSlices, given: PartitionSlices, topic_hash: IntArray, members: int) -> PartitionSlices:
     """Single partitions in the order in which sticky's members will tell that they own them.
 
     Args:
@@ -81,15 +81,16 @@ def order_after(before: Runs, given: Runs, topic_hash: Ints, members: int) -> Ru
         topic_hash: of each topic its `String.hashCode`.
         members: how many.
     """
-    rows = in_order(given.rows(), told_by_hash(given, NOTHING, topic_hash, members))
+    rows = in_order(given.expand(), told_by_hash(given, EMPTY_SLICES, topic_hash, members))
     if not len(rows):
         return rows
     topics = np.append(0, np.cumsum((np.diff(rows.member) != 0) | (np.diff(rows.topic) != 0)))
-    keys = Places(before.keys)
-    one, other = keys.of(before.keys) * members + before.member, keys.of(rows.keys) * members + rows.member
-    other[keys.of(rows.keys) < 0] = -1
+    keys = Places(before.partition_keys)
+    one = keys.of(before.partition_keys) * members + before.member
+    other = keys.of(rows.partition_keys) * members + rows.member
+    other[keys.of(rows.partition_keys) < 0] = -1
     order = np.argsort(one, kind="stable")
     at = np.minimum(np.searchsorted(one[order], other), max(len(one) - 1, 0))
     kept = one[order][at] == other if len(one) else np.zeros(len(rows), bool)
     place = np.where(kept, order[at] if len(one) else 0, len(one) + np.arange(len(rows)))
-    return rows.where(np.lexsort((place, topics)))
+    return rows.take(np.lexsort((place, topics)))

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Floats, Ints
+from spark_assign.numeric.array_types import FloatArray, IntArray
 
 LOAD_BOUND = 1.1
 """Max over mean, where a group says nothing."""
 
 
-def bounds(total: Floats, members: Ints, load_bound: Floats, capacity: Floats) -> Floats:
+def bounds(total: FloatArray, members: IntArray, load_bound: FloatArray, capacity: FloatArray) -> FloatArray:
     """Of each group the load that a member may have.
 
     Args:
@@ -35,7 +35,7 @@ def bounds(total: Floats, members: Ints, load_bound: Floats, capacity: Floats) -
     return np.where(enough, both, by_mean)
 
 
-def fill_loads(rate: Floats, topic: Ints, group: Ints, groups: int) -> tuple[Floats, Ints]:
+def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, groups: int) -> tuple[FloatArray, IntArray]:
     """Of each partition its load: where no rate is known the mean of its topic's known ones, or else of its group's.
 
     Returns:

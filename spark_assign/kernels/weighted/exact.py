@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
 from spark_assign.kernels.weighted.packing import Packing
+from spark_assign.numeric.array_types import IntArray
 
 FEW = 14
 """So many partitions are looked at in this way; up to 40 where no answer was found that holds all bounds."""
@@ -30,7 +30,7 @@ class _GivenUp(Exception):
     pass
 
 
-def least_moved(packing: Packing) -> Ints | None:
+def least_moved(packing: Packing) -> IntArray | None:
     """Of each partition its member, all bounds held and as little load moved as was found; null: there is no answer, or
     none was found in time."""
     search = _Search(packing)
@@ -70,7 +70,7 @@ class _Search:
                 self.last[member] = place
         self.load, self.number = [0.0] * packing.members, [0] * packing.members
         self.at = [0] * len(self.order)
-        self.best: Ints | None = None
+        self.best: IntArray | None = None
         self.moved = self.most = float("inf")
         self.steps = _STEPS
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 _EVERY_CHOICE = 12
 """Of so many partitions, 2 ** 12 sums."""
 
 
-def least_to_give(load: Floats, excess: float) -> Ints:
+def least_to_give(load: FloatArray, excess: float) -> IntArray:
     """Places of the partitions to give up, with loads of at least the excess; all, where that is too little."""
     if float(load.sum()) <= excess:
         return np.arange(len(load))
@@ -26,7 +26,7 @@ def least_to_give(load: Floats, excess: float) -> Ints:
     return _of_many(load, excess)
 
 
-def _of_few(load: Floats, excess: float) -> Ints:
+def _of_few(load: FloatArray, excess: float) -> IntArray:
     sums, number = np.zeros(1), np.zeros(1, np.int64)
     for each in load:
         sums, number = np.append(sums, sums + each), np.append(number, number + 1)
@@ -35,7 +35,7 @@ def _of_few(load: Floats, excess: float) -> Ints:
     return np.flatnonzero((best >> np.arange(len(load))) & 1)
 
 
-def _of_many(load: Floats, excess: float) -> Ints:
+def _of_many(load: FloatArray, excess: float) -> IntArray:
     order = np.lexsort((-np.arange(len(load)), load))
     up = load[order]
     below = np.append(0.0, np.cumsum(up))
@@ -60,7 +60,7 @@ def _of_many(load: Floats, excess: float) -> Ints:
     return np.sort(order[_needed(given, up, excess)])
 
 
-def _needed(given: Flags, up: Floats, excess: float) -> Flags:
+def _needed(given: BoolArray, up: FloatArray, excess: float) -> BoolArray:
     """Without those, the largest first, that were not needed in the end."""
     spare = float(up[given].sum()) - excess
     for place in np.flatnonzero(given)[::-1].tolist():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.kernels.arrays import Floats, Ints
 from spark_assign.kernels.sticky.groups import BALANCING
+from spark_assign.numeric.array_types import FloatArray, IntArray
 
 HELD, HOT_PARTITION, OVER_CAPACITY, RELAXED = range(4)
 WORDS = ("held", "hot-partition", "over-capacity", "relaxed")
@@ -32,14 +32,14 @@ class Weighted:
         capacity: of each group what a member can handle; infinite: not known.
     """
 
-    member_group: Ints
-    group: Ints
-    load: Floats
-    owner: Ints
-    kind: Ints
-    may: list[Ints]
-    bound: Floats
-    capacity: Floats
+    member_group: IntArray
+    group: IntArray
+    load: FloatArray
+    owner: IntArray
+    kind: IntArray
+    may: list[IntArray]
+    bound: FloatArray
+    capacity: FloatArray
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,6 @@ class Answer:
         word: of each group a place in `WORDS`.
     """
 
-    owner: Ints
-    reason: Ints
-    word: Ints
+    owner: IntArray
+    reason: IntArray
+    word: IntArray

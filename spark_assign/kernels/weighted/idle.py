@@ -13,11 +13,11 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.segments import ranks
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def share_idle(owner: Ints, may: Ints, number: Ints) -> Ints:
+def share_idle(owner: IntArray, may: IntArray, number: IntArray) -> IntArray:
     """Of each partition without load its next owner.
 
     Args:
@@ -30,7 +30,7 @@ def share_idle(owner: Ints, may: Ints, number: Ints) -> Ints:
     keeps = np.maximum(share, of_all - number)
     order = np.argsort(owner, kind="stable")
     place = np.empty(len(owner), np.int64)
-    place[order] = ranks(owner[order])
+    place[order] = row_numbers(owner[order])
     at = np.where((owner >= 0) & (place < keeps[owner]), owner, -1)
     had = np.bincount(at[at >= 0], minlength=len(number))
     free = np.flatnonzero(at < 0)

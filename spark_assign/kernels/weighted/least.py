@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Floats, Ints
 from spark_assign.kernels.weighted.exact import FEW, least_bound
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
 from spark_assign.kernels.weighted.settle import Bins
+from spark_assign.numeric.array_types import FloatArray, IntArray
 
 _TRIES = 10
 _MANY = 5_000
 """More partitions than that are not tried once more."""
 
 
-def relax(packing: Packing) -> tuple[Packing, Ints]:
+def relax(packing: Packing) -> tuple[Packing, IntArray]:
     """The packing with the least bounds found that can be held, and an assignment that does."""
     scratch = Packing(packing.load, np.full(len(packing.load), NOBODY), packing.kind, packing.may, packing.bound)
     found = _largest_first(scratch)
@@ -40,23 +40,23 @@ def relax(packing: Packing) -> tuple[Packing, Ints]:
     return packing.with_bound(np.maximum(packing.bound, least)), found
 
 
-def _held_by(packing: Packing, at: Ints) -> float:
+def _held_by(packing: Packing, at: IntArray) -> float:
     """The most that a member has that is not to have so much."""
     return float(packing.loads(at)[packing.too_much(at)].max(initial=0.0))
 
 
-def _largest_first(packing: Packing) -> Ints:
+def _largest_first(packing: Packing) -> IntArray:
     bins = Bins(packing.with_bound(np.full(packing.members, 1 + 2 * packing.load.sum())))
     bins.place()
     return bins.at
 
 
-def _fullest_first(packing: Packing) -> Ints | None:
+def _fullest_first(packing: Packing) -> IntArray | None:
     load, number = np.zeros(packing.members), np.zeros(packing.members, np.int64)
     at = np.full(len(packing.load), NOBODY)
     for partition in np.lexsort((np.arange(len(at)), -packing.load)).tolist():
         size, may = float(packing.load[partition]), packing.may[packing.kind[partition]]
-        room: Floats = np.where(number[may] == 0, packing.bound.max(), packing.limit[may] - load[may] - size)
+        room: FloatArray = np.where(number[may] == 0, packing.bound.max(), packing.limit[may] - load[may] - size)
         if room.max() < 0:
             return None
         member = int(may[np.argmin(np.where(room >= 0, room, np.inf))])

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 NOBODY = -1
 
@@ -27,11 +27,11 @@ class Packing:
         bound: of each member the load that it may have. One partition alone may be more.
     """
 
-    load: Floats
-    home: Ints
-    kind: Ints
-    may: list[Ints]
-    bound: Floats
+    load: FloatArray
+    home: IntArray
+    kind: IntArray
+    may: list[IntArray]
+    bound: FloatArray
 
     @property
     def members(self) -> int:
@@ -39,33 +39,33 @@ class Packing:
         return len(self.bound)
 
     @cached_property
-    def limit(self) -> Floats:
+    def limit(self) -> FloatArray:
         """Of each member its bound, with what rounding may add to a sum."""
         return np.asarray(self.bound * (1 + _ROUNDING), np.float64)
 
     @cached_property
-    def allows(self) -> Flags:
+    def allows(self) -> BoolArray:
         """Of each set of members whether a member is in it."""
         allows = np.zeros((len(self.may), self.members), bool)
         for number, members in enumerate(self.may):
             allows[number, members] = True
         return allows
 
-    def with_bound(self, bound: Floats) -> Packing:
+    def with_bound(self, bound: FloatArray) -> Packing:
         """The same with other bounds."""
         return replace(self, bound=bound)
 
-    def loads(self, at: Ints) -> Floats:
+    def loads(self, at: IntArray) -> FloatArray:
         """Of each member what it has to do."""
         some = at >= 0
         return np.bincount(at[some], self.load[some], self.members).astype(np.float64)
 
-    def too_much(self, at: Ints) -> Flags:
+    def too_much(self, at: IntArray) -> BoolArray:
         """Members that have more than their bound, and more than one partition."""
         number = np.bincount(at[at >= 0], minlength=self.members)
         return np.asarray((self.loads(at) > self.limit) & (number > 1))
 
-    def holds(self, at: Ints) -> bool:
+    def holds(self, at: IntArray) -> bool:
         """Whether everything is with somebody, and nobody has too much."""
         return bool((at >= 0).all()) and not self.too_much(at).any()
 
@@ -77,6 +77,6 @@ class Packing:
         room = largest * max(self.members - int(hot.sum()), 0)
         return int((self.load > largest / 2).sum()) > self.members or float(self.load[~hot].sum()) > room
 
-    def moved(self, at: Ints) -> float:
+    def moved(self, at: IntArray) -> float:
         """How much load changes its owner."""
         return float(self.load[(self.home >= 0) & (at != self.home)].sum())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
-from spark_assign.kernels.segments import stretches
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 from spark_assign.kernels.weighted.exact import FEW, SOME, least_moved
 from spark_assign.kernels.weighted.give_up import least_to_give
@@ -23,6 +21,8 @@ from spark_assign.kernels.weighted.idle import share_idle
 from spark_assign.kernels.weighted.least import relax
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
 from spark_assign.kernels.weighted.settle import go_home, settle
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.segmented_arrays import key_ranges
 
 _ROUNDING = 1e-9
 _MANY = 5_000
@@ -36,7 +36,7 @@ def plan_weighted(groups: Weighted) -> Answer:
     idle = (groups.load <= 0) & (np.array([len(some) for some in groups.may], np.int64)[groups.kind] > 0)
     before = _loads(groups, owner, busy)
     begins = np.searchsorted(groups.member_group, np.arange(len(groups.bound) + 1))
-    for begin, end in stretches(groups.group):
+    for begin, end in key_ranges(groups.group):
         if _open(groups, owner, before, busy, slice(begin, end)):
             rows = begin + np.flatnonzero(busy[begin:end])
             _settle_group(groups, rows, owner, int(begins[groups.group[begin]]))
@@ -50,12 +50,12 @@ def plan_weighted(groups: Weighted) -> Answer:
     return Answer(owner, reason, _words(groups, owner, busy))
 
 
-def _loads(groups: Weighted, owner: Ints, busy: Flags) -> Floats:
+def _loads(groups: Weighted, owner: IntArray, busy: BoolArray) -> FloatArray:
     some = busy & (owner >= 0)
     return np.bincount(owner[some], groups.load[some], len(groups.member_group)).astype(np.float64)
 
 
-def _open(groups: Weighted, owner: Ints, load: Floats, busy: Flags, rows: slice) -> bool:
+def _open(groups: Weighted, owner: IntArray, load: FloatArray, busy: BoolArray, rows: slice) -> bool:
     """Whether something has to be done in a group: a partition is with nobody, or somebody has too much."""
     mine = owner[rows][busy[rows]]
     if not len(mine):
@@ -66,7 +66,7 @@ def _open(groups: Weighted, owner: Ints, load: Floats, busy: Flags, rows: slice)
 # --- one group ----------------------------------------------------------------------------------------------------
 
 
-def _settle_group(groups: Weighted, rows: Ints, owner: Ints, first: int) -> None:
+def _settle_group(groups: Weighted, rows: IntArray, owner: IntArray, first: int) -> None:
     """Each part of a group that has members of its own."""
     kinds, kind = np.unique(groups.kind[rows], return_inverse=True)
     may = [groups.may[number] for number in kinds.tolist()]
@@ -89,7 +89,7 @@ def _settle_group(groups: Weighted, rows: Ints, owner: Ints, first: int) -> None
         owner[rows[part]] = members[settled(packing)]
 
 
-def _parts(may: list[Ints]) -> list[list[int]]:
+def _parts(may: list[IntArray]) -> list[list[int]]:
     """Sets of members, those together that share some."""
     parts: list[tuple[set[int], list[int]]] = []
     for number, members in enumerate(may):
@@ -101,7 +101,7 @@ def _parts(may: list[Ints]) -> list[list[int]]:
     return [sorted(numbers) for _, numbers in parts]
 
 
-def settled(packing: Packing) -> Ints:
+def settled(packing: Packing) -> IntArray:
     """Of each partition its next owner; all bounds are held where an assignment was found that does."""
     packing = packing.with_bound(np.maximum(packing.bound, _forced(packing)))
     at = _least_moved(packing)
@@ -112,13 +112,13 @@ def settled(packing: Packing) -> Ints:
     return at if packing.holds(at) else go_home(packing, like_home(packing, found))
 
 
-def _forced(packing: Packing) -> Floats:
+def _forced(packing: Packing) -> FloatArray:
     """Of each member the load that nobody else may have."""
     alone = np.array([some[0] if len(some) == 1 else NOBODY for some in packing.may], np.int64)[packing.kind]
     return packing.loads(alone)
 
 
-def _least_moved(packing: Packing) -> Ints:
+def _least_moved(packing: Packing) -> IntArray:
     at = settle(packing)
     if len(packing.load) > _MANY or _is_least(packing, at) or packing.cannot_hold():
         return at
@@ -130,7 +130,7 @@ def _least_moved(packing: Packing) -> Ints:
     return at if best is None else min(at, best, key=lambda each: (not packing.holds(each), packing.moved(each)))
 
 
-def _is_least(packing: Packing, at: Ints) -> bool:
+def _is_least(packing: Packing, at: IntArray) -> bool:
     """Whether this holds all bounds, and no more moves than has to leave members that have too much."""
     return packing.holds(at) and packing.moved(at) <= _must_move(packing) * (1 + _ROUNDING)
 
@@ -147,7 +147,7 @@ def _must_move(packing: Packing) -> float:
     return least
 
 
-def like_home(packing: Packing, found: Ints) -> Ints:
+def like_home(packing: Packing, found: IntArray) -> IntArray:
     """The same assignment with members named so that much load stays where it is, where all may have all."""
     if len(packing.may) > 1 or len(packing.may[0]) < packing.members or (packing.bound != packing.bound[0]).any():
         return found
@@ -167,10 +167,10 @@ def like_home(packing: Packing, found: Ints) -> Ints:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def _share_idle_ones(groups: Weighted, rows: Ints, owner: Ints, number: Ints) -> None:
+def _share_idle_ones(groups: Weighted, rows: IntArray, owner: IntArray, number: IntArray) -> None:
     """Partitions without load, those together that the same members may have."""
     rows = rows[np.argsort(groups.kind[rows], kind="stable")]
-    for begin, end in stretches(groups.kind[rows]):
+    for begin, end in key_ranges(groups.kind[rows]):
         some = rows[begin:end]
         may = groups.may[int(groups.kind[some[0]])]
         first = int(may[0])
@@ -178,7 +178,7 @@ def _share_idle_ones(groups: Weighted, rows: Ints, owner: Ints, number: Ints) ->
         owner[some] = first + share_idle(np.where(owner[some] >= 0, owner[some] - first, -1), may - first, window)
 
 
-def _words(groups: Weighted, owner: Ints, busy: Flags) -> Ints:
+def _words(groups: Weighted, owner: IntArray, busy: BoolArray) -> IntArray:
     some = busy & (owner >= 0)
     members = len(groups.member_group)
     load = np.bincount(owner[some], groups.load[some], members)

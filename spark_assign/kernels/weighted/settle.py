@@ -21,9 +21,9 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Floats, Ints
 from spark_assign.kernels.weighted.give_up import least_to_give
 from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 _LOOKS = 20_000_000
 """So many partitions may be looked at to make room for others, at 64 at least."""
@@ -35,7 +35,7 @@ _ASKED = 12
 """So many members are asked what it would cost them to make room."""
 
 
-def settle(packing: Packing, *, tight: bool = False) -> Ints:
+def settle(packing: Packing, *, tight: bool = False) -> IntArray:
     """Of each partition the member that gets it; whether that holds all bounds, `packing.holds` says.
 
     Where it is `tight`, partitions go where they fit best and not where most room is: that leaves room for large ones.
@@ -48,7 +48,7 @@ def settle(packing: Packing, *, tight: bool = False) -> Ints:
     return bins.at
 
 
-def go_home(packing: Packing, at: Ints) -> Ints:
+def go_home(packing: Packing, at: IntArray) -> IntArray:
     """From an assignment that holds all bounds, whoever had what: as much as possible returns to its owner."""
     bins = Bins(packing, at)
     bins.come_home()
@@ -58,12 +58,12 @@ def go_home(packing: Packing, at: Ints) -> Ints:
 class Bins:
     """Members as they are filled: who has what (`at`), and of each member the load and the number of partitions."""
 
-    def __init__(self, packing: Packing, at: Ints | None = None) -> None:
+    def __init__(self, packing: Packing, at: IntArray | None = None) -> None:
         """Everything at home, or where it is."""
         self.packing = packing
-        self.at: Ints = (packing.home if at is None else at).copy()
-        self.load: Floats = packing.loads(self.at)
-        self.number: Ints = np.bincount(self.at[self.at >= 0], minlength=packing.members)
+        self.at: IntArray = (packing.home if at is None else at).copy()
+        self.load: FloatArray = packing.loads(self.at)
+        self.number: IntArray = np.bincount(self.at[self.at >= 0], minlength=packing.members)
         self._waiting: list[int] = []
         self._looks = max(_LOOKS // max(len(self.at), 1), 64)
 
@@ -81,7 +81,7 @@ class Bins:
             member = int(self.at[some[0]])
             self._take(some[self._least(some, member, float(self.load[member] - packing.limit[member]))])
 
-    def _least(self, some: Ints, member: int, excess: float) -> Ints:
+    def _least(self, some: IntArray, member: int, excess: float) -> IntArray:
         load = self.packing.load[some]
         largest = int(load.argmax())
         if load[largest] > self.packing.limit[member]:
@@ -196,7 +196,7 @@ class Bins:
         self.number[member] -= 1
         return member
 
-    def _room_elsewhere(self, some: Ints) -> Floats:
+    def _room_elsewhere(self, some: IntArray) -> FloatArray:
         """Of each of these partitions the most room that another member has for it."""
         packing, room = self.packing, np.where(self.number == 0, np.inf, self.packing.limit - self.load)
         most = np.full(len(some), -np.inf)
@@ -207,12 +207,12 @@ class Bins:
             most[mine] = np.where(self.at[some[mine]] == first, others.max(initial=-np.inf), room[first])
         return most
 
-    def _cheapest_to_clear(self, partition: int) -> tuple[int, Ints]:
+    def _cheapest_to_clear(self, partition: int) -> tuple[int, IntArray]:
         """The member that can make room at the least cost, and the smaller partitions that have to leave it."""
         packing, load = self.packing, float(self.packing.load[partition])
         home, may = int(packing.home[partition]), packing.may[packing.kind[partition]]
         asked = may[np.lexsort((may, self.load[may] - packing.limit[may]))][:_ASKED].tolist()
-        best: tuple[float, int, Ints] = (np.inf, NOBODY, np.empty(0, np.int64))
+        best: tuple[float, int, IntArray] = (np.inf, NOBODY, np.empty(0, np.int64))
         for member in ([home] if home >= 0 and home not in asked else []) + asked:
             mine = np.flatnonzero((self.at == member) & (packing.load < load))
             excess = float(self.load[member] + load - packing.limit[member])
@@ -241,7 +241,7 @@ class Bins:
                 if self._looks > 0 and self.at[partition] != packing.home[partition]:
                     again |= self._comes_home(partition)
 
-    def _could_be(self, room: Floats, away: Ints) -> Floats:
+    def _could_be(self, room: FloatArray, away: IntArray) -> FloatArray:
         """The room that members would have without those that came to them."""
         came = self.at != self.packing.home
         return room + np.bincount(self.at[came], self.packing.load[came], self.packing.members)
@@ -271,7 +271,7 @@ class Bins:
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
-    def _take(self, some: Ints) -> None:
+    def _take(self, some: IntArray) -> None:
         packing = self.packing
         self.load -= np.bincount(self.at[some], packing.load[some], packing.members)
         self.number -= np.bincount(self.at[some], minlength=packing.members)
@@ -284,7 +284,7 @@ class Bins:
         self.number[member] += 1
 
 
-def too_hot(packing: Packing) -> Flags:
+def too_hot(packing: Packing) -> BoolArray:
     """Partitions that are more than the bound of everybody who may have them."""
     most = np.array([packing.limit[may].max() for may in packing.may])
     return np.asarray(packing.load > most[packing.kind])

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
 from spark_assign.kernels.zones.ground import Ground
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Crossing:
         unknown: of these, what may or may not.
     """
 
-    partitions: Ints
-    without_bytes: Ints
-    without_rack: Ints
-    read: Ints
-    crosses: Ints
-    unknown: Ints
+    partitions: IntArray
+    without_bytes: IntArray
+    without_rack: IntArray
+    read: IntArray
+    crosses: IntArray
+    unknown: IntArray
 
 
-def crossing(sheet: Sheet, ground: Ground, runs: Runs) -> tuple[Crossing, Crossing]:
+def crossing(sheet: Sheet, ground: Ground, runs: PartitionSlices) -> tuple[Crossing, Crossing]:
     """What crosses a zone where members have these partitions: without follower fetching, and with it."""
     member, place = ground.numbered(runs)
     group, rack, leader = sheet.members.group[member], sheet.members.rack[member], ground.leader[place]
@@ -52,15 +52,15 @@ def crossing(sheet: Sheet, ground: Ground, runs: Runs) -> tuple[Crossing, Crossi
     if ground.near.shape[1]:
         has_near = ground.near[ground.replicas[place], np.maximum(rack, 0)] & (rack >= 0)
 
-    def total(some: Flags) -> Ints:
+    def total(some: BoolArray) -> IntArray:
         return np.bincount(group[some], minlength=sheet.number)
 
-    def added(some: Flags) -> Ints:
+    def added(some: BoolArray) -> IntArray:
         sums = np.zeros(sheet.number, np.int64)
         np.add.at(sums, group[some], size[some])  # whole numbers: in any order the same
         return sums
 
-    def judged(hidden: Flags, far: Flags) -> Crossing:
+    def judged(hidden: BoolArray, far: BoolArray) -> Crossing:
         return Crossing(
             partitions=total(np.ones(len(place), bool)),
             without_bytes=total(~known),

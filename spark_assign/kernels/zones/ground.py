@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.facts import LAYOUT
 from spark_assign.kernels.group.names import Places, numbers
 from spark_assign.kernels.group.sheet import Sheet
-from spark_assign.kernels.runs import Runs
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
 
 SECONDS_A_DAY = 86_400
 MOST = 10**18
@@ -29,15 +29,15 @@ class Ground:
         read: of each partition the bytes that a group which has it reads a day; -1 where that is not known.
     """
 
-    begin: Ints
-    leader: Ints
-    near: Flags
-    replicas: Ints
-    read: Ints
+    begin: IntArray
+    leader: IntArray
+    near: BoolArray
+    replicas: IntArray
+    read: IntArray
 
-    def numbered(self, runs: Runs) -> tuple[Ints, Ints]:
+    def numbered(self, runs: PartitionSlices) -> tuple[IntArray, IntArray]:
         """Of each partition in these runs that there is: the member, and its number."""
-        rows = runs.rows()
+        rows = runs.expand()
         place = self.begin[rows.topic] + rows.first
         there = (rows.first >= 0) & (place < self.begin[rows.topic + 1])
         return rows.member[there], place[there]
@@ -58,7 +58,7 @@ def survey(sheet: Sheet) -> Ground:
     return Ground(begin, _leaders(sheet, begin), near, replicas, np.where(known, a_day, -1))
 
 
-def _leaders(sheet: Sheet, begin: Ints) -> Ints:
+def _leaders(sheet: Sheet, begin: IntArray) -> IntArray:
     """Of each partition the rack of its preferred leader."""
     told, topics = sheet.told, sheet.topics
     leader = np.full(int(begin[-1]), -1, np.int64)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 REORDER, MOVE = "reorder", "move"
 
@@ -52,10 +52,10 @@ class _Partitions:
         racks: the names.
     """
 
-    replicas: Ints
-    reads: Ints
-    lost: Ints
-    brokers: Flags
+    replicas: IntArray
+    reads: IntArray
+    lost: IntArray
+    brokers: BoolArray
     racks: pa.Array
 
 
@@ -101,7 +101,7 @@ def _read(rows: pa.Table) -> _Partitions:
     return _Partitions(replicas, reads[:, :-1], reads[:, -1], brokers, texts)
 
 
-def _found(told: _Partitions) -> Iterator[tuple[Ints, pa.Table]]:
+def _found(told: _Partitions) -> Iterator[tuple[IntArray, pa.Table]]:
     """What saves something, kind by kind: rows, and the columns of `FOUND`."""
     number, racks = told.reads.shape
     if not number or not racks:
@@ -128,13 +128,13 @@ def _found(told: _Partitions) -> Iterator[tuple[Ints, pa.Table]]:
     yield _rows(told, (True, MOVE), gain, (told.replicas[each, goes], to, goes), far)
 
 
-def _most(reads: Ints, among: Flags) -> Ints:
+def _most(reads: IntArray, among: BoolArray) -> IntArray:
     """Of each partition the rack that reads most, the first by name if several do."""
-    most: Ints = np.argmax(np.where(among, reads, LEAST), axis=1)
+    most: IntArray = np.argmax(np.where(among, reads, LEAST), axis=1)
     return most
 
 
-def _goes(told: _Partitions, held: Ints) -> tuple[Ints, Ints]:
+def _goes(told: _Partitions, held: IntArray) -> tuple[IntArray, IntArray]:
     """Of each partition the place of the replica that goes away, and what its rack reads then from elsewhere."""
     each = np.arange(len(told.reads))
     best, goes = np.full(len(each), np.iinfo(np.int64).max), np.zeros(len(each), np.int64)
@@ -150,8 +150,12 @@ def _goes(told: _Partitions, held: Ints) -> tuple[Ints, Ints]:
 
 
 def _rows(
-    told: _Partitions, what: tuple[bool, str], saved: Ints, where: tuple[Ints, Ints, Ints], crosses: Ints
-) -> tuple[Ints, pa.Table]:
+    told: _Partitions,
+    what: tuple[bool, str],
+    saved: IntArray,
+    where: tuple[IntArray, IntArray, IntArray],
+    crosses: IntArray,
+) -> tuple[IntArray, pa.Table]:
     at = np.flatnonzero(saved > 0)
     from_rack, to_rack, place = (each[at] for each in where)
     columns = [

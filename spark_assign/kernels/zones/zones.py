@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.arrays import Flags, Ints
 from spark_assign.kernels.group.answers import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.facts import column
@@ -26,11 +25,12 @@ from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.group.what_it_is import assignors_of, kinds_of, other_kinds
-from spark_assign.kernels.runs import Runs, marked
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.zones.crossing import Crossing, crossing
 from spark_assign.kernels.zones.ground import MOST, SECONDS_A_DAY, Ground, survey
 from spark_assign.kernels.zones.recommend import TODAY, Told, Way, recommend
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
 OF_WAY, OF_READ, REJECTED = KINDS = ("way", "read", "rejected")
 
@@ -94,7 +94,7 @@ def zones(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         for group, (code, detail) in sorted(wrong.items())
     ]
     yield tagged_rows(REJECTED, refused, ZONED)
-    fine = ~marked(np.array(list(wrong), np.int64), sheet.number)
+    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), sheet.number)
     rows = [row for group in _ways(sheet, ground, asked, fine) for row in group]
     yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, asked)], ZONED)
     yield _reads(sheet, ground, fine)
@@ -106,15 +106,15 @@ BEYOND = (
 )
 
 
-def _beyond(sheet: Sheet, ground: Ground) -> Flags:
+def _beyond(sheet: Sheet, ground: Ground) -> BoolArray:
     """Groups that would read more than anybody writes."""
     topic = np.repeat(np.arange(len(sheet.topics)), np.diff(ground.begin))
     a_day = np.maximum(ground.read, 0).astype(np.float64)
-    total: Flags = np.bincount(sheet.topics.group[topic], a_day, sheet.number) >= MOST
+    total: BoolArray = np.bincount(sheet.topics.group[topic], a_day, sheet.number) >= MOST
     return total
 
 
-def _ways(sheet: Sheet, ground: Ground, asked: Question, fine: Flags) -> list[list[dict[str, Any]]]:
+def _ways(sheet: Sheet, ground: Ground, asked: Question, fine: BoolArray) -> list[list[dict[str, Any]]]:
     """Of each group the ways in which it may read, as rows."""
     now = assignors_of(sheet)
     by_broker = np.array(
@@ -209,7 +209,7 @@ def _idle(told: Any, excluded: set[int], asked: Question) -> Iterator[dict[str, 
         yield from rows
 
 
-def _owners(ground: Ground, runs: Runs) -> Ints:
+def _owners(ground: Ground, runs: PartitionSlices) -> IntArray:
     """Of each partition who has it; -1 for nobody."""
     member, place = ground.numbered(runs)
     owner = np.full(len(ground.leader), -1, np.int64)
@@ -217,14 +217,14 @@ def _owners(ground: Ground, runs: Runs) -> Ints:
     return owner
 
 
-def _moved(sheet: Sheet, ground: Ground, owner: Ints, runs: Runs) -> Ints:
+def _moved(sheet: Sheet, ground: Ground, owner: IntArray, runs: PartitionSlices) -> IntArray:
     """Of each group the partitions that somebody has who is not the owner."""
     member, place = ground.numbered(runs)
     other = (owner[place] >= 0) & (owner[place] != member)
     return np.bincount(sheet.members.group[member[other]], minlength=sheet.number)
 
 
-def _reads(sheet: Sheet, ground: Ground, fine: Flags) -> pa.Table:
+def _reads(sheet: Sheet, ground: Ground, fine: BoolArray) -> pa.Table:
     """What is read today, by partition and rack: the groups of a cluster together."""
     member, place = ground.numbered(sheet.claims)
     chosen = (ground.read[place] >= 0) & fine[sheet.members.group[member]]

@@ -10,16 +10,16 @@ import pytest
 
 from spark_assign.kernels.protocol.steps import play_all
 from spark_assign.protocol.replaying import RECORDED_GROUP_ID
-from tests import seeds
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps
 from tests.kafka.group_steps import answered
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "ClassicGroupSteps"
-SEQUENCES = seeds.default_or_full(60, 120)
+SEQUENCES = drawn(60, 120)
 
 
 def ours(rows: list[Row]) -> list[str]:

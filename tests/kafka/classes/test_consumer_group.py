@@ -7,16 +7,16 @@ from collections import Counter
 
 import pytest
 
-from tests import seeds
 from tests.golden import consumer_group_rows
 from tests.golden.consumer_group_rows import Row
 from tests.kafka import random_heartbeats
 from tests.kafka.group_steps import answered
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "ConsumerGroupSteps"
-SEQUENCES = seeds.default_or_full(75, 150)
+SEQUENCES = drawn(75, 150)
 
 
 def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:

@@ -11,19 +11,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.kernels.java_hash import text_walk
+from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.releases import CLIENT_SIDE
-from tests import seeds
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import histories, live_assignors, maven, random_groups
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
-MANY = seeds.default_or_full(500, 1_500)
-MID_SIZE = seeds.default_or_full(0, 1)
-CROWDED = seeds.default_or_full(200, 500)
+MANY = drawn(500, 1_500)
+MID_SIZE = drawn(0, 1)
+CROWDED = drawn(200, 500)
 
 
 def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from tests.golden import tables, vectors
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row
 from tests.kafka import fetched, live_assignors, maven, random_groups
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +36,7 @@ def _drawn() -> list[str]:
     """All releases in the full run, else four."""
     every = sorted(GROUPS)
     draw, quarter = Random(SEED), (len(every) + 3) // 4
-    if seeds.default_or_full(4, len(every)) == len(every):
+    if drawn(4, len(every)) == len(every):
         return every
     return [draw.choice(every[start : start + quarter]) for start in range(0, len(every), quarter)]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from spark_assign.kernels.streams.sticky import assign_tasks
-from tests import seeds
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import live_assignors, maven, random_streams
+from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
 
 PROGRAM = "StreamsAssignors"
-GROUPS, SEQUENCES = seeds.default_or_full(600, 1_500), seeds.default_or_full(60, 120)
+GROUPS, SEQUENCES = drawn(600, 1_500), drawn(60, 120)
 ROUNDS = 8
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.kernels import java_hash
+from spark_assign.java import hash_map as java_hash
 from tests.kafka import protocol_forecast, protocol_story
 from tests.kafka.protocol_cases import CASES, Case
 from tests.kafka.protocol_forecast import Forecast

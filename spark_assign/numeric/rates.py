@@ -1,8 +1,8 @@
-"""Rates from readings: how fast counters went on, and how even that was.
+"""Computes rates from repeated readings of counters.
 
-A counter is an offset or the size of a log, read several times, each time with the time of its own answer. What cannot
-be told is NaN: a counter that was read only once, one that is not there at the last reading, and an offset that went
-back, as that of a topic made anew, of a log that lost its end, of a group that was reset.
+A counter is an offset or the size of a log. Each reading has a time of its own. A rate is NaN if it is unknown: the
+counter was read only once, it is missing in the last reading, or an offset decreased (the topic was created again, the
+log was truncated, or the group was reset).
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from spark_assign.numeric.array_types import FloatArray
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of each counter, per second: `mean` from its first reading to its last, `stddev` of the rates between readings.
+    """Rates per second, one per counter.
 
-    `stddev` is that of a sample (divided by one less than there are rates), NaN for fewer than two.
+    Attributes:
+        mean: from the first reading to the last.
+        stddev: sample standard deviation of the rates between readings; NaN for fewer than two rates.
     """
 
-    mean: Floats
-    stddev: Floats
+    mean: FloatArray
+    stddev: FloatArray
 
 
-def rates(at: Floats, count: Floats) -> Rates:
-    """How fast counters went on.
+def rates(at: FloatArray, count: FloatArray) -> Rates:
+    """Returns the rates of counters.
 
     Args:
-        at: when each was read, in seconds; a row per counter, a column per reading.
-        count: what was read, NaN where a reading has none. Rates are between those that are there.
+        at: time of each reading, in seconds. Shape: (num_counters, num_readings).
+        count: value of each reading, NaN if it is missing. Same shape.
     """
     spans, steps = _between(at, count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -45,11 +46,11 @@ def rates(at: Floats, count: Floats) -> Rates:
     return Rates(np.where(known, mean, np.nan), np.where(known & (several > 1), stddev, np.nan))
 
 
-def growth(at: Floats, size: Floats) -> Floats:
-    """How fast logs grew, in bytes a second: over the time between those readings in which none got smaller.
+def growth(at: FloatArray, size: FloatArray) -> FloatArray:
+    """Returns how fast logs grew, in bytes per second, over the intervals in which they did not shrink.
 
-    A log gets smaller where segments are deleted or compacted, which says nothing of what was written meanwhile. NaN
-    where there is no time without.
+    A log shrinks if segments are deleted or compacted; how much was written meanwhile is unknown. NaN if a log shrank
+    in every interval.
     """
     spans, steps = _between(at, size)
     grew = steps >= 0
@@ -58,8 +59,8 @@ def growth(at: Floats, size: Floats) -> Floats:
     return np.where(np.isfinite(rate) & ~np.isnan(size[:, -1]), rate, np.nan)
 
 
-def _between(at: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Seconds and increase from each reading to the next one that is there; NaN where there is none before."""
+def _between(at: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns the seconds and the increase from the preceding reading that exists; NaN if there is none."""
     spans, steps = (np.full(count.shape, np.nan) for _ in range(2))
     last_at, last = (np.full(len(count), np.nan) for _ in range(2))
     for reading in range(count.shape[1]):

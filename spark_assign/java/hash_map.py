@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Flags, Ints
-from spark_assign.kernels.java_tree import Bucket, Entry, Tree
+from spark_assign.java.tree_bin import Bucket, Entry, Tree
+from spark_assign.numeric.array_types import BoolArray, IntArray
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16
@@ -28,7 +28,7 @@ _SUSPECT = 150
 """Of maps with more keys some nine or more of them share a bucket of 64 by mere chance."""
 
 
-def string_hashes(texts: Sequence[str]) -> Ints:
+def string_hashes(texts: Sequence[str]) -> IntArray:
     """`String.hashCode` of each text, as unsigned 32 bits: 31 * hash + unit, over UTF-16 code units."""
     encoded = [text.encode("utf-16-le", "surrogatepass") for text in texts]
     lengths = np.fromiter((len(each) // 2 for each in encoded), np.int64, len(encoded))
@@ -57,7 +57,7 @@ def string_hash(text: str) -> int:
     return code
 
 
-def spread_hashes(hashes: Ints) -> Ints:
+def spread_hashes(hashes: IntArray) -> IntArray:
     """What `HashMap` spreads over its buckets (`HashMap.hash`), as unsigned 32 bits."""
     return (hashes ^ (hashes >> 16)) & _MASK
 
@@ -67,7 +67,7 @@ def partition_hash(topic_hash: int, partition: int) -> int:
     return (31 * (31 + partition) + topic_hash) & _MASK
 
 
-def table_order(hashes: Ints, ranks: Ints | None, group: Ints | None = None) -> Ints:
+def table_order(hashes: IntArray, ranks: IntArray | None, group: IntArray | None = None) -> IntArray:
     """The order in which a `HashMap` is walked.
 
     Args:
@@ -85,7 +85,7 @@ def table_order(hashes: Ints, ranks: Ints | None, group: Ints | None = None) -> 
     return _order(spread_hashes(hashes), ranks, group, crowded_groups(hashes, group))
 
 
-def table_orders(hashes: Ints, ranks: Ints, group: Ints) -> tuple[Ints, Ints]:
+def table_orders(hashes: IntArray, ranks: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
     """The same, and the order in which a second `HashMap` is walked that is filled in the walk of the first one.
 
     The second is the very first, if no second map is crowded.
@@ -100,7 +100,7 @@ def table_orders(hashes: Ints, ranks: Ints, group: Ints) -> tuple[Ints, Ints]:
     return first, first[_order(again, ranks[first], group, crowded)]
 
 
-def _order(spread: Ints, ranks: Ints | None, group: Ints, crowded: Ints) -> Ints:
+def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, crowded: IntArray) -> IntArray:
     """Bucket after bucket; of crowded maps as a table has them that is filled key by key."""
     sizes = np.bincount(group)
     order = np.lexsort((spread & (capacities(sizes)[group] - 1), group))
@@ -124,14 +124,14 @@ def text_walk(texts: Sequence[str]) -> list[str]:
     return [texts[at] for at in text_order(texts)]
 
 
-def text_ranks(texts: Sequence[str]) -> Ints:
+def text_ranks(texts: Sequence[str]) -> IntArray:
     """Of each text its place among all by `String.compareTo`."""
     ranks = np.empty(len(texts), np.int64)
     ranks[sorted(range(len(texts)), key=lambda at: java_key(texts[at]))] = np.arange(len(texts))
     return ranks
 
 
-def crowded_groups(hashes: Ints, group: Ints) -> Ints:
+def crowded_groups(hashes: IntArray, group: IntArray) -> IntArray:
     """The maps in which so many keys fall into one bucket that the table grows early or the bucket becomes a tree.
 
     Arguments as `table_order` has them. A map may be named in vain, but none is left out.
@@ -140,7 +140,7 @@ def crowded_groups(hashes: Ints, group: Ints) -> Ints:
     return _crowded(spread, group, _suspects(spread, group))
 
 
-def _suspects(spread: Ints, group: Ints) -> Flags:
+def _suspects(spread: IntArray, group: IntArray) -> BoolArray:
     """Of each map whether it may be crowded, in whatever order its keys are put in.
 
     A small table may grow at any time, up to where buckets become trees. Keys that share a bucket of a larger table
@@ -155,7 +155,7 @@ def _suspects(spread: Ints, group: Ints) -> Flags:
     return suspects
 
 
-def _crowded(spread: Ints, group: Ints, suspects: Flags) -> Ints:
+def _crowded(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray:
     """Those of the suspects that are, with the keys put in in this order."""
     if not suspects.any():
         return np.empty(0, np.int64)
@@ -172,7 +172,7 @@ def _crowded(spread: Ints, group: Ints, suspects: Flags) -> Ints:
     return np.flatnonzero(crowded)
 
 
-def _mark(crowded: Flags, spread: Ints, group: Ints, those: Flags, capacity: int) -> None:
+def _mark(crowded: BoolArray, spread: IntArray, group: IntArray, those: BoolArray, capacity: int) -> None:
     """Mark those groups in which a bucket of a table of this capacity gets too many keys."""
     if not those.any():
         return
@@ -183,7 +183,7 @@ def _mark(crowded: Flags, spread: Ints, group: Ints, those: Flags, capacity: int
     crowded[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
-def capacities(sizes: Ints) -> Ints:
+def capacities(sizes: IntArray) -> IntArray:
     """Buckets of tables of these sizes: 16, doubled once the size exceeds three quarters of them."""
     buckets = np.full(len(sizes), _SMALLEST, np.int64)
     while (tight := sizes * 4 > buckets * 3).any():

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.kernels.arrays import Ints
-from spark_assign.kernels.java_hash import LONGEST_CHAIN, NEVER_REHASHED_FOR_CHAINS, HashTable, spread_hashes
-from spark_assign.kernels.java_tree import Tree
-from spark_assign.kernels.runs import KEY_BITS
-from spark_assign.kernels.segments import first_of_each
+from spark_assign.java.hash_map import LONGEST_CHAIN, NEVER_REHASHED_FOR_CHAINS, HashTable, spread_hashes
+from spark_assign.java.tree_bin import Tree
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
-def capacities_for(expected: Ints) -> Ints:
+def capacities_for(expected: IntArray) -> IntArray:
     """Buckets of maps and sets that are made for so many keys (`AssignorHelpers.newHashMap`)."""
     wanted = ((expected.astype(np.float32) + np.float32(1)) / np.float32(0.75) + np.float32(1)).astype(np.int64)
     capacities = np.ones(len(expected), np.int64)
@@ -28,7 +28,9 @@ def capacities_for(expected: Ints) -> Ints:
     return capacities
 
 
-def computed_order(calls: Ints, of: Ints, hashes: Ints, ranks: Ints | None, capacities: Ints) -> Ints:
+def computed_order(
+    calls: IntArray, of: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
+) -> IntArray:
     """The order in which such maps are walked.
 
     Args:
@@ -50,7 +52,7 @@ def computed_order(calls: Ints, of: Ints, hashes: Ints, ranks: Ints | None, capa
     first.sort()
     key, table = calls[first], of[first]
     spread = spread_hashes(hashes)
-    last = np.append(np.flatnonzero(first_of_each(of))[1:], len(of)) - 1
+    last = np.append(np.flatnonzero(starts_new_key(of))[1:], len(of)) - 1
     sizes = np.bincount(table, minlength=len(capacities))
     before_last = sizes.copy()
     before_last[of[last]] -= np.isin(last, first)
@@ -59,9 +61,9 @@ def computed_order(calls: Ints, of: Ints, hashes: Ints, ranks: Ints | None, capa
         grown[tight] *= 2
     walk = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
     # Where no bucket of the smallest table has so many keys, none of a larger one has.
-    chain = np.sort(table << KEY_BITS | spread[key] & (capacities[table] - 1))
+    chain = np.sort(table << PARTITION_BITS | spread[key] & (capacities[table] - 1))
     eighth = chain[LONGEST_CHAIN - 1 :]
-    for each in np.unique(eighth[eighth == chain[: len(eighth)]] >> KEY_BITS).tolist():
+    for each in np.unique(eighth[eighth == chain[: len(eighth)]] >> PARTITION_BITS).tolist():
         filled = ComputedTable(int(capacities[each]), None if ranks is None else ranks.__getitem__)
         for call in calls[slice(*np.searchsorted(of, [each, each + 1]))].tolist():
             filled.put(call, int(spread[call]))

@@ -1,0 +1,1 @@
+"""The orders of the Java runtime that Kafka's assignors depend on: hash codes, hash maps, tree bins, heaps. NumPy only."""

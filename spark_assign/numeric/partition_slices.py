@@ -1,0 +1,141 @@
+"""Defines slices of partitions as columns: `count` partitions of one topic, namely first, first + step, and so on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
+
+PARTITION_BITS = 32
+"""The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
+
+
+@dataclass(frozen=True)
+class PartitionSlices:
+    """Slices of partitions, one row per slice. No slice is empty.
+
+    Attributes:
+        member: index of the owner.
+        topic: index of the topic.
+        first, step, count: the partitions are first, first + step, and so on; there are `count` of them.
+    """
+
+    member: IntArray
+    topic: IntArray
+    first: IntArray
+    step: IntArray
+    count: IntArray
+
+    def __len__(self) -> int:
+        return len(self.member)
+
+    @property
+    def last(self) -> IntArray:
+        """Returns the last partition of each slice."""
+        return self.first + self.step * (self.count - 1)
+
+    def take(self, chosen: BoolArray | IntArray) -> PartitionSlices:
+        """Returns the slices at the indexes, or where the mask is True."""
+        return PartitionSlices(
+            self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen]
+        )
+
+    def concat(self, other: PartitionSlices) -> PartitionSlices:
+        """Returns these slices followed by the others."""
+        pairs = zip(self.columns, other.columns, strict=True)
+        return PartitionSlices(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+        """Returns the five columns in the order of the fields."""
+        return self.member, self.topic, self.first, self.step, self.count
+
+    def expand(self) -> PartitionSlices:
+        """Returns the same partitions with one slice for each."""
+        if (self.count == 1).all():
+            return self
+        row, partition = expand_slices(self.first, self.step, self.count)
+        one = np.ones(len(row), np.int64)
+        return PartitionSlices(self.member[row], self.topic[row], partition, one, one)
+
+    @property
+    def partition_keys(self) -> IntArray:
+        """Returns the topic and the first partition of each slice packed into one sortable integer."""
+        return (self.topic << PARTITION_BITS) | self.first
+
+
+EMPTY_SLICES = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
+"""Zero slices."""
+
+
+def mask_from_indexes(indexes: IntArray, size: int) -> BoolArray:
+    """Returns a boolean mask of length `size` that is True at `indexes`."""
+    mask = np.zeros(size, bool)
+    mask[indexes] = True
+    return mask
+
+
+def match_equal_slices(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
+    """Returns the indexes, in each input, of the slices that are in both. Neither input may repeat a slice."""
+    both = left.concat(right)
+    order = np.lexsort(both.columns[::-1])
+    is_equal = np.ones(max(len(order) - 1, 0), bool)
+    for column in both.columns:
+        is_equal &= column[order][1:] == column[order][:-1]
+    first, second = order[:-1][is_equal], order[1:][is_equal]
+    is_pair = (first < len(left)) & (second >= len(left))
+    return first[is_pair], second[is_pair] - len(left)
+
+
+def intersect_partitions(left: PartitionSlices, right: PartitionSlices) -> PartitionSlices:
+    """Returns the partitions that a member has in both inputs, one slice for each."""
+    left, right = left.expand(), right.expand()
+    num_members = int(max(left.member.max(initial=0), right.member.max(initial=0))) + 1
+    _, partition = np.unique(np.concatenate([left.partition_keys, right.partition_keys]), return_inverse=True)
+    left_key = partition[: len(left)] * num_members + left.member
+    right_key = partition[len(left) :] * num_members + right.member
+    return left.take(np.isin(left_key, right_key))
+
+
+def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Compresses the owner of each partition of a topic into slices.
+
+    Args:
+        owner: index of the owner of each partition; negative if it has none. Shape: (num_partitions,).
+
+    Returns:
+        owner, first, step and count of each slice, sorted by owner and first partition.
+    """
+    order = np.argsort(owner, kind="stable")
+    order = order[owner[order] >= 0]
+    return compress_sorted(owner[order], order)
+
+
+def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Compresses partitions into slices: key, first, step and count of each.
+
+    The rows are sorted by key and partition, without duplicates. A row is a turn if its key differs from the row
+    before, or its gap to that row does. Of consecutive turns the first starts a slice, the second is the second
+    partition of that slice (its gap is the step), the third starts the next slice, and so on.
+    """
+    size = len(partition)
+    if size == 0:
+        empty = np.empty(0, dtype=np.int64)
+        return empty, empty, empty, empty
+    row = np.arange(size)
+    new_key = np.append(True, key[1:] != key[:-1])
+    gap = np.append(0, partition[1:] - partition[:-1])
+    gap[new_key] = 0
+    turns = new_key | np.append(True, gap[1:] != gap[:-1])
+    first_turns = turns & (new_key | np.append(True, ~turns[:-1]))
+    first_turn = np.maximum.accumulate(np.where(first_turns, row, 0))
+    starts = turns & ((row - first_turn) % 2 == 0)
+    first_rows = np.flatnonzero(starts)
+    count = np.diff(np.append(first_rows, size))
+    last = partition[first_rows + count - 1]
+    first = partition[first_rows]
+    step = np.where(count > 1, (last - first) // np.maximum(count - 1, 1), 1)
+    return key[first_rows], first, step, count

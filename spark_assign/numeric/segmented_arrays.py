@@ -1,0 +1,53 @@
+"""Computes on arrays that are sorted by a key, key by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_assign.numeric.array_types import IntArray
+
+
+def starts_new_key(sorted_keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns a mask of the rows whose key differs from the row before."""
+    marks = np.ones(len(sorted_keys), bool)
+    marks[1:] = sorted_keys[1:] != sorted_keys[:-1]
+    return marks
+
+
+def row_numbers(sorted_keys: IntArray) -> IntArray:
+    """Returns the position, from 0, of each row among the rows with its key."""
+    row = np.arange(len(sorted_keys))
+    return row - np.maximum.accumulate(np.where(starts_new_key(sorted_keys), row, 0))
+
+
+def ranges_by_length(lengths: IntArray) -> IntArray:
+    """Returns 0, 1, …, length - 1 for each length, concatenated."""
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
+
+
+def key_ranges(sorted_keys: IntArray) -> list[tuple[int, int]]:
+    """Returns the start and the end (exclusive) of the rows of each key."""
+    if not len(sorted_keys):
+        return []
+    starts = np.flatnonzero(starts_new_key(sorted_keys))
+    return list(zip(starts.tolist(), np.append(starts[1:], len(sorted_keys)).tolist(), strict=True))
+
+
+def expand_slices(first: IntArray, step: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Expands slices into partitions.
+
+    Returns:
+        the index of the slice of each partition, and the partition.
+    """
+    row = np.repeat(np.arange(len(count)), count)
+    return row, first[row] + ranges_by_length(count) * step[row]
+
+
+def exclusive_sum(counts: IntArray, first: IntArray) -> IntArray:
+    """Returns the sum of the counts from row `first[i]` up to, but not including, row i. Shape: (num_rows,)."""
+    preceding = np.cumsum(counts) - counts
+    return preceding - preceding[first] if len(counts) else preceding
