@@ -1,1 +1,1 @@
-"""The orders of the Java runtime that Kafka's assignors depend on: hash codes, hash maps, tree bins, heaps. NumPy only."""
+"""The orders of the Java runtime that Kafka's assignors depend on: hash codes, hash maps, tree bins, heaps."""
