@@ -236,15 +236,21 @@ if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
   fail "there is no environment '$environment'. Known: $(list_environments) (conf/spark/*.conf)" 2
 fi
 
+# The help of our own jobs is a file: no set-up, no Python. Elsewhere (conf/help has no such file) the job prints it.
+if [[ " $* " == *" --help "* && "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then
+  for help in "$ROOT/conf/help/$job-${1:-}.txt" "$ROOT/conf/help/$job.txt"; do
+    if [[ -f "$help" ]]; then cat "$help"; exit 0; fi
+  done
+fi
+
 extras=spark,kafka
 [[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
 
-# Plain Python, without a JVM: help, settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
+# Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
 without_spark() {
   local words=" $* "
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
-  [[ "$words" != *" --help "* ]] || return 0
   case "$job" in
     snapshot | ingest) [[ "$words" != *" --table-prefix"* ]] ;;
     simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;

@@ -57,10 +57,23 @@ def command(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the job that the process was called for."""
+    if text := _help(sys.argv[1:]):
+        click.echo(text, nl=False)
+        return
     _spark_of_this_machine()
     code = command()
     if code:
         sys.exit(code)
+
+
+def _help(words: list[str]) -> str | None:
+    """Returns the help text of the job that the words name, without importing it; None if they don't ask for help."""
+    if "--help" not in words[1:]:
+        return None
+    names = ("-".join(words[:2]), words[0])
+    files = (shipped(__file__) / "help" / f"{name}.txt" for name in names)
+    file = next((file for file in files if file.is_file()), None)
+    return file and file.read_text(encoding="utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
 
 
 def _spark_of_this_machine() -> None:

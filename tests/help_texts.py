@@ -1,0 +1,40 @@
+"""What `--help` prints for each job, kept in conf/help, so that help needs neither Spark nor a set-up.
+
+`python -m tests.help_texts` writes the files again after an option has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+import click
+
+from jobs._entry import JOBS
+from spark_assign.command.options import shipped
+
+FOLDER = shipped(__file__) / "help"
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yields the file name and the help text of each job and of each of its subcommands."""
+    for file in sorted(JOBS.glob("[a-z]*.py")):
+        command: click.Command = import_module(f"jobs.{file.stem}").main
+        context = click.Context(command, info_name=file.stem, terminal_width=78)
+        yield f"{file.stem}.txt", f"{command.get_help(context)}\n"
+        for name, subcommand in getattr(command, "commands", {}).items():
+            inner = click.Context(subcommand, context, info_name=name, terminal_width=78)
+            yield f"{file.stem}-{name}.txt", f"{subcommand.get_help(inner)}\n"
+
+
+def write() -> None:
+    """Writes all files, and removes those of jobs that are gone."""
+    FOLDER.mkdir(exist_ok=True)
+    for file in FOLDER.glob("*.txt"):
+        file.unlink()
+    for name, text in texts():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
