@@ -49,6 +49,17 @@ class ConfigError(SparkAssignError):
     """A job's settings are wrong; the message names the key and what was expected."""
 
 
+def missing_extra(need: str, extra: str) -> ConfigError:
+    """Returns the error for a package that isn't installed.
+
+    Args:
+        need: what needs which package, for example "a report needs jinja2".
+        extra: the extra of spark_assign that has the package.
+    """
+    remedy = f"run ./spark-submit.sh --set-up spark,{extra} in a clone, or pip install '.[{extra}]' elsewhere"
+    return ConfigError(f"{need}, which isn't installed: {remedy}")
+
+
 def reason(error: BaseException) -> str:
     """What went wrong, in a line: an error's first one, or of one from inside Spark the cause at the end."""
     text = str(error).strip()

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.errors import ConfigError
+from spark_assign.errors import ConfigError, missing_extra
 
 if TYPE_CHECKING:
     import altair as alt
@@ -62,7 +62,7 @@ def altair() -> Any:
         import altair
         import vl_convert  # noqa: F401  (here, not after everything was computed)
     except ImportError as error:
-        raise ConfigError("drawing needs altair and vl-convert-python: install spark_assign[report]") from error
+        raise missing_extra("drawing needs altair and vl-convert-python", "report") from error
     return altair
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import SourceError, missing_extra
 from spark_assign.report.history import worst_first as worst_of_the_past
 from spark_assign.report.ranking import nobody_gets, over_share, worst_first
 from spark_assign.schemas import GROUP_KEY
@@ -111,7 +111,7 @@ def expose(figures: Figures) -> bytes:
         from prometheus_client import CollectorRegistry, Gauge
         from prometheus_client.openmetrics.exposition import generate_latest
     except ImportError as error:
-        raise ConfigError("metrics need prometheus-client: install spark_assign[report]") from error
+        raise missing_extra("metrics need prometheus-client", "report") from error
     registry = CollectorRegistry()
 
     def gauge(

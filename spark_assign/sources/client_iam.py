@@ -16,10 +16,10 @@ from typing import Any
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import ConfigError, SourceError, missing_extra
 from spark_assign.sources.secret import Secret
 
-_NEEDS = "AWS_MSK_IAM needs the signer of AWS: install spark_assign[msk]"
+_NEEDS = "AWS_MSK_IAM needs aws-msk-iam-sasl-signer-python"
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?$")
 _OPTIONS = {
     "awsProfileName": "profile",
@@ -46,7 +46,7 @@ class Iam:
         try:
             from botocore.session import Session
         except ImportError as error:
-            raise ConfigError(_NEEDS) from error
+            raise missing_extra(_NEEDS, "msk") from error
         return Session(profile=self.profile)
 
     def credentials(self) -> Any:
@@ -93,7 +93,7 @@ class Iam:
             from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
             from botocore.credentials import CredentialProvider
         except ImportError as error:
-            raise ConfigError(_NEEDS) from error
+            raise missing_extra(_NEEDS, "msk") from error
         frozen = self.credentials()
 
         class _Found(CredentialProvider):  # type: ignore[misc]  # botocore has no types

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, unquote, urlsplit
 
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import ConfigError, SourceError, missing_extra
 from spark_assign.sources import client_tls
 from spark_assign.sources.client_jaas import Login
 from spark_assign.sources.client_tls import Tls
@@ -132,7 +132,7 @@ class Tokens:
 
             from spark_assign.sources import http_session
         except ImportError as error:
-            raise ConfigError("OAUTHBEARER needs requests: install spark_assign[kafka]") from error
+            raise missing_extra("OAUTHBEARER needs requests", "kafka") from error
         asked = self._endpoint
         form = {"grant_type": "client_credentials"} | ({"scope": asked.scope} if asked.scope else {})
         assert self._context is not None

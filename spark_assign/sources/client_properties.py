@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_assign.errors import ConfigError
+from spark_assign.errors import ConfigError, missing_extra
 from spark_assign.sources.secret import Secret
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
@@ -44,7 +44,7 @@ def parse(text: str) -> dict[str, str]:
     try:
         import javaproperties
     except ImportError as error:
-        raise ConfigError("properties files need javaproperties: install spark_assign[kafka]") from error
+        raise missing_extra("properties files need javaproperties", "kafka") from error
     properties: dict[str, str] = {}
     lines = 0
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from spark_assign.errors import ConfigError
+from spark_assign.errors import ConfigError, missing_extra
 from spark_assign.sources import client_jaas, client_oauth, client_tls
 from spark_assign.sources.client_jaas import Login
 from spark_assign.sources.secret import Secret
@@ -207,7 +207,7 @@ def _provider(tokens: Any) -> Any:
     try:
         from kafka.net.sasl.oauth import AbstractTokenProvider
     except ImportError as error:
-        raise ConfigError("a snapshot needs kafka-python: install spark_assign[kafka]") from error
+        raise missing_extra("a snapshot needs kafka-python", "kafka") from error
 
     class _Provider(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
         def token(self) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.errors import ConfigError
+from spark_assign.errors import ConfigError, missing_extra
 from spark_assign.sources import jks
 from spark_assign.sources.secret import Secret
 
@@ -77,7 +77,7 @@ def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
         try:
             import cryptography  # noqa: F401
         except ImportError as error:
-            raise ConfigError("certificates need cryptography: install spark_assign[kafka]") from error
+            raise missing_extra("certificates need cryptography", "kafka") from error
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = settings.check_host_name
     made.minimum_version = min(_VERSIONS[version] for version in settings.versions)

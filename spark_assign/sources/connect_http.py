@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.errors import SourceError, missing_extra
 from spark_assign.sources.connect_access import CREDENTIALS_VARIABLE, HttpSettings, credentials
 from spark_assign.sources.secret import Secret, hidden
 
@@ -45,7 +45,7 @@ class ConnectHttp:
         try:
             from spark_assign.sources import http_session
         except ImportError as error:
-            raise ConfigError("Connect clusters are read by requests: install spark_assign[kafka]") from error
+            raise missing_extra("reading Connect clusters needs requests", "kafka") from error
         self._urls = [url.rstrip("/") for url in urls]
         self._settings = settings
         self._http = http_session

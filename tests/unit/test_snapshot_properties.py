@@ -225,7 +225,7 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: s
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, "spark_assign.sources.http_session", raising=False)
     monkeypatch.delattr(sources, "http_session", raising=False)
-    with pytest.raises(ConfigError, match=rf"install spark_assign\[{extra}\]"):
+    with pytest.raises(ConfigError, match=rf"--set-up spark,{extra} in a clone, or pip install \'\.\[{extra}\]\'"):
         _first_token(text)
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from spark_assign.errors import ConfigError
+from spark_assign.errors import missing_extra
 from spark_assign.report.html.rows import (
     AdviceRows,
     CompareRows,
@@ -54,7 +54,7 @@ def render_report(
     try:
         template = _template()
     except ImportError as error:
-        raise ConfigError("a report needs jinja2: install spark_assign[report]") from error
+        raise missing_extra("a report needs jinja2", "report") from error
     from spark_assign.report.html import advised, clusters, compared, drifted, sections, simulated
     from spark_assign.report.html import history as past
 
