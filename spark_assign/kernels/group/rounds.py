@@ -1,4 +1,4 @@
-"""In how many rounds groups come to rest (`kernels.sticky.rounds`), as rows of `schemas.ROUNDS`."""
+"""In how many rounds groups come to rest (`kernels.group.sticky_rounds`), as rows of `schemas.ROUNDS`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
+from spark_assign.kernels.group.sticky_rounds import Round
+from spark_assign.kernels.group.sticky_rounds import rounds as rounds_by_kafka
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.releases import TODAY, Rules, client_side, read_profile
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.batch import take_groups
-from spark_assign.kernels.sticky.rounds import Round
-from spark_assign.kernels.sticky.rounds import rounds as rounds_by_kafka
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
