@@ -22,7 +22,7 @@ from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, ITEM, PLAN_TABLES, STATE
 from spark_assign.errors import Fault, FleetError
 from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.connect import sheet as kinds
+from spark_assign.kernels.connect import indexed_facts as kinds
 from spark_assign.kernels.connect.rounds import plan_facts
 
 Rows = Sequence[Mapping[str, Any]]
@@ -151,7 +151,7 @@ def _decide(facts: pa.Table) -> list[pa.Table]:
     return [plan_facts(facts)]
 
 
-# --- the facts; their columns are described in kernels.connect.sheet --------------------------------------------
+# --- the facts; their columns are described in kernels.connect.indexed_facts ---
 
 _COLUMNS = {
     "name": StringType(),

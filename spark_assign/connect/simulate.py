@@ -17,7 +17,7 @@ from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed,
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.connect import sheet as kinds
+from spark_assign.kernels.connect import indexed_facts as kinds
 from spark_assign.kernels.connect.faults import PROTOCOLS
 from spark_assign.kernels.connect.plays import play_facts
 from spark_assign.kernels.connect.simulation import Timing

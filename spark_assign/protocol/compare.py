@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.protocol.sheet import CONSUMER, COOPERATIVE, EAGER, STATIC
+from spark_assign.kernels.protocol.simulation_input import CONSUMER, COOPERATIVE, EAGER, STATIC
 from spark_assign.protocol.settings import Settings
 from spark_assign.protocol.simulating import Simulation, play_fleet
 from spark_assign.schemas import GROUP_KEY

@@ -1,4 +1,4 @@
-"""All that a simulation is told of the groups of a fleet, a row per fact (`kernels.protocol.sheet`)."""
+"""All that a simulation is told of the groups of a fleet, a row per fact (`kernels.protocol.simulation_input`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongTy
 
 from spark_assign.facts import replica_racks
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.protocol import sheet as kinds
+from spark_assign.kernels.protocol import simulation_input as kinds
 from spark_assign.protocol.settings import Settings
 from spark_assign.rejected import sound
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY

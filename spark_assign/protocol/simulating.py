@@ -18,7 +18,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.sheet import PROTOCOLS
+from spark_assign.kernels.protocol.simulation_input import PROTOCOLS
 from spark_assign.protocol import schemas
 from spark_assign.protocol.facts import gather_facts
 from spark_assign.protocol.settings import Settings

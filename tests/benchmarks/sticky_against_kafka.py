@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from spark_assign import facts as gathering
 from spark_assign import plan
 from spark_assign.kernels.group.decide import ASSIGNED, WITHHELD, Question, decide
-from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.sticky.batch import plan_batch
@@ -69,7 +69,7 @@ def _compare(
     """Measure one group and one assignor, in turns; and make sure that both assign the same."""
     group = write_group(fleets.read(bench.spark, path), path / "json")
     facts = _facts(bench, path)
-    batch = sticky_batch(read_sheet(read(facts), set()), cooperative=name == COOPERATIVE)
+    batch = sticky_batch(read_group_specs(read(facts), set()), cooperative=name == COOPERATIVE)
     if not (bench.quick or bench.cold):
         kafka.warm_up(name, group, WARM_UP)
     seconds = bench.in_turns(

@@ -13,8 +13,8 @@ import pyarrow as pa
 from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD, Question, decide
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.rounds import follow
-from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
@@ -129,8 +129,8 @@ def decided(told: pa.Table, strategy: str) -> Answer:
 def counted_rounds(rows: Iterable[Row], limit: int) -> dict[str, int]:
     """Of each case of cooperative-sticky, in how many rounds it comes to rest; at most `limit`."""
     told = read(facts(rows))
-    sheet = read_sheet(told, set(find_faults(told)))
+    specs = read_group_specs(told, set(find_faults(told)))
     counted: dict[str, int] = {}
-    for each in follow(sheet, np.ones(sheet.number, bool), limit):
-        counted |= dict.fromkeys(sheet.cluster.take(pa.array(each.group)).to_pylist(), each.number)
+    for each in follow(specs, np.ones(specs.number, bool), limit):
+        counted |= dict.fromkeys(specs.cluster.take(pa.array(each.group)).to_pylist(), each.number)
     return counted

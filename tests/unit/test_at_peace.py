@@ -13,8 +13,8 @@ from spark_assign.kernels.group import franz_go, librdkafka
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.libraries import read_library
 from spark_assign.kernels.librdkafka.group import served
@@ -55,21 +55,21 @@ def _rows(seed: int) -> Iterator[Row]:
 
 
 @pytest.fixture(scope="module")
-def sheet() -> Sheet:
+def specs() -> GroupSpecs:
     """All of them side by side."""
     seed = seed_for(__name__)
     told = read(sticky_kernel.facts((row for row in _rows(seed) if row["members"]), runs=True))
-    return read_sheet(told, set(find_faults(told)))
+    return read_group_specs(told, set(find_faults(told)))
 
 
 def _expanded(
-    sheet: Sheet, runs: PartitionSlices, *of_run: np.ndarray
+    specs: GroupSpecs, runs: PartitionSlices, *of_run: np.ndarray
 ) -> dict[tuple[str, str, str, int], tuple[int, ...]]:
     """Cluster, member, topic and partition to what is said of it; nothing may be said twice."""
     rows = PartitionSlices(np.arange(len(runs)), *runs.columns[1:]).expand()
     at = rows.member
     member = runs.member[at]
-    who = (sheet.cluster.take(sheet.members.group[member]), sheet.member_id.take(member), sheet.topic.take(rows.topic))
+    who = (specs.cluster.take(specs.members.group[member]), specs.member_id.take(member), specs.topic.take(rows.topic))
     keys = list(zip(*(each.to_pylist() for each in who), rows.first.tolist(), strict=True))
     said = zip(*(np.asarray(each)[at].tolist() for each in of_run), strict=True) if of_run else [()] * len(keys)
     found = dict(zip(keys, said, strict=True))
@@ -77,28 +77,28 @@ def _expanded(
     return found
 
 
-def _same(sheet: Sheet, one: Planned, other: Planned) -> None:
+def _same(specs: GroupSpecs, one: Planned, other: Planned) -> None:
     assert one.refused == other.refused
-    mine, exact = (_expanded(sheet, each.runs, each.reason, each.withheld) for each in (one, other))
+    mine, exact = (_expanded(specs, each.runs, each.reason, each.withheld) for each in (one, other))
     differing = sorted(key for key in mine.keys() | exact.keys() if mine.get(key) != exact.get(key))
     assert not differing, f"{len(differing)}, in {sorted({key[0] for key in differing})[:5]}: {differing[:5]}"
-    assert _expanded(sheet, one.unsure) == _expanded(sheet, other.unsure)
+    assert _expanded(specs, one.unsure) == _expanded(specs, other.unsure)
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_librdkafka(sheet: Sheet, assignor: str) -> None:
+def test_librdkafka(specs: GroupSpecs, assignor: str) -> None:
     """Its kernel of single partitions plans all groups, and the one by runs what it can."""
-    every: BoolArray = np.ones(sheet.number, bool)
-    planned = librdkafka.assign_by_librdkafka(sheet, assignor, every)
-    _same(sheet, planned, librdkafka._one_by_one(sheet, assignor, every))
+    every: BoolArray = np.ones(specs.number, bool)
+    planned = librdkafka.assign_by_librdkafka(specs, assignor, every)
+    _same(specs, planned, librdkafka._one_by_one(specs, assignor, every))
 
 
-def test_round_robin_of_librdkafka(sheet: Sheet) -> None:
+def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     """Against a loop over partitions and members."""
-    every: BoolArray = np.ones(sheet.number, bool)
-    reader = librdkafka._Reader(sheet, every)
+    every: BoolArray = np.ones(specs.number, bool)
+    reader = librdkafka._Reader(specs, every)
     expected = set()
-    for at, cluster in enumerate(sheet.cluster.to_pylist()):
+    for at, cluster in enumerate(specs.cluster.to_pylist()):
         group = reader.group(at)
         members, turn = served(list(group.members)), -1
         for topic in sorted(group.partitions):
@@ -107,28 +107,28 @@ def test_round_robin_of_librdkafka(sheet: Sheet) -> None:
                 while topic not in members[turn].topics:
                     turn = (turn + 1) % len(members)
                 expected.add((cluster, members[turn].member_id, topic, partition))
-    planned = librdkafka.assign_by_librdkafka(sheet, "roundrobin", every)
-    assert _expanded(sheet, planned.runs).keys() == expected
+    planned = librdkafka.assign_by_librdkafka(specs, "roundrobin", every)
+    assert _expanded(specs, planned.runs).keys() == expected
 
 
 @pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
-def test_franz_go(sheet: Sheet, assignor: str) -> None:
+def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
     """The same, and what is unsure in it."""
-    every: BoolArray = np.ones(sheet.number, bool)
+    every: BoolArray = np.ones(specs.number, bool)
     library = read_library(assignor)
     assert library is not None
-    planned = franz_go.assign_by_franz_go(sheet, library[0], every)
-    _same(sheet, planned, franz_go._one_by_one(sheet, library[0], every))
+    planned = franz_go.assign_by_franz_go(specs, library[0], every)
+    _same(specs, planned, franz_go._one_by_one(specs, library[0], every))
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
-def test_kafka_2_4(sheet: Sheet, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups at rest against the same with all partitions walked over."""
-    every: BoolArray = np.ones(sheet.number, bool)
-    planned = assign(sheet, assignor, every, {})
+    every: BoolArray = np.ones(specs.number, bool)
+    planned = assign(specs, assignor, every, {})
     asked = []
     monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
-    _same(sheet, planned, assign(sheet, assignor, every, {}))
+    _same(specs, planned, assign(specs, assignor, every, {}))
     at_rest = sum(at_rest_2_4.plan_at_rest(*told) is not None for told in asked)
     assert GROUPS / 5 < at_rest < len(asked)
 
@@ -140,15 +140,15 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     planned = []
     for runs in (False, True):
         told = read(sticky_kernel.facts(rows, runs=runs))
-        sheet = read_sheet(told, set(find_faults(told)))
-        plan = assign(sheet, assignor, np.ones(sheet.number, bool), {})
-        planned.append((_expanded(sheet, plan.runs, plan.reason, plan.withheld), plan.refused))
+        specs = read_group_specs(told, set(find_faults(told)))
+        plan = assign(specs, assignor, np.ones(specs.number, bool), {})
+        planned.append((_expanded(specs, plan.runs, plan.reason, plan.withheld), plan.refused))
     assert planned[0] == planned[1]
 
 
-def test_many_are_at_peace(sheet: Sheet) -> None:
+def test_many_are_at_peace(specs: GroupSpecs) -> None:
     """So that the two are held against each other often enough, and not only where nothing moves."""
-    peace = at_peace(sheet, np.ones(sheet.number, bool), sheet.members.subscribes)
+    peace = at_peace(specs, np.ones(specs.number, bool), specs.members.subscribes)
     assert 2 * GROUPS < peace.groups.sum() < 3.7 * GROUPS
-    moved = librdkafka.assign_by_librdkafka(sheet, "cooperative-sticky", peace.groups)
-    assert len(np.unique(sheet.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10
+    moved = librdkafka.assign_by_librdkafka(specs, "cooperative-sticky", peace.groups)
+    assert len(np.unique(specs.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10

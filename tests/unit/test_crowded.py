@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.connect import sheet as facts
+from spark_assign.kernels.connect import indexed_facts as facts
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.replicas import requests, striped
@@ -31,11 +31,11 @@ def test_connect_walks_a_second_map() -> None:
     kinds = {"connect_cluster": text, "kind": pa.int8(), "name": text, "connector": text, "task": number}
     item = pa.struct({"kind": text, "connector": text, "task": number})
     kinds |= {"position": number, "names": text, "numbers": text, "items": pa.list_(item)}
-    sheet = facts.Sheet(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
-    ordered = sheet.ordered_workers()
-    walked = [sheet.workers.texts[each] for each in sheet.name[ordered]]
+    indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
+    ordered = indexed.ordered_workers()
+    walked = [indexed.workers.texts[each] for each in indexed.name[ordered]]
     once = text_walk(ids)
-    assert {sheet.clusters[each] for each in sheet.cluster[ordered][:13]} == {"new"}
+    assert {indexed.clusters[each] for each in indexed.cluster[ordered][:13]} == {"new"}
     assert (walked[:30], walked[30:]) == (text_walk(once), once)
     assert text_walk(once) != once
 

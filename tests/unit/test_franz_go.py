@@ -12,8 +12,8 @@ from spark_assign.kernels.franz_go.differing import plan_differing
 from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
 from spark_assign.kernels.franz_go.sure import Answer, plan_group
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.rounds import rounds_of
-from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.releases import client_side
 from tests.golden import sticky_kernel
@@ -83,8 +83,8 @@ def test_its_cooperative_groups_come_to_rest() -> None:
         for name, own in (("C0", owned), ("C1", []))
     ]
     told = read(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
-    sheet = read_sheet(told, set(find_faults(told)))
-    rounds = rounds_of("cooperative-sticky@franz-go", sheet, np.ones(1, bool), 5)
+    specs = read_group_specs(told, set(find_faults(told)))
+    rounds = rounds_of("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]
 

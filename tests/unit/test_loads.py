@@ -12,7 +12,7 @@ import pytest
 from spark_assign.kernels.group.carried import LOAD_FIGURES, capacities, drain_seconds
 from spark_assign.kernels.group.decide import METRICS, Question, decide
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
-from spark_assign.kernels.group.sheet import read_sheet
+from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.told import read
 
 Fact = dict[str, Any]
@@ -65,7 +65,7 @@ def test_what_a_group_says_itself_comes_first() -> None:
     of_all = loads("g", [0, 1], in_rate=[10, 20], lag=[5, 5])
     of_group = loads("g", [1], OWN_LOAD, in_rate=[None], lag=[100], out_rate=[1])
     told = pa.Table.from_pylist([of_group, *group("g", 2), of_all], schema=pa.schema(FACTS))
-    known = read_sheet(read(told), set()).loads
+    known = read_group_specs(read(told), set()).loads
     assert known.in_rate.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
     assert np.isnan(known.out_rate[0])
@@ -77,8 +77,8 @@ def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
     rates = loads("g", [0, 1], in_rate=[60, 80], out_rate=[50, 80], lag=[1_000, 3])
     for given, expected in ((None, 50), (200, 200)):
         facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
-        sheet = read_sheet(read(pa.Table.from_pylist(facts, schema=pa.schema(FACTS))), set())
-        assert capacities(sheet).tolist() == [expected]
+        specs = read_group_specs(read(pa.Table.from_pylist(facts, schema=pa.schema(FACTS))), set())
+        assert capacities(specs).tolist() == [expected]
     assert figures([*group("g", 2, capacity=200), rates])["g"]["drain_seconds"] == 1_000 / (200 - 60)
     assert figures([*group("g", 2), rates])["g"]["drain_seconds"] == np.inf
 
@@ -109,7 +109,7 @@ def test_faults_name_the_row() -> None:
         ([loads("g", [-1], in_rate=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
         told = read(pa.Table.from_pylist([*group("g", 2), *rows], schema=pa.schema(FACTS)))
-        found_code, detail = read_sheet(told, set()).loads.faults[0]
+        found_code, detail = read_group_specs(told, set()).loads.faults[0]
         assert (found_code, detail[: len(text)]) == (code, text)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import FACTS, GROUP
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.migration import restarts
 from spark_assign.kernels.migration.laid import assign_anew
@@ -39,24 +39,24 @@ def told_of(rows: Iterable[Row]) -> pa.Table:
     return pa.concat_tables([sticky_kernel.facts(rows), pa.Table.from_pylist(kinds, schema=pa.schema(FACTS))])
 
 
-def sheet_of(rows: Iterable[Row]) -> Sheet:
+def specs_of(rows: Iterable[Row]) -> GroupSpecs:
     """The groups as kernels read them."""
-    return read_sheet(read(told_of(rows)), set())
+    return read_group_specs(read(told_of(rows)), set())
 
 
-def played(sheet: Sheet, now: str, to: str) -> Played:
+def played(specs: GroupSpecs, now: str, to: str) -> Played:
     """All groups, by one assignor of the clients."""
-    static = sheet.told.column("group_instance_id", sheet.members.row).is_valid().to_numpy(zero_copy_only=False)
-    everyone = np.ones(sheet.number, bool)
-    names = np.array([now] * sheet.number, object)
-    return play_restarts(sheet, names, to, everyone, static, everyone & (now != "cooperative-sticky"))
+    static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+    everyone = np.ones(specs.number, bool)
+    names = np.array([now] * specs.number, object)
+    return play_restarts(specs, names, to, everyone, static, everyone & (now != "cooperative-sticky"))
 
 
-def who_has(sheet: Sheet, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
+def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
     """Of each member of a group, in the order of ids, what it has."""
-    (group,) = np.flatnonzero(np.array(sheet.cluster.to_pylist()) == case)
-    members = np.flatnonzero(sheet.members.group == group)
-    rows, topics = runs.take(np.isin(runs.member, members)).expand(), sheet.topic.to_pylist()
+    (group,) = np.flatnonzero(np.array(specs.cluster.to_pylist()) == case)
+    members = np.flatnonzero(specs.members.group == group)
+    rows, topics = runs.take(np.isin(runs.member, members)).expand(), specs.topic.to_pylist()
     found: dict[int, set[tuple[str, int]]] = {at: set() for at in range(len(members))}
     for member, topic, partition in zip(rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True):
         found[member - int(members[0])].add((topics[topic], partition))
@@ -145,9 +145,9 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     ]
     refused = sticky_kernel.planned(rows, now).refused if now not in ORACLE else {}
     rows = [row for row in rows if row["case"] not in refused]
-    sheet = sheet_of(rows)
-    done = played(sheet, now, to)
-    cases = sheet.cluster.to_pylist()
+    specs = specs_of(rows)
+    done = played(specs, now, to)
+    cases = specs.cluster.to_pylist()
     # Where it is not whole, Kafka's class throws when one member is away.
     whole = [row for row in rows if done.whole[cases.index(row["case"])]]
     assert len(whole) > 5
@@ -162,7 +162,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
             for at in np.flatnonzero(each.group == group).tolist()
         ]
         assert found == expected[case], case
-        assert list(who_has(sheet, done.after, case).values()) == [owned(member) for member in members], case
+        assert list(who_has(specs, done.after, case).values()) == [owned(member) for member in members], case
 
 
 def a_group(members: dict[str, list[int]], instance: bool = False, topics: int = 1) -> Row:
@@ -188,38 +188,38 @@ def costs(done: Played) -> list[dict[str, Any]]:
 
 def test_the_example_of_the_page() -> None:
     """Two members, two partitions each: what an eager group stops, and a cooperative one does not."""
-    sheet = sheet_of([a_group({"c0": [0, 1], "c1": [2, 3]})])
-    assert costs(played(sheet, "range", "uniform")) == [
+    specs = specs_of([a_group({"c0": [0, 1], "c1": [2, 3]})])
+    assert costs(played(specs, "range", "uniform")) == [
         {"moved": 4, "revoked": 2, "stopped": 8},
         {"moved": 4, "revoked": 2, "stopped": 4},
     ]
-    assert [each["stopped"] for each in costs(played(sheet, "cooperative-sticky", "uniform"))] == [4, 4]
+    assert [each["stopped"] for each in costs(played(specs, "cooperative-sticky", "uniform"))] == [4, 4]
 
 
 def test_static_members_take_over_what_they_had() -> None:
     """No new target, so nothing moves; what the member itself has stops while it is away."""
-    sheet = sheet_of([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)])
-    done = played(sheet, "range", "uniform")
+    specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]}, instance=True)])
+    done = played(specs, "range", "uniform")
     assert costs(done) == [{"moved": 0, "revoked": 0, "stopped": 3}, {"moved": 0, "revoked": 0, "stopped": 1}]
-    assert list(who_has(sheet, done.after, "c").values()) == [{("t0", 0), ("t0", 1), ("t0", 2)}, {("t0", 3)}]
+    assert list(who_has(specs, done.after, "c").values()) == [{("t0", 0), ("t0", 1), ("t0", 2)}, {("t0", 3)}]
 
 
 def test_the_only_member_gets_everything_back() -> None:
     """While it is away nobody is there who could get anything."""
-    done = played(sheet_of([a_group({"c0": [0, 1, 2, 3]})]), "range", "uniform")
+    done = played(specs_of([a_group({"c0": [0, 1, 2, 3]})]), "range", "uniform")
     assert costs(done) == [{"moved": 0, "revoked": 0, "stopped": 4}]
     assert done.whole.tolist() == [True]
 
 
 def test_large_groups_are_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to a number of restarts, and of partitions that are looked at."""
-    sheet = sheet_of([a_group({f"c{n}": [n] for n in range(4)})])
+    specs = specs_of([a_group({f"c{n}": [n] for n in range(4)})])
     monkeypatch.setattr(restarts, "MOST_RESTARTS", 3)
-    assert restarts.played(sheet).tolist() == [3]
-    done = played(sheet, "sticky", "uniform")
+    assert restarts.played(specs).tolist() == [3]
+    done = played(specs, "sticky", "uniform")
     assert (len(done.restarts), done.whole.tolist()) == (3, [False])
     monkeypatch.setattr(restarts, "MOST_PARTITIONS", 4)
-    assert restarts.played(sheet).tolist() == [2]
+    assert restarts.played(specs).tolist() == [2]
 
 
 def test_new_ids_are_as_kafkas() -> None:
@@ -232,8 +232,8 @@ def test_new_ids_are_as_kafkas() -> None:
 def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None:
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
     rows = list(random_groups.groups(assignor, seed, small=drawn(40, 60), mid_size=0))
-    sheet = sheet_of(rows)
-    laid = assign_anew(sheet, assignor, np.ones(sheet.number, bool)).runs
+    specs = specs_of(rows)
+    laid = assign_anew(specs, assignor, np.ones(specs.number, bool)).runs
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)
@@ -244,4 +244,4 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
                 key=lambda name: name.encode("utf-16-be", "surrogatepass"),
             )
         ]
-        assert list(who_has(sheet, laid, row["case"]).values()) == expected, row["case"]
+        assert list(who_has(specs, laid, row["case"]).values()) == expected, row["case"]

@@ -13,7 +13,7 @@ from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
 from spark_assign.kernels.protocol.leader_asks import code
 from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing, is_cooperative
-from spark_assign.kernels.protocol.sheet import BadGroup, scenes
+from spark_assign.kernels.protocol.simulation_input import BadGroup, scenes
 from spark_assign.kernels.protocol.stage import Stage
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at

@@ -15,7 +15,7 @@ from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.size.resized import resize
 from tests.golden.vectors import Row
@@ -56,17 +56,17 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
     return [fact | {"cluster": name} for fact in kept]
 
 
-def said(sheet: Sheet, assignor: str, names: list[str]) -> list[Any]:
+def said(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
-    planned = assign(sheet, assignor, np.ones(sheet.number, bool), {})
-    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), np.ones(sheet.number, bool)))
+    planned = assign(specs, assignor, np.ones(specs.number, bool), {})
+    counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), np.ones(specs.number, bool)))
     found: list[Any] = [
         [planned.refused.get(at), int(counts.there[at]), int(counts.kept[at]), int(counts.claimed[at]), set()]
         for at in range(len(names))
     ]
     rows = planned.runs.expand()
-    member_ids, topics = sheet.member_id.take(rows.member).to_pylist(), sheet.topic.take(rows.topic).to_pylist()
-    groups = sheet.topics.group[rows.topic].tolist()
+    member_ids, topics = specs.member_id.take(rows.member).to_pylist(), specs.topic.take(rows.topic).to_pylist()
+    groups = specs.topics.group[rows.topic].tolist()
     for group, member, topic, partition in zip(groups, member_ids, topics, rows.first.tolist(), strict=True):
         found[group][4].add((member, topic, partition))
     return found
@@ -83,10 +83,10 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     for fact in told_rows:
         by_case.setdefault(fact["cluster"], []).append(fact)
     told = read(pa.Table.from_pylist(told_rows, schema=pa.schema(FACTS)))
-    sheet = read_sheet(told, set(find_faults(told)))
+    specs = read_group_specs(told, set(find_faults(told)))
     of_case = {row["case"]: row for row in rows}
     groups, members, expected, names = [], [], [], []
-    for at, case in enumerate(sheet.cluster.to_pylist()):
+    for at, case in enumerate(specs.cluster.to_pylist()):
         now = len(of_case[case]["members"])
         for number in {1, now, now + 1, rng.randint(1, now + 3)}:
             groups.append(at)
@@ -94,11 +94,11 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
             names.append(f"{len(names):05d}")
             expected += changed(of_case[case], by_case[case], number, names[-1])
     by_hand = read(pa.Table.from_pylist(expected, schema=pa.schema(FACTS)))
-    wanted = read_sheet(by_hand, set())
-    found = resize(sheet, np.array(groups), np.array(members), ("range", "roundrobin"))
+    wanted = read_group_specs(by_hand, set())
+    found = resize(specs, np.array(groups), np.array(members), ("range", "roundrobin"))
     assert found.number == wanted.number == len(names)
     for assignor in NAMES:
         for name, one, other in zip(names, said(found, assignor, names), said(wanted, assignor, names), strict=True):
             at = int(name)
-            case = sheet.cluster[groups[at]].as_py()
+            case = specs.cluster[groups[at]].as_py()
             assert one == other, (assignor, case, members[at])

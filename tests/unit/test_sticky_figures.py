@@ -13,8 +13,8 @@ import pytest
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.decide import Question
 from spark_assign.kernels.group.facts import LEFT
+from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.rounds import converge
-from spark_assign.kernels.group.sheet import read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.sticky import balance as sticky_balance
 from spark_assign.kernels.sticky.balance import Balance
@@ -73,15 +73,15 @@ def racks_matter(row: Row) -> bool:
 
 def _planned(rows: list[Row], strategy: str) -> Iterator[dict[str, Any]]:
     """Every run of the plans, with why it was taken from whoever could have kept it."""
-    sheet = read_sheet(read(sticky_kernel.facts(rows)), set())
-    planned = assign(sheet, strategy, np.ones(sheet.number, bool), {})
+    specs = read_group_specs(read(sticky_kernel.facts(rows)), set())
+    planned = assign(specs, strategy, np.ones(specs.number, bool), {})
     reasons = {STAYS: None, OVER_QUOTA: "over-quota", RACK_MISMATCH: "rack-mismatch", BALANCING: "balancing"}
     columns = [column.tolist() for column in (*planned.runs.columns, planned.reason, planned.withheld)]
     for member, topic, first, step, count, reason, withheld in zip(*columns, strict=True):
         yield {
-            "cluster": sheet.cluster[int(sheet.topics.group[topic])].as_py(),
-            "member_id": sheet.member_id[member].as_py(),
-            "topic": sheet.topic[topic].as_py(),
+            "cluster": specs.cluster[int(specs.topics.group[topic])].as_py(),
+            "member_id": specs.member_id[member].as_py(),
+            "topic": specs.topic[topic].as_py(),
             "first": first,
             "step": step,
             "count": count,

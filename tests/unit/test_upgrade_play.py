@@ -17,7 +17,7 @@ from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order
 from tests.sizes import drawn
-from tests.unit.test_migration_restarts import a_group, owned, planned, sheet_of, who_has
+from tests.unit.test_migration_restarts import a_group, owned, planned, specs_of, who_has
 
 EAGER, BOTH, COOPERATIVE = ("sticky",), ("sticky", "cooperative-sticky"), ("cooperative-sticky",)
 Held = dict[str, set[tuple[str, int]]]
@@ -30,8 +30,8 @@ def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[s
 
 def played(rows: list[Row], of_all: Course) -> tuple[Any, Played]:
     """All groups on one course."""
-    sheet = sheet_of(rows)
-    return sheet, play(sheet, [of_all] * sheet.number)
+    specs = specs_of(rows)
+    return specs, play(specs, [of_all] * specs.number)
 
 
 def figures(steps: list[Step]) -> list[tuple[int, ...]]:
@@ -110,8 +110,8 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
         and not any(member.get("instance") for member in row["members"])
     ][: drawn(5, 8)]
     assert len(rows) > 4
-    sheet, done = played(rows, course((assignor,), old, ("4.4", (assignor,))))
-    cases = sheet.cluster.to_pylist()
+    specs, done = played(rows, course((assignor,), old, ("4.4", (assignor,))))
+    cases = specs.cluster.to_pylist()
     for row in rows:
         group = cases.index(row["case"])
         if not done.whole[group]:
@@ -119,7 +119,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
         steps, members = one_by_one(row, assignor, old, "4.4")
         found = [(each.moved, each.leader, each.leader_release) for each in done.steps[group]]
         assert found == steps, row["case"]
-        assert list(who_has(sheet, done.after, row["case"]).values()) == [owned(member) for member in members]
+        assert list(who_has(specs, done.after, row["case"]).values()) == [owned(member) for member in members]
 
 
 # --- who leads ----------------------------------------------------------------------------------------------------
@@ -229,17 +229,17 @@ def test_whose_partitions_the_leader_hears_of() -> None:
 
 def test_what_was_kept_is_told_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
-    sheet = sheet_of([a_group({"c0": [0, 1, 2, 3]})])
-    rows = sheet.claims.expand()
+    specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
+    rows = specs.claims.expand()
     before = rows.take(np.array([3, 1]))
-    after = order_after(before, sheet.claims, np.zeros(len(sheet.topics), np.int64), 1)
+    after = order_after(before, specs.claims, np.zeros(len(specs.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 
 
 def test_all_stop_and_start_anew() -> None:
     """Everything stops, and cooperative-sticky deals to members that own nothing."""
-    sheet = sheet_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
-    stopped, moved, refused = start_anew(sheet, [Setup("3.9", COOPERATIVE)])
+    specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
+    stopped, moved, refused = start_anew(specs, [Setup("3.9", COOPERATIVE)])
     assert (stopped.tolist(), refused) == ([4], {})
     assert 1 <= moved[0] <= 3
-    assert [each.tolist() for each in start_anew(sheet, [None])[:2]] == [[0], [0]]
+    assert [each.tolist() for each in start_anew(specs, [None])[:2]] == [[0], [0]]

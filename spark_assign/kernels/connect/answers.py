@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, Slots
 from spark_assign.kernels.connect.items import TASK_BITS
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Result, Round
-from spark_assign.kernels.connect.sheet import Sheet, Slots
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
@@ -84,8 +84,8 @@ class _Column:
 class Answers:
     """What is to be told of the clusters that are planned."""
 
-    def __init__(self, sheet: Sheet, slots: Slots) -> None:
-        self._sheet, self._slots = sheet, slots
+    def __init__(self, indexed: IndexedConnectFacts, slots: Slots) -> None:
+        self._indexed, self._slots = indexed, slots
         self._planned: list[int] = []
         self._protocols: list[str] = []
         self._columns = {
@@ -133,7 +133,7 @@ class Answers:
         """
         if not self._planned and not refused:
             return DECIDED.empty_table()
-        names = pa.array(self._sheet.clusters, pa.string())
+        names = pa.array(self._indexed.clusters, pa.string())
         delays = pa.array(self._delays, pa.int64())
         schedules = [
             0 if protocol == "eager" else memory.scheduled_rebalance_ms
@@ -153,7 +153,7 @@ class Answers:
         tables = [pa.table(planned, schema=DECIDED)]
         if refused:
             told = [
-                {"connect_cluster": self._sheet.clusters[cluster], "code": code, "detail": detail}
+                {"connect_cluster": self._indexed.clusters[cluster], "code": code, "detail": detail}
                 for cluster, code, detail in refused
             ]
             tables.append(pa.Table.from_pylist(told, schema=DECIDED))
@@ -182,11 +182,11 @@ class Answers:
     def _items(self, items: IntArray) -> tuple[pa.Array, pa.Array]:
         """The connectors and the tasks of items."""
         task = (items & ((1 << TASK_BITS) - 1)) - 1
-        connectors = pa.array(self._sheet.connectors.texts, pa.string()).take(pa.array(items >> TASK_BITS))
+        connectors = pa.array(self._indexed.connectors.texts, pa.string()).take(pa.array(items >> TASK_BITS))
         return connectors, pa.array(task.astype(np.int32), mask=task < 0)
 
     def _workers(self, numbers: Sequence[int] | IntArray) -> pa.Array:
-        return pa.array(self._sheet.workers.texts, pa.string()).take(pa.array(numbers, pa.int64()))
+        return pa.array(self._indexed.workers.texts, pa.string()).take(pa.array(numbers, pa.int64()))
 
     def _states(self) -> pa.Array:
         """The memories after the round."""
@@ -210,7 +210,7 @@ class Answers:
     def _sizes(self, reported: Sequence[IntArray], workers: IntArray) -> dict[str, IntArray]:
         """The least and the most connectors and tasks of a worker, before and after the round."""
         number = len(self._slots.cluster)
-        eager = np.zeros(len(self._sheet.clusters), bool)
+        eager = np.zeros(len(self._indexed.clusters), bool)
         eager[[each for each, name in zip(self._planned, self._protocols, strict=True) if name == "eager"]] = True
         starts = np.array([self._slots.begin[cluster] for cluster in self._planned], np.int64)
         ends = np.cumsum(workers)

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spark_assign.kernels.connect import sheet as facts
-from spark_assign.kernels.connect.sheet import PROTOCOL_2_6, Sheet
+from spark_assign.kernels.connect import indexed_facts as facts
+from spark_assign.kernels.connect.indexed_facts import PROTOCOL_2_6, IndexedConnectFacts
 from spark_assign.numeric.array_types import IntArray
 
 PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
@@ -75,50 +75,50 @@ def _text(code: str, rows: list[str]) -> str:
     return f"{min(rows)}{more}. {REMEDIES[code]}"
 
 
-def find_faults(sheet: Sheet, *, simulated: bool) -> Faults:
+def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> Faults:
     """Everything that can be seen without looking at a cluster as a whole.
 
     A cluster that is to be simulated may begin without workers, and name a leader that joins later.
     """
     faults = Faults()
-    _of_clusters(sheet, faults, simulated)
+    _of_clusters(indexed, faults, simulated)
     connector, task, worker, reported = (
-        sheet.rows[kind] for kind in (facts.CONNECTOR, facts.TASK, facts.WORKER, facts.REPORTED)
+        indexed.rows[kind] for kind in (facts.CONNECTOR, facts.TASK, facts.WORKER, facts.REPORTED)
     )
-    known = ~sheet.no_task
-    faulty = sheet.rows[facts.FAULTY].tolist()
+    known = ~indexed.no_task
+    faulty = indexed.rows[facts.FAULTY].tolist()
     for code, table, rows in (
-        ("null-key", "connectors", connector[sheet.connector[connector] < 0]),
-        ("null-key", "tasks", task[(sheet.connector[task] < 0) | ~known[task]]),
-        ("null-key", "workers", worker[sheet.name[worker] < 0]),
-        ("null-key", "reported", reported[(sheet.connector[reported] < 0) | (sheet.name[reported] < 0)]),
-        ("bad-task", "tasks", task[known[task] & (sheet.task[task] < 0)]),
-        ("bad-item", "reported", np.array([row for row in faulty if sheet.text(row) is None], np.int64)),
-        ("duplicate-worker", "workers", _twice(sheet.cluster, sheet.name, worker)),
-        ("duplicate-connector", "connectors", _twice(sheet.cluster, sheet.connector, connector)),
-        ("unknown-connector", "tasks", _strange(sheet.cluster, sheet.connector, task, connector)),
-        ("unknown-worker", "reported", _strange(sheet.cluster, sheet.name, reported, worker)),
+        ("null-key", "connectors", connector[indexed.connector[connector] < 0]),
+        ("null-key", "tasks", task[(indexed.connector[task] < 0) | ~known[task]]),
+        ("null-key", "workers", worker[indexed.name[worker] < 0]),
+        ("null-key", "reported", reported[(indexed.connector[reported] < 0) | (indexed.name[reported] < 0)]),
+        ("bad-task", "tasks", task[known[task] & (indexed.task[task] < 0)]),
+        ("bad-item", "reported", np.array([row for row in faulty if indexed.text(row) is None], np.int64)),
+        ("duplicate-worker", "workers", _twice(indexed.cluster, indexed.name, worker)),
+        ("duplicate-connector", "connectors", _twice(indexed.cluster, indexed.connector, connector)),
+        ("unknown-connector", "tasks", _strange(indexed.cluster, indexed.connector, task, connector)),
+        ("unknown-worker", "reported", _strange(indexed.cluster, indexed.name, reported, worker)),
     ):
         for row in rows.tolist():
-            faults.add(int(sheet.cluster[row]), code, describe(sheet, table, row))
-    for row in (row for row in faulty if sheet.text(row) is not None):
-        faults.add(int(sheet.cluster[row]), "bad-state", f"state: {sheet.text(row)}")
+            faults.add(int(indexed.cluster[row]), code, describe(indexed, table, row))
+    for row in (row for row in faulty if indexed.text(row) is not None):
+        faults.add(int(indexed.cluster[row]), "bad-state", f"state: {indexed.text(row)}")
     for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
-        for row in sheet.broken_lists[kind].tolist():
-            faults.add(int(sheet.cluster[row]), "bad-state", f"state: {name}")
+        for row in indexed.broken_lists[kind].tolist():
+            faults.add(int(indexed.cluster[row]), "bad-state", f"state: {name}")
     return faults
 
 
-def _of_clusters(sheet: Sheet, faults: Faults, simulated: bool) -> None:
+def _of_clusters(indexed: IndexedConnectFacts, faults: Faults, simulated: bool) -> None:
     """Faults of clusters, of their rows in `clusters` and in `state`."""
-    number = len(sheet.clusters)
-    listed = np.bincount(sheet.cluster[sheet.rows[facts.CLUSTER]], minlength=number)
-    workers = np.bincount(sheet.cluster[sheet.rows[facts.WORKER]], minlength=number)
-    states = np.bincount(sheet.cluster[sheet.rows[facts.STATE]], minlength=number)
-    for cluster, name in enumerate(sheet.clusters):
+    number = len(indexed.clusters)
+    listed = np.bincount(indexed.cluster[indexed.rows[facts.CLUSTER]], minlength=number)
+    workers = np.bincount(indexed.cluster[indexed.rows[facts.WORKER]], minlength=number)
+    states = np.bincount(indexed.cluster[indexed.rows[facts.STATE]], minlength=number)
+    for cluster, name in enumerate(indexed.clusters):
         if name is None:
-            for row in np.flatnonzero(sheet.cluster == cluster).tolist():
-                faults.add(cluster, "null-key", f"{facts.TABLES[sheet.kind[row]]}: connect_cluster=null")
+            for row in np.flatnonzero(indexed.cluster == cluster).tolist():
+                faults.add(cluster, "null-key", f"{facts.TABLES[indexed.kind[row]]}: connect_cluster=null")
             continue
         if listed[cluster] != 1:
             code = "unknown-cluster" if listed[cluster] == 0 else "duplicate-cluster"
@@ -127,16 +127,16 @@ def _of_clusters(sheet: Sheet, faults: Faults, simulated: bool) -> None:
             faults.add(cluster, "no-workers", f"workers: connect_cluster={name}")
         if states[cluster] > 1:
             faults.add(cluster, "duplicate-state", f"state: connect_cluster={name}")
-    _of_values(sheet, faults, simulated)
+    _of_values(indexed, faults, simulated)
 
 
-def _of_values(sheet: Sheet, faults: Faults, simulated: bool) -> None:
+def _of_values(indexed: IndexedConnectFacts, faults: Faults, simulated: bool) -> None:
     """Protocols, clocks and leaders."""
-    workers = sheet.rows[facts.WORKER]
-    known = set(zip(sheet.cluster[workers].tolist(), sheet.name[workers].tolist(), strict=True))
-    for row in sheet.rows[facts.CLUSTER].tolist():
-        cluster, leader = int(sheet.cluster[row]), int(sheet.name[row])
-        protocol, figures = sheet.text(row), sheet.figures(row)
+    workers = indexed.rows[facts.WORKER]
+    known = set(zip(indexed.cluster[workers].tolist(), indexed.name[workers].tolist(), strict=True))
+    for row in indexed.rows[facts.CLUSTER].tolist():
+        cluster, leader = int(indexed.cluster[row]), int(indexed.name[row])
+        protocol, figures = indexed.text(row), indexed.figures(row)
         columns = dict(zip(_CLOCK, figures, strict=True))
         for name, value in {"protocol": protocol, **columns}.items():
             if value is None:
@@ -147,18 +147,18 @@ def _of_values(sheet: Sheet, faults: Faults, simulated: bool) -> None:
         if (now is not None and now < 0) or (delay is not None and not 0 <= delay <= _LONGEST_DELAY):
             faults.add(cluster, "bad-clock", f"clusters: now_ms={now}, max_delay_ms={delay}")
         if leader >= 0 and not simulated and (cluster, leader) not in known:
-            faults.add(cluster, "unknown-leader", f"clusters: leader={sheet.workers.texts[leader]}")
+            faults.add(cluster, "unknown-leader", f"clusters: leader={indexed.workers.texts[leader]}")
 
 
 _CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
 
 
-def describe(sheet: Sheet, table: str, row: int) -> str:
+def describe(indexed: IndexedConnectFacts, table: str, row: int) -> str:
     """A row as a person reads it: `tasks: connector=c, task=0`."""
     texts = {
-        "worker_id": sheet.workers.texts[sheet.name[row]] if sheet.name[row] >= 0 else "null",
-        "connector": sheet.connectors.texts[sheet.connector[row]] if sheet.connector[row] >= 0 else "null",
-        "task": "null" if sheet.no_task[row] else str(sheet.task[row]),
+        "worker_id": indexed.workers.texts[indexed.name[row]] if indexed.name[row] >= 0 else "null",
+        "connector": indexed.connectors.texts[indexed.connector[row]] if indexed.connector[row] >= 0 else "null",
+        "task": "null" if indexed.no_task[row] else str(indexed.task[row]),
     }
     shown = {
         "connectors": ("connector",),

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.connect import sheet as facts
+from spark_assign.kernels.connect import indexed_facts as facts
 from spark_assign.kernels.connect.faults import PROTOCOLS
+from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts
 from spark_assign.kernels.connect.round import Round
 from spark_assign.kernels.connect.rounds import ASSIGNORS, Clusters
-from spark_assign.kernels.connect.sheet import Sheet
 from spark_assign.kernels.connect.simulation import EVENTS, WORKER_JOINED, BadEvent, Event, Stage, Timing, play
 
 _COUNTS = ("assigned", "revoked", "gone", "stopped", "started", "running", "not_running")
@@ -60,26 +60,26 @@ def play_facts(table: pa.Table, protocols: Sequence[str] | None, timing: Timing)
     """Play every Connect cluster of a table of facts.
 
     Args:
-        table: as `sheet` describes it.
+        table: as `indexed` describes it.
         protocols: play each cluster with each of these; null: with its own.
         timing: what starts, stops and rebalances take.
 
     Returns:
         a row per cluster and protocol (`PLAYED`).
     """
-    sheet = Sheet(table)
-    clusters = Clusters(sheet, simulated=True)
-    events = _Events(sheet, clusters)
+    indexed = IndexedConnectFacts(table)
+    clusters = Clusters(indexed, simulated=True)
+    events = _Events(indexed, clusters)
     rows: list[dict[str, Any]] = []
     for cluster, own, round in clusters.rounds():
-        stage = _stage(sheet, round, events.leader.get(cluster))
+        stage = _stage(indexed, round, events.leader.get(cluster))
         try:
             for protocol in protocols or (own,):
                 rows.append({"protocol": protocol, **_played(stage, events.of[cluster], protocol, timing)})
-                rows[-1]["connect_cluster"] = sheet.clusters[cluster]
+                rows[-1]["connect_cluster"] = indexed.clusters[cluster]
         except BadEvent as error:
             clusters.faults.add(cluster, "bad-event", str(error))
-    refused = {sheet.clusters[cluster]: (code, detail) for cluster, code, detail in clusters.faults.told()}
+    refused = {indexed.clusters[cluster]: (code, detail) for cluster, code, detail in clusters.faults.told()}
     rows = [row for row in rows if row["connect_cluster"] not in refused]
     rows += [{"connect_cluster": name, "code": code, "detail": detail} for name, (code, detail) in refused.items()]
     return pa.Table.from_pylist(rows, schema=PLAYED)
@@ -103,7 +103,7 @@ def _played(stage: Stage, events: Sequence[Event], protocol: str, timing: Timing
     }
 
 
-def _stage(sheet: Sheet, round: Round, leader: int | None) -> Stage:
+def _stage(indexed: IndexedConnectFacts, round: Round, leader: int | None) -> Stage:
     """What a play begins with; what workers run, in the order in which they list it."""
     reports = [round.in_order(*each) if round.in_order else each for each in round.reported]
     return Stage(
@@ -114,8 +114,8 @@ def _stage(sheet: Sheet, round: Round, leader: int | None) -> Stage:
         max_delay_ms=round.max_delay_ms,
         leader=leader,
         memory=replace(round.memory),
-        workers=sheet.workers,
-        connectors=sheet.connectors,
+        workers=indexed.workers,
+        connectors=indexed.connectors,
         now_ms=round.now_ms,
     )
 
@@ -127,23 +127,23 @@ class _Events:
     of: dict[int, list[Event]]
     leader: dict[int, int]
 
-    def __init__(self, sheet: Sheet, clusters: Clusters) -> None:
+    def __init__(self, indexed: IndexedConnectFacts, clusters: Clusters) -> None:
         self.of, self.leader = defaultdict(list), {}
-        for row in sheet.rows[facts.CLUSTER].tolist():
-            if sheet.name[row] >= 0:
-                self.leader[int(sheet.cluster[row])] = int(sheet.name[row])
-        for cluster, fault, event in _read(sheet):
+        for row in indexed.rows[facts.CLUSTER].tolist():
+            if indexed.name[row] >= 0:
+                self.leader[int(indexed.cluster[row])] = int(indexed.name[row])
+        for cluster, fault, event in _read(indexed):
             if fault is not None:
                 clusters.faults.add(cluster, *fault)
             if event is not None:
                 self.of[cluster].append(event)
 
 
-def _read(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str] | None, Event | None]]:
+def _read(indexed: IndexedConnectFacts) -> Iterator[tuple[int, tuple[str, str] | None, Event | None]]:
     """Each event with its cluster; or what is wrong with it."""
-    for row in sheet.rows[facts.EVENT].tolist():
-        what, (at_ms, tasks) = sheet.text(row), sheet.figures(row)
-        cluster = int(sheet.cluster[row])
+    for row in indexed.rows[facts.EVENT].tolist():
+        what, (at_ms, tasks) = indexed.text(row), indexed.figures(row)
+        cluster = int(indexed.cluster[row])
         shown = f"events: at_ms={at_ms}, event={what}"
         if what is None or at_ms is None:
             yield cluster, ("null-key", shown), None
@@ -152,7 +152,7 @@ def _read(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str] | None, Event | N
             yield cluster, ("bad-event", f"{shown}: there is no such event; there are {', '.join(EVENTS)}"), None
             continue
         number = EVENTS.index(what)
-        subject = int((sheet.name if number <= WORKER_JOINED else sheet.connector)[row])
+        subject = int((indexed.name if number <= WORKER_JOINED else indexed.connector)[row])
         if subject < 0:
             yield cluster, ("null-key", f"{shown}, subject=null"), None
         elif tasks is not None and tasks < 0:

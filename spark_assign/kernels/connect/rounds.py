@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
-from spark_assign.kernels.connect import sheet as facts
+from spark_assign.kernels.connect import indexed_facts as facts
 from spark_assign.kernels.connect.answers import Answers
 from spark_assign.kernels.connect.faults import Faults, describe, find_faults, repeated
+from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, Slots
 from spark_assign.kernels.connect.memory import Memory
 from spark_assign.kernels.connect.round import Listed, Result, Round
-from spark_assign.kernels.connect.sheet import Sheet, Slots
 from spark_assign.kernels.connect.wire import over_the_wire
 from spark_assign.numeric.array_types import IntArray
 
@@ -31,14 +31,14 @@ ASSIGNORS: dict[str, Callable[[Round], Result]] = {
 
 
 def plan_facts(table: pa.Table) -> pa.Table:
-    """Plan one round of every Connect cluster of a table of facts (`sheet`).
+    """Plan one round of every Connect cluster of a table of facts (`indexed`).
 
     Returns:
         a row per cluster (`answers.DECIDED`).
     """
-    sheet = Sheet(table)
-    clusters = Clusters(sheet)
-    answers = Answers(sheet, clusters.slots)
+    indexed = IndexedConnectFacts(table)
+    clusters = Clusters(indexed)
+    answers = Answers(indexed, clusters.slots)
     for cluster, protocol, round in clusters.rounds():
         answers.add(cluster, protocol, round, ASSIGNORS[protocol](round))
     return answers.table(clusters.reported, clusters.faults.told())
@@ -65,18 +65,18 @@ class Clusters:
         faults: what is wrong; more may be found while the rounds are made.
     """
 
-    def __init__(self, sheet: Sheet, *, simulated: bool = False) -> None:
-        self._sheet = sheet
-        self.faults: Faults = find_faults(sheet, simulated=simulated)
-        number = len(sheet.clusters)
-        workers = sheet.ordered_workers()
-        cluster = sheet.cluster[workers]
+    def __init__(self, indexed: IndexedConnectFacts, *, simulated: bool = False) -> None:
+        self._indexed = indexed
+        self.faults: Faults = find_faults(indexed, simulated=simulated)
+        number = len(indexed.clusters)
+        workers = indexed.ordered_workers()
+        cluster = indexed.cluster[workers]
         begin = [0, *np.cumsum(np.bincount(cluster, minlength=number)).tolist()]
-        self.slots = Slots(cluster, sheet.name[workers], begin)
-        rows = np.concatenate([sheet.rows[facts.CONNECTOR], sheet.rows[facts.TASK]])
-        self._configured = _Grouped(sheet.items[rows], sheet.cluster[rows], number)
-        self._tasks = np.bincount(sheet.cluster[sheet.rows[facts.TASK]], minlength=number).tolist()
-        self._in_order = sheet.positioned_reports().tolist()
+        self.slots = Slots(cluster, indexed.name[workers], begin)
+        rows = np.concatenate([indexed.rows[facts.CONNECTOR], indexed.rows[facts.TASK]])
+        self._configured = _Grouped(indexed.items[rows], indexed.cluster[rows], number)
+        self._tasks = np.bincount(indexed.cluster[indexed.rows[facts.TASK]], minlength=number).tolist()
+        self._in_order = indexed.positioned_reports().tolist()
         self._connectors, self._reported_tasks = self._reports()
 
     @property
@@ -87,33 +87,33 @@ class Clusters:
 
     def _reports(self) -> tuple[_Grouped, _Grouped]:
         """What each worker reports: connectors and tasks, by position where positions are known."""
-        sheet, slots = self._sheet, self.slots
-        rows = sheet.rows[facts.REPORTED]
+        indexed, slots = self._indexed, self.slots
+        rows = indexed.rows[facts.REPORTED]
         if any(self._in_order):
-            rows = rows[np.lexsort((sheet.items[rows], sheet.position[rows]))]
-        size = len(sheet.workers.texts) + 1
+            rows = rows[np.lexsort((indexed.items[rows], indexed.position[rows]))]
+        size = len(indexed.workers.texts) + 1
         keys = slots.cluster * size + slots.worker
         order = np.argsort(keys, kind="stable")
-        wanted = sheet.cluster[rows] * size + sheet.name[rows]
+        wanted = indexed.cluster[rows] * size + indexed.name[rows]
         at = np.searchsorted(keys[order], wanted)
         fits = at < len(keys)
         fits[fits] = keys[order][at[fits]] == wanted[fits]
         rows, slot = rows[fits], order[at[fits]]
-        is_task = sheet.task[rows] >= 0
-        connectors, tasks = (_Grouped(sheet.items[rows[kind]], slot[kind], len(keys)) for kind in (~is_task, is_task))
+        is_task = indexed.task[rows] >= 0
+        connectors, tasks = (_Grouped(indexed.items[rows[kind]], slot[kind], len(keys)) for kind in (~is_task, is_task))
         return connectors, tasks
 
     def rounds(self) -> Iterator[tuple[int, str, Round]]:
         """Every cluster without a fault: its number, its protocol, its round."""
-        sheet = self._sheet
+        indexed = self._indexed
         memories = self._memories()
-        spread = sheet.connectors.spread
+        spread = indexed.connectors.spread
 
         def by_wire(connectors: list[int], tasks: list[int]) -> Listed:
             return over_the_wire(sorted(connectors), sorted(tasks), spread)
 
-        for row in sheet.rows[facts.CLUSTER].tolist():
-            cluster = int(sheet.cluster[row])
+        for row in indexed.rows[facts.CLUSTER].tolist():
+            cluster = int(indexed.cluster[row])
             if cluster in self.faults:
                 continue
             listed = self._configured.of(cluster)
@@ -126,10 +126,10 @@ class Clusters:
             active = set().union(*chain.from_iterable(reported))
             if self._reported_twice(cluster, len(active), begin, end):
                 continue
-            now, generation, completed, max_delay = (figure or 0 for figure in sheet.figures(row))
+            now, generation, completed, max_delay = (figure or 0 for figure in indexed.figures(row))
             yield (
                 cluster,
-                sheet.text(row) or "",
+                indexed.text(row) or "",
                 Round(
                     workers=self.slots.worker[begin:end].tolist(),
                     reported=reported,
@@ -139,7 +139,7 @@ class Clusters:
                     max_delay_ms=max_delay,
                     generation_id=generation,
                     last_completed_generation_id=completed,
-                    worker_spread=sheet.workers.spread,
+                    worker_spread=indexed.workers.spread,
                     memory=memories.get(cluster) or Memory(),
                     in_order=None if self._in_order[cluster] else by_wire,
                     active=active,
@@ -147,10 +147,10 @@ class Clusters:
             )
 
     def _task_twice(self, cluster: int) -> None:
-        sheet = self._sheet
-        rows = sheet.rows[facts.TASK]
-        for row in repeated(rows[sheet.cluster[rows] == cluster].tolist(), sheet.items):
-            self.faults.add(cluster, "duplicate-task", describe(sheet, "tasks", row))
+        indexed = self._indexed
+        rows = indexed.rows[facts.TASK]
+        for row in repeated(rows[indexed.cluster[rows] == cluster].tolist(), indexed.items):
+            self.faults.add(cluster, "duplicate-task", describe(indexed, "tasks", row))
 
     def _reported_twice(self, cluster: int, distinct: int, begin: int, end: int) -> bool:
         """Whether a worker reports an item twice; looked at closely only where any item comes twice."""
@@ -158,21 +158,21 @@ class Clusters:
         number += self._reported_tasks.begin[end] - self._reported_tasks.begin[begin]
         if distinct == number:
             return False
-        sheet = self._sheet
-        rows = sheet.rows[facts.REPORTED]
-        rows = rows[sheet.cluster[rows] == cluster]
-        for worker in np.unique(sheet.name[rows]).tolist():
-            for row in repeated(rows[sheet.name[rows] == worker].tolist(), sheet.items):
-                self.faults.add(cluster, "duplicate-reported", describe(sheet, "reported", row))
+        indexed = self._indexed
+        rows = indexed.rows[facts.REPORTED]
+        rows = rows[indexed.cluster[rows] == cluster]
+        for worker in np.unique(indexed.name[rows]).tolist():
+            for row in repeated(rows[indexed.name[rows] == worker].tolist(), indexed.items):
+                self.faults.add(cluster, "duplicate-reported", describe(indexed, "reported", row))
         return cluster in self.faults
 
     def _memories(self) -> dict[int, Memory]:
         """Of each cluster that has one its leader's memory; what is null is as in the beginning."""
-        sheet = self._sheet
+        indexed = self._indexed
         memories: dict[int, Memory] = {}
-        for row in sheet.rows[facts.STATE].tolist():
-            revoked, can_revoke, schedule, delay, generation, successive = sheet.figures(row)
-            memories[int(sheet.cluster[row])] = Memory(
+        for row in indexed.rows[facts.STATE].tolist():
+            revoked, can_revoke, schedule, delay, generation, successive = indexed.figures(row)
+            memories[int(indexed.cluster[row])] = Memory(
                 revoked_in_previous=bool(revoked),
                 can_revoke=can_revoke is None or bool(can_revoke),
                 scheduled_rebalance_ms=schedule or 0,
@@ -182,15 +182,17 @@ class Clusters:
                 successive_revoking_rebalances=successive or 0,
             )
         for kind in (facts.ASSIGNMENT, facts.REVOCATION):
-            for cluster, items in zip(sheet.cluster[sheet.rows[kind]].tolist(), sheet.state_items[kind], strict=True):
+            for cluster, items in zip(
+                indexed.cluster[indexed.rows[kind]].tolist(), indexed.state_items[kind], strict=True
+            ):
                 if kind == facts.ASSIGNMENT:
                     memories[cluster].assignment = items
                 else:
                     memories[cluster].revocation = items
         for kind in (facts.MEMBER, facts.CANDIDATE):
-            rows = sheet.rows[kind]
-            rows = rows[np.lexsort((sheet.position[rows], sheet.cluster[rows]))]
-            for cluster, worker in zip(sheet.cluster[rows].tolist(), sheet.name[rows].tolist(), strict=True):
+            rows = indexed.rows[kind]
+            rows = rows[np.lexsort((indexed.position[rows], indexed.cluster[rows]))]
+            for cluster, worker in zip(indexed.cluster[rows].tolist(), indexed.name[rows].tolist(), strict=True):
                 memory = memories[cluster]
                 (memory.candidates if kind == facts.CANDIDATE else memory.members).append(worker)
         return memories

@@ -1,7 +1,7 @@
 """Whole consumer groups, many at once: from facts to what is decided, as Arrow tables and NumPy columns.
 
-    facts ─ told ─ faults ─ sheet ─ assign ─ changes ─ decided
+    facts ─ told ─ faults ─ specs ─ assign ─ changes ─ decided
 
-`told` numbers the names, `faults` sets groups aside that cannot be planned, `sheet` is what the kernels read, `assign`
+`told` numbers the names, `faults` sets groups aside that cannot be planned, `specs` is what the kernels read, `assign`
 finds each group's assignor and asks it, `changes` holds what is planned against what is owned, `decided` writes rows.
 """

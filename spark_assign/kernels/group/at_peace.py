@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.sticky.claims import crossing_topics
 from spark_assign.kernels.sticky.constrained import unowned
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -19,7 +19,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 
 @dataclass(frozen=True)
 class AtPeace:
-    """Some groups of a sheet.
+    """Some groups of specs.
 
     Attributes:
         groups: of all groups, which.
@@ -34,33 +34,33 @@ class AtPeace:
     topic: IntArray
     partition: IntArray
 
-    def but(self, others: BoolArray, sheet: Sheet) -> AtPeace:
+    def but(self, others: BoolArray, specs: GroupSpecs) -> AtPeace:
         """The same without some groups."""
         if not (others & self.groups).any():
             return self
-        owned = self.owned.take(~others[sheet.members.group[self.owned.member]])
-        some = ~others[sheet.topics.group[self.topic]]
-        load = np.where(others[sheet.members.group], 0, self.load)
+        owned = self.owned.take(~others[specs.members.group[self.owned.member]])
+        some = ~others[specs.topics.group[self.topic]]
+        load = np.where(others[specs.members.group], 0, self.load)
         return AtPeace(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
 
 
-def at_peace(sheet: Sheet, chosen: BoolArray, counted_in: BoolArray) -> AtPeace:
+def at_peace(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray) -> AtPeace:
     """Those of the chosen groups in which nothing is in dispute.
 
     Args:
-        sheet: all groups.
+        specs: all groups.
         chosen: of each group, whether it is one of those.
         counted_in: of each member, whether it counts: if not, it is as if it were not there.
     """
-    members, topics = sheet.members, sheet.topics
+    members, topics = specs.members, specs.topics
     known = np.zeros(len(topics), bool)
     known[topics.known] = chosen[topics.group[topics.known]]
-    claims = sheet.claims
+    claims = specs.claims
     claims = claims.take(counted_in[claims.member] & known[claims.topic])
     fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
     owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
-    asked_by = np.bincount(sheet.subscriptions % max(len(topics), 1), minlength=len(topics))
-    everyone = np.bincount(members.group[counted_in], minlength=sheet.number)
+    asked_by = np.bincount(specs.subscriptions % max(len(topics), 1), minlength=len(topics))
+    everyone = np.bincount(members.group[counted_in], minlength=specs.number)
     groups = chosen.copy()
     groups[topics.group[topics.asked & (asked_by != everyone[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False

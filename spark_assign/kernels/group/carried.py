@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -31,65 +31,65 @@ LOAD_FIGURES = {
 
 @dataclass(frozen=True)
 class Carried:
-    """What the members of a sheet's groups carry of some runs, each its own."""
+    """What the members of a specs' groups carry of some runs, each its own."""
 
-    sheet: Sheet
+    specs: GroupSpecs
     runs: PartitionSlices
 
     @cached_property
     def _each(self) -> tuple[IntArray, IntArray]:
         """Member, and place in the columns of `Loads`, of each partition, in an order that nothing else changes."""
         rows = self.runs.expand()
-        rows = rows.take(rows.first < self.sheet.topics.partitions[rows.topic])
+        rows = rows.take(rows.first < self.specs.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
-        return rows.member[order], self.sheet.loads.of(rows.topic[order], rows.first[order])
+        return rows.member[order], self.specs.loads.of(rows.topic[order], rows.first[order])
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Of each member its values added up, those that are not known left out."""
         member, at = self._each
-        return np.bincount(member, np.nan_to_num(values[at]), len(self.sheet.members)).astype(np.float64)
+        return np.bincount(member, np.nan_to_num(values[at]), len(self.specs.members)).astype(np.float64)
 
     def known(self, values: FloatArray) -> IntArray:
         """Of each member the number of its partitions with a known value."""
         member, at = self._each
-        return np.bincount(member[~np.isnan(values[at])], minlength=len(self.sheet.members))
+        return np.bincount(member[~np.isnan(values[at])], minlength=len(self.specs.members))
 
     def partitions(self) -> IntArray:
         """Of each member the number of its partitions."""
-        return np.bincount(self._each[0], minlength=len(self.sheet.members))
+        return np.bincount(self._each[0], minlength=len(self.specs.members))
 
 
-def by_group(sheet: Sheet, of_member: FloatArray | IntArray) -> FloatArray:
+def by_group(specs: GroupSpecs, of_member: FloatArray | IntArray) -> FloatArray:
     """Of each group what its members have, added up."""
-    return np.bincount(sheet.members.group, of_member, sheet.number).astype(np.float64)
+    return np.bincount(specs.members.group, of_member, specs.number).astype(np.float64)
 
 
-def largest(sheet: Sheet, of_member: FloatArray) -> FloatArray:
+def largest(specs: GroupSpecs, of_member: FloatArray) -> FloatArray:
     """Of each group the most that a member has; `NaN` is nothing, and where all are, `NaN` is the answer."""
-    most = np.full(sheet.number, np.nan)
-    np.fmax.at(most, sheet.members.group, of_member)
+    most = np.full(specs.number, np.nan)
+    np.fmax.at(most, specs.members.group, of_member)
     return most
 
 
-def given_number(sheet: Sheet, name: str) -> FloatArray:
+def given_number(specs: GroupSpecs, name: str) -> FloatArray:
     """Of each group a number that `groups` gives: capacity, load_bound; `NaN` where it gives none."""
-    rows = sheet.told.rows[GROUP]
-    number = np.full(sheet.told.number, np.nan)
-    number[sheet.told.group[rows]] = sheet.told.column(name, rows).to_numpy(zero_copy_only=False)
-    return number[sheet.of_told]
+    rows = specs.told.rows[GROUP]
+    number = np.full(specs.told.number, np.nan)
+    number[specs.told.group[rows]] = specs.told.column(name, rows).to_numpy(zero_copy_only=False)
+    return number[specs.fact_group_index]
 
 
-def capacities(sheet: Sheet) -> FloatArray:
+def capacities(specs: GroupSpecs) -> FloatArray:
     """Of each group the messages a second that one member can handle; `NaN` where nothing tells.
 
     That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
     they do not wait for messages.
     """
-    loads, owned = sheet.loads, Carried(sheet, sheet.claims)
+    loads, owned = specs.loads, Carried(specs, specs.claims)
     out_rate, lag = owned.sums(loads.out_rate), owned.sums(loads.lag)
     busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
-    given = given_number(sheet, "capacity")
-    return np.where(np.isnan(given), largest(sheet, np.where(busy, out_rate, np.nan)), given)
+    given = given_number(specs, "capacity")
+    return np.where(np.isnan(given), largest(specs, np.where(busy, out_rate, np.nan)), given)
 
 
 def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) -> FloatArray:
@@ -103,19 +103,19 @@ def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) ->
     return np.where(np.isnan(capacity), np.nan, seconds)
 
 
-def load_figures(sheet: Sheet, given: PartitionSlices) -> dict[str, pa.Array]:
+def load_figures(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly load is spread over its members; columns and units: `schemas.METRICS`."""
-    loads, carried = sheet.loads, Carried(sheet, given)
+    loads, carried = specs.loads, Carried(specs, given)
     load = carried.sums(loads.in_rate)
-    known = by_group(sheet, carried.known(loads.in_rate))
-    total, most = by_group(sheet, load), largest(sheet, load)
-    mean = total / np.maximum(np.bincount(sheet.members.group, minlength=sheet.number), 1)
-    drain = drain_seconds(carried.sums(loads.lag), load, capacities(sheet)[sheet.members.group])
-    lags = by_group(sheet, carried.known(loads.lag))
-    slowest = largest(sheet, drain)
-    silent = (known == 0) | np.isin(np.arange(sheet.number), list(loads.faults))
-    uneven = np.divide(most, mean, out=np.zeros(sheet.number), where=total > 0)
-    unknown = by_group(sheet, carried.partitions()) - known
+    known = by_group(specs, carried.known(loads.in_rate))
+    total, most = by_group(specs, load), largest(specs, load)
+    mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1)
+    drain = drain_seconds(carried.sums(loads.lag), load, capacities(specs)[specs.members.group])
+    lags = by_group(specs, carried.known(loads.lag))
+    slowest = largest(specs, drain)
+    silent = (known == 0) | np.isin(np.arange(specs.number), list(loads.faults))
+    uneven = np.divide(most, mean, out=np.zeros(specs.number), where=total > 0)
+    unknown = by_group(specs, carried.partitions()) - known
     return {
         "load": pa.array(total, mask=silent),
         "max_load_per_member": pa.array(most, mask=silent),

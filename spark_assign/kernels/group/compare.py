@@ -24,9 +24,9 @@ from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
@@ -145,44 +145,44 @@ def _compared(
     faults = find_faults(told)
     names = list(zip(told.cluster.to_pylist(), told.group_id.to_pylist(), strict=True))
     excluded = set(faults) | {number for number, name in enumerate(names) if name in faulty}
-    sheet = read_sheet(told, excluded)
+    specs = read_group_specs(told, excluded)
     found: dict[Key, dict[str, Figures]] = {
         names[group]: {name: {"rejected": code, "detail": detail} for name in asked.assignors}
         for group, (code, detail) in faults.items()
     }
-    keys = [names[group] for group in sheet.of_told.tolist()]
+    keys = [names[group] for group in specs.fact_group_index.tolist()]
     for assignor in asked.assignors:
         chosen = np.array([asked.concerns(assignor, key in by_broker) for key in keys], bool)
-        for key, row in zip(keys, _figures(sheet, assignor, chosen, asked), strict=True) if chosen.any() else ():
+        for key, row in zip(keys, _figures(specs, assignor, chosen, asked), strict=True) if chosen.any() else ():
             found.setdefault(key, {})[assignor] = row
     return found
 
 
-def _figures(sheet: Sheet, assignor: str, chosen: BoolArray, asked: Comparison) -> list[Figures]:
-    """Of each group of the sheet the figures of one assignor, which mean something for those that are chosen."""
-    planned = assign(sheet, assignor, chosen, asked.custom)
+def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Comparison) -> list[Figures]:
+    """Of each group of the specs the figures of one assignor, which mean something for those that are chosen."""
+    planned = assign(specs, assignor, chosen, asked.custom)
     fine = chosen.copy()
     fine[list(planned.refused)] = False
     target = planned.runs
-    counts = count_changes(held(sheet, planned.given, target.take(planned.withheld), fine))
-    later = later_rounds(sheet, assignor, fine, asked.custom)
+    counts = count_changes(held(specs, planned.given, target.take(planned.withheld), fine))
+    later = later_rounds(specs, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
-        later["rounds"] = find_ways(sheet, planned).of_groups(sheet)
-    owned = spread(sheet.members.group, sheet.number, target)
+        later["rounds"] = find_ways(specs, planned).of_groups(specs)
+    owned = spread(specs.members.group, specs.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {
         "moved": (counts.there - counts.kept - counts.back + later["moved"]).tolist(),
         "revoked": (counts.claimed - counts.kept + later["revoked"]).tolist(),
-        "unassigned": (subscribed_partitions(sheet) - np.array(columns["partitions"], np.int64)).tolist(),
+        "unassigned": (subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
         "rounds": later["rounds"].tolist(),
         "stable": later["stable"].tolist(),
-        "partition_seconds_paused": seconds_paused(sheet, counts, target, later, assignor, asked).tolist(),
-        "rack_matched": rack_matched(sheet, target, racks_known=asked.racks_known).to_pylist(),
+        "partition_seconds_paused": seconds_paused(specs, counts, target, later, assignor, asked).tolist(),
+        "rack_matched": rack_matched(specs, target, racks_known=asked.racks_known).to_pylist(),
     }
     if asked.loads_known:
-        carried = load_figures(sheet, target)
+        carried = load_figures(specs, target)
         columns |= {name: carried[name].to_pylist() for name in _LOAD}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for group, row in enumerate(rows):

@@ -9,8 +9,8 @@ import numpy as np
 
 from spark_assign.kernels.group import changes
 from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.rounds import is_cooperative, rounds_of
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.server import SERVER_SIDE
@@ -33,11 +33,13 @@ class Asked(Protocol):
         """By name."""
 
 
-def later_rounds(sheet: Sheet, assignor: str, fine: BoolArray, custom: Mapping[str, GroupAssignor]) -> dict[str, Any]:
+def later_rounds(
+    specs: GroupSpecs, assignor: str, fine: BoolArray, custom: Mapping[str, GroupAssignor]
+) -> dict[str, Any]:
     """Of each group the rounds, and what the rounds after the first do."""
-    later: dict[str, Any] = {name: np.zeros(sheet.number, np.int64) for name in ("moved", "revoked")}
-    later |= {"rounds": np.ones(sheet.number, np.int64), "stable": np.ones(sheet.number, bool)}
-    rounds = None if assignor in custom else rounds_of(assignor, sheet, fine, MAX_ROUNDS)
+    later: dict[str, Any] = {name: np.zeros(specs.number, np.int64) for name in ("moved", "revoked")}
+    later |= {"rounds": np.ones(specs.number, np.int64), "stable": np.ones(specs.number, bool)}
+    rounds = None if assignor in custom else rounds_of(assignor, specs, fine, MAX_ROUNDS)
     for each in rounds or ():
         later["rounds"][each.group], later["stable"][each.group] = each.number, each.stable
         if each.number > 1:
@@ -47,7 +49,7 @@ def later_rounds(sheet: Sheet, assignor: str, fine: BoolArray, custom: Mapping[s
 
 
 def seconds_paused(
-    sheet: Sheet,
+    specs: GroupSpecs,
     counts: changes.Counts,
     target: PartitionSlices,
     later: Mapping[str, IntArray],
@@ -56,8 +58,8 @@ def seconds_paused(
 ) -> FloatArray:
     """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
     told = Counts(
-        members=np.maximum(np.bincount(sheet.members.group, minlength=sheet.number), 1),
-        partitions=np.bincount(sheet.topics.group[target.topic], target.count, sheet.number).astype(np.int64),
+        members=np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1),
+        partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.number).astype(np.int64),
         living=counts.there_living,
         kept=counts.kept,
         back=counts.back,

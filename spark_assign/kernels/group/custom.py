@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_assign.kernels.group.facts import column
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
 
 TopicPartition = tuple[str, int]
@@ -81,23 +81,23 @@ class Answer:
     error: str | None = None
 
 
-def ask_group(sheet: Sheet, group: int, assignor: GroupAssignor) -> Answer:
+def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> Answer:
     """Ask an assignor for one group; whatever it does must not sink the others."""
     nothing = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
-    asked = read_group(sheet, group)
+    asked = read_group(specs, group)
     try:
         assignment = {member: list(given) for member, given in assignor.assign_group(asked).items()}
         _check(asked, assignment)
     except Exception as error:
         return Answer(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
-    return Answer(group, _as_runs(sheet, group, assignment))
+    return Answer(group, _as_runs(specs, group, assignment))
 
 
-def read_group(sheet: Sheet, group: int) -> Group:
+def read_group(specs: GroupSpecs, group: int) -> Group:
     """One group as an assignor is shown it."""
-    begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
-    rows = sheet.members.row[begin:end]
-    facts, topics = sheet.told.facts, max(len(sheet.topics), 1)
+    begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
+    rows = specs.members.row[begin:end]
+    facts, topics = specs.told.facts, max(len(specs.topics), 1)
     listed: list[tuple[bool, int, str, int]] = []
     members = {}
     for number, row in zip(range(begin, end), rows.tolist(), strict=True):
@@ -106,20 +106,20 @@ def read_group(sheet: Sheet, group: int) -> Group:
             for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data", "position")
         }
         position = told.pop("position")
-        mine = slice(*np.searchsorted(sheet.subscriptions, [number * topics, (number + 1) * topics]))
-        asked = sorted(sheet.topic.take(sheet.subscriptions[mine] % topics).to_pylist())
+        mine = slice(*np.searchsorted(specs.subscriptions, [number * topics, (number + 1) * topics]))
+        asked = sorted(specs.topic.take(specs.subscriptions[mine] % topics).to_pylist())
         members[number] = Member(**told, topics=asked)
         listed.append((position is None, position or 0, told["member_id"], number))
-    claims = sheet.claims.take((sheet.claims.member >= begin) & (sheet.claims.member < end)).expand()
-    topic_of = sheet.topic.take(claims.topic).to_pylist()
+    claims = specs.claims.take((specs.claims.member >= begin) & (specs.claims.member < end)).expand()
+    topic_of = specs.topic.take(claims.topic).to_pylist()
     for topic, partition, member in sorted(zip(topic_of, claims.first.tolist(), claims.member.tolist(), strict=True)):
         members[member].owned.append((topic, partition))
-    known = sheet.topics.known
-    mine = known[sheet.topics.group[known] == group]
-    counts = zip(sheet.topic.take(mine).to_pylist(), sheet.topics.partitions[mine].tolist(), strict=True)
+    known = specs.topics.known
+    mine = known[specs.topics.group[known] == group]
+    counts = zip(specs.topic.take(mine).to_pylist(), specs.topics.partitions[mine].tolist(), strict=True)
     return Group(
-        cluster=sheet.cluster[group].as_py(),
-        group_id=sheet.group_id[group].as_py(),
+        cluster=specs.cluster[group].as_py(),
+        group_id=specs.group_id[group].as_py(),
         members=[members[number] for *_, number in sorted(listed)],
         partitions=dict(sorted(counts)),
     )
@@ -139,13 +139,13 @@ def _check(group: Group, assignment: Mapping[str, list[TopicPartition]]) -> None
             owners[topic, partition] = member
 
 
-def _as_runs(sheet: Sheet, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
-    begin, end = np.searchsorted(sheet.members.group, [group, group + 1]).tolist()
-    member_of = {name: begin + at for at, name in enumerate(sheet.member_id[begin:end].to_pylist())}
-    mine = np.flatnonzero(sheet.topics.group == group)
-    topic_of = dict(zip(sheet.topic.take(mine).to_pylist(), mine.tolist(), strict=True))
+def _as_runs(specs: GroupSpecs, group: int, assignment: Mapping[str, Iterable[TopicPartition]]) -> PartitionSlices:
+    begin, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
+    member_of = {name: begin + at for at, name in enumerate(specs.member_id[begin:end].to_pylist())}
+    mine = np.flatnonzero(specs.topics.group == group)
+    topic_of = dict(zip(specs.topic.take(mine).to_pylist(), mine.tolist(), strict=True))
     rows = sorted((member_of[m], topic_of[t], p) for m, partitions in assignment.items() for t, p in partitions)
     member, topic, partition = np.array(rows, np.int64).reshape(-1, 3).T
-    size = max(len(sheet.topics), 1)
+    size = max(len(specs.topics), 1)
     key, first, step, count = compress_sorted(member * size + topic, partition)
     return PartitionSlices(key // size, key % size, first, step, count)

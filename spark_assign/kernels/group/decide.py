@@ -30,10 +30,10 @@ from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import held, measure
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.loads import rates_of_runs
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.releases import is_profile, led_by
 from spark_assign.kernels.whose_rules import leader_in_words
@@ -122,54 +122,54 @@ def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
 def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table]]:
     told = read(facts)
     faults = find_faults(told)
-    sheet = read_sheet(told, set(faults))
-    assignor, refused = choose(sheet, question)
-    planned = plan_groups(sheet, assignor, question)
+    specs = read_group_specs(told, set(faults))
+    assignor, refused = choose(specs, question)
+    planned = plan_groups(specs, assignor, question)
     refused |= planned.refused
     if REJECTED in question.wanted:
         yield REJECTED, refusals(told, faults)
-        yield REJECTED, _refusals(sheet, refused)
+        yield REJECTED, _refusals(specs, refused)
     fine = np.array([name is not None for name in assignor], bool)
     fine[list(planned.refused)] = False
     if ASSIGNED in question.wanted:
-        yield ASSIGNED, _run_rows(sheet, planned.given)
+        yield ASSIGNED, _run_rows(specs, planned.given)
     if WITHHELD in question.wanted:
-        yield WITHHELD, _run_rows(sheet, planned.runs.take(planned.withheld))
+        yield WITHHELD, _run_rows(specs, planned.runs.take(planned.withheld))
     if UNSURE in question.wanted:
-        yield UNSURE, _run_rows(sheet, planned.unsure)
-    compared = held(sheet, planned.given, planned.runs.take(planned.withheld), fine)
+        yield UNSURE, _run_rows(specs, planned.unsure)
+    compared = held(specs, planned.given, planned.runs.take(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
-        figures = measure(sheet, compared, planned.unsure, racks_known=question.racks_known)
-        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(sheet), _TEXT)}
-        figures["bound"] = pa.array([planned.bound.get(group) for group in range(sheet.number)], _TEXT)
+        figures = measure(specs, compared, planned.unsure, racks_known=question.racks_known)
+        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
+        figures["bound"] = pa.array([planned.bound.get(group) for group in range(specs.number)], _TEXT)
         if question.loads_known:
-            figures |= load_figures(sheet, planned.given)
-        yield METRICS, _group_rows(sheet, figures, fine)
+            figures |= load_figures(specs, planned.given)
+        yield METRICS, _group_rows(specs, figures, fine)
         yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
     if question.wanted & {MOVE, REVOCATION}:
-        yield from _changes(sheet, compared, planned, question)
+        yield from _changes(specs, compared, planned, question)
 
 
-def plan_groups(sheet: Sheet, assignor: list[str | None], question: Question) -> Planned:
+def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: Question) -> Planned:
     """Plan every group that has an assignor."""
     names = np.array([name or "" for name in assignor], object)
     planned = by.nothing_planned()
     for name in sorted(set(assignor) - {None}, key=str):
-        planned = planned.joined(by.assign(sheet, str(name), names == name, question.custom))
+        planned = planned.joined(by.assign(specs, str(name), names == name, question.custom))
     return planned
 
 
 # --- which assignor -----------------------------------------------------------------------------------------------
 
 
-def choose(sheet: Sheet, question: Question) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+def choose(specs: GroupSpecs, question: Question) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
     """Of each group its assignor, null where it has none; and of those code and detail."""
     fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
-    configured, leaders = configured_of(sheet.told), leaders_of(sheet.told)
+    configured, leaders = configured_of(specs.told), leaders_of(specs.told)
     chosen: list[str | None] = []
     refused: dict[int, tuple[str, str]] = {}
-    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     for group, (cluster, group_id) in enumerate(names):
         wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
         own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
@@ -222,32 +222,32 @@ def static_groups(told: Told) -> set[tuple[str, str]]:
     )
 
 
-def _led_by(sheet: Sheet) -> list[str | None]:
+def _led_by(specs: GroupSpecs) -> list[str | None]:
     """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
-    leaders = leaders_of(sheet.told)
-    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
-    static = static_groups(sheet.told)
+    leaders = leaders_of(specs.told)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    static = static_groups(specs.told)
     return [leader_in_words(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def named_groups(sheet: Sheet, groups: IntArray) -> dict[str, pa.Array]:
+def named_groups(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:
     """cluster and group_id of some groups."""
     at = pa.array(groups, pa.int64())
-    return {"cluster": sheet.cluster.take(at), "group_id": sheet.group_id.take(at)}
+    return {"cluster": specs.cluster.take(at), "group_id": specs.group_id.take(at)}
 
 
-def _run_rows(sheet: Sheet, runs: PartitionSlices) -> pa.Table:
-    names = named_groups(sheet, sheet.topics.group[runs.topic])
-    names |= {"member_id": named(sheet.member_id, runs.member), "topic": named(sheet.topic, runs.topic)}
+def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
+    names = named_groups(specs, specs.topics.group[runs.topic])
+    names |= {"member_id": named(specs.member_id, runs.member), "topic": named(specs.topic, runs.topic)}
     numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
     return pa.table(names | numbers)
 
 
-def _group_rows(sheet: Sheet, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
-    table = pa.table(named_groups(sheet, np.arange(sheet.number)) | figures)
+def _group_rows(specs: GroupSpecs, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
+    table = pa.table(named_groups(specs, np.arange(specs.number)) | figures)
     return table.filter(pa.array(fine))
 
 
@@ -264,28 +264,28 @@ def _idle_rows(rows: IntArray, facts: pa.Table) -> pa.Table:
     return pa.table(names | zeros | {"assignor": assignor})
 
 
-def _refusals(sheet: Sheet, refused: dict[int, tuple[str, str]]) -> pa.Table:
+def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Table:
     groups = sorted(refused)
     codes, details = ([refused[group][at] for group in groups] for at in (0, 1))
-    names = named_groups(sheet, np.array(groups, np.int64))
+    names = named_groups(specs, np.array(groups, np.int64))
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changes(sheet: Sheet, compared: Held, planned: Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
+def _changes(specs: GroupSpecs, compared: Held, planned: Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
-    subscribed = Subscribed(sheet.subscriptions, max(len(sheet.topics), 1), len(sheet.members))
-    names = pa.concat_arrays([sheet.member_id, sheet.told.member_id])
+    subscribed = Subscribed(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
+    names = pa.concat_arrays([specs.member_id, specs.told.member_id])
     for moves, revocations in list_changes(compared, taken, subscribed):
         for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
             if kind in question.wanted and len(rows):
-                yield kind, _move_rows(sheet, rows, names, loads=question.loads_known and kind == MOVE)
+                yield kind, _move_rows(specs, rows, names, loads=question.loads_known and kind == MOVE)
 
 
-def _move_rows(sheet: Sheet, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
-    columns = named_groups(sheet, sheet.topics.group[moves.topic])
+def _move_rows(specs: GroupSpecs, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
+    columns = named_groups(specs, specs.topics.group[moves.topic])
     columns |= {"member_id": named(names, moves.giver), "next_member_id": named(names, moves.taker)}
-    columns |= {"topic": named(sheet.topic, moves.topic)}
+    columns |= {"topic": named(specs.topic, moves.topic)}
     columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
     if loads:
-        columns["loads"] = rates_of_runs(sheet.loads, sheet.topics, moves.topic, moves.first, moves.step, moves.count)
+        columns["loads"] = rates_of_runs(specs.loads, specs.topics, moves.topic, moves.first, moves.step, moves.count)
     return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})

@@ -6,21 +6,21 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.changes import Held, count_changes
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 
-def held(sheet: Sheet, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Held:
+def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Held:
     """What the planned groups own, and what they are given."""
-    members = planned[sheet.members.group]
+    members = planned[specs.members.group]
     return Held(
-        groups=sheet.number,
-        topic_group=sheet.topics.group,
-        partitions=sheet.topics.partitions,
-        claims=sheet.claims.take(members[sheet.claims.member]),
-        left=sheet.left.take(planned[sheet.topics.group[sheet.left.topic]]),
+        groups=specs.number,
+        topic_group=specs.topics.group,
+        partitions=specs.topics.partitions,
+        claims=specs.claims.take(members[specs.claims.member]),
+        left=specs.left.take(planned[specs.topics.group[specs.left.topic]]),
         given=given,
         withheld=withheld,
     )
@@ -54,44 +54,44 @@ def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa
     }
 
 
-def measure(sheet: Sheet, compared: Held, unsure: PartitionSlices, *, racks_known: bool) -> dict[str, pa.Array]:
+def measure(specs: GroupSpecs, compared: Held, unsure: PartitionSlices, *, racks_known: bool) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `schemas.METRICS`."""
-    counts, topics = count_changes(compared), sheet.topics
+    counts, topics = count_changes(compared), specs.topics
     given, withheld = compared.given, compared.withheld
     total = compared.by_group(given.topic, given.count)
-    silent = ~sheet.members.subscribes
+    silent = ~specs.members.subscribes
     unknown = topics.asked & (topics.partitions <= 0)
     return {
-        **spread(sheet.members.group, sheet.number, given),
+        **spread(specs.members.group, specs.number, given),
         "moved": pa.array(counts.there - counts.kept - counts.back),
         "revoked": pa.array(counts.claimed - counts.kept),
-        "unassigned": pa.array(subscribed_partitions(sheet) - total),
+        "unassigned": pa.array(subscribed_partitions(specs) - total),
         "withheld": pa.array(compared.by_group(withheld.topic, withheld.count)),
-        "members_without_subscription": pa.array(np.bincount(sheet.members.group[silent], minlength=sheet.number)),
-        "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=sheet.number)),
+        "members_without_subscription": pa.array(np.bincount(specs.members.group[silent], minlength=specs.number)),
+        "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.number)),
         "owned_topic_gone": pa.array(counts.topic_gone),
         "owned_beyond_count": pa.array(counts.beyond_count),
         "claim_conflicts": pa.array(counts.conflicts),
         "unsure": pa.array(compared.by_group(unsure.topic, unsure.count)),
-        "rack_matched": rack_matched(sheet, given, racks_known=racks_known),
+        "rack_matched": rack_matched(specs, given, racks_known=racks_known),
     }
 
 
-def subscribed_partitions(sheet: Sheet) -> IntArray:
+def subscribed_partitions(specs: GroupSpecs) -> IntArray:
     """Of each group the partitions of all topics that it subscribes to."""
-    known = sheet.topics.known
-    return np.bincount(sheet.topics.group[known], sheet.topics.partitions[known], sheet.number).astype(np.int64)
+    known = specs.topics.known
+    return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.number).astype(np.int64)
 
 
-def rack_matched(sheet: Sheet, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
+def rack_matched(specs: GroupSpecs, given: PartitionSlices, *, racks_known: bool) -> pa.Array:
     """Of each group the partitions of members that have a replica in their rack; null where no member has a rack."""
-    racked = np.zeros(sheet.number, bool)
-    racked[sheet.members.group[sheet.members.rack >= 0]] = racks_known
-    near = np.array([[rack in each for rack in range(len(sheet.racks))] for each in sheet.rack_sets], bool)
-    matched = np.zeros(sheet.number, np.int64)
-    laid = np.zeros(len(sheet.topics), bool)
-    laid[list(sheet.rack_set)] = True
-    runs = given.take(laid[given.topic] & (sheet.members.rack[given.member] >= 0))
+    racked = np.zeros(specs.number, bool)
+    racked[specs.members.group[specs.members.rack >= 0]] = racks_known
+    near = np.array([[rack in each for rack in range(len(specs.racks))] for each in specs.rack_sets], bool)
+    matched = np.zeros(specs.number, np.int64)
+    laid = np.zeros(len(specs.topics), bool)
+    laid[list(specs.rack_set)] = True
+    runs = given.take(laid[given.topic] & (specs.members.rack[given.member] >= 0))
     order = np.argsort(runs.topic, kind="stable")
     runs = runs.take(order)
     ends = np.searchsorted(runs.topic, np.unique(runs.topic), "right").tolist()
@@ -99,8 +99,8 @@ def rack_matched(sheet: Sheet, given: PartitionSlices, *, racks_known: bool) -> 
         topic = int(runs.topic[begin])
         some = runs.take(np.arange(begin, end))
         run, partition = expand_slices(some.first, some.step, some.count)
-        sets = sheet.rack_set[topic]
+        sets = specs.rack_set[topic]
         there = partition < len(sets)
-        rack = sheet.members.rack[some.member[run[there]]]
-        matched[sheet.topics.group[topic]] += int(near[sets[partition[there]], rack].sum())
+        rack = specs.members.rack[some.member[run[there]]]
+        matched[specs.topics.group[topic]] += int(near[sets[partition[there]], rack].sum())
     return pa.array(matched, mask=~racked)

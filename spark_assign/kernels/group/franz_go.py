@@ -1,4 +1,4 @@
-"""Groups planned as franz-go's sticky balancers plan them, asked with a `Sheet`.
+"""Groups planned as franz-go's sticky balancers plan them, asked with a `GroupSpecs`.
 
 Sticky reads what members claim in their user data, cooperative-sticky in the subscription if that tells a generation.
 If it does not, cooperative-sticky looks into the user data, where Java's clients before 3.4 tell the generation only:
@@ -20,8 +20,8 @@ from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
 from spark_assign.kernels.franz_go.sure import plan_group
 from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.franz_go_at_peace import plan_at_peace, served
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -34,7 +34,7 @@ class _Told:
     """What is known of one group, in numbers of its own.
 
     Attributes:
-        members, topics: of each its number in the sheet; members as the leader sorts them, topics by name.
+        members, topics: of each its number in the specs; members as the leader sorts them, topics by name.
         group: what the balancer sees.
         claimer, claimed: claims, a partition each, by member.
         in_vain: whether some, but not all subscribe to a topic of no partitions.
@@ -48,24 +48,24 @@ class _Told:
     in_vain: bool
 
 
-def assign_by_franz_go(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    peace = at_peace(sheet, chosen, np.ones(len(sheet.members), bool))
+    peace = at_peace(specs, chosen, np.ones(len(specs.members), bool))
     if cooperative:
-        _, readable = _told_in(sheet, cooperative)
-        unread = np.zeros(sheet.number, bool)
-        unread[sheet.members.group[peace.owned.member[~readable[peace.owned.member]]]] = True
-        peace = peace.but(unread, sheet)
-    planned = plan_at_peace(sheet, peace, served(sheet), cooperative=cooperative)
-    return planned.joined(_one_by_one(sheet, assignor, chosen & ~peace.groups))
+        _, readable = _told_in(specs, cooperative)
+        unread = np.zeros(specs.number, bool)
+        unread[specs.members.group[peace.owned.member[~readable[peace.owned.member]]]] = True
+        peace = peace.but(unread, specs)
+    planned = plan_at_peace(specs, peace, served(specs), cooperative=cooperative)
+    return planned.joined(_one_by_one(specs, assignor, chosen & ~peace.groups))
 
 
-def _one_by_one(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
+def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """The same, partition by partition."""
     cooperative = assignor == "cooperative-sticky"
-    generation, readable = _told_in(sheet, cooperative)
-    parts = [_plan(told, generation, cooperative) for told in _groups(sheet, generation, readable, chosen)]
+    generation, readable = _told_in(specs, cooperative)
+    parts = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, chosen)]
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
     member, topic, partition, reason, withheld, unsure = columns
@@ -76,25 +76,25 @@ def _one_by_one(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
     return Planned(runs, reason, late, {}, open_)
 
 
-def _told_in(sheet: Sheet, cooperative: bool) -> tuple[IntArray, BoolArray]:
+def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
     """Of each member the generation that its claims are of, and whether the balancer sees them."""
-    members = sheet.members
+    members = specs.members
     if not cooperative:
         generation: IntArray = np.where(members.told, members.in_user_data, members.generation)
         return generation, np.ones(len(members), bool)
-    says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, sheet.number) > 0
+    says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, specs.number) > 0
     return members.generation, (members.generation >= 0) | ~says[members.group]
 
 
-def _groups(sheet: Sheet, generation: IntArray, readable: BoolArray, chosen: BoolArray) -> Iterator[_Told]:
+def _groups(specs: GroupSpecs, generation: IntArray, readable: BoolArray, chosen: BoolArray) -> Iterator[_Told]:
     """The chosen groups, one by one."""
     if not chosen.any():
         return
-    members, topics = sheet.members, sheet.topics
-    in_line = served(sheet)
-    asking, asked = np.divmod(sheet.subscriptions, max(len(topics), 1))
-    claims = _claims(sheet, chosen)
-    groups = np.arange(sheet.number + 1)
+    members, topics = specs.members, specs.topics
+    in_line = served(specs)
+    asking, asked = np.divmod(specs.subscriptions, max(len(topics), 1))
+    claims = _claims(specs, chosen)
+    groups = np.arange(specs.number + 1)
     ends = [np.searchsorted(members.group[of], groups) for of in (in_line, asking, claims.member)]
     of_topics = np.searchsorted(topics.group, groups)
     number = np.empty(len(members), np.int64)
@@ -111,12 +111,12 @@ def _groups(sheet: Sheet, generation: IntArray, readable: BoolArray, chosen: Boo
         yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
 
 
-def _claims(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
+def _claims(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
-    claims = sheet.claims
-    mine = chosen[sheet.members.group[claims.member]]
-    rows = claims.take(mine & np.isin(claims.topic, sheet.topics.known)).expand()
-    rows = rows.take(rows.first < sheet.topics.partitions[rows.topic])
+    claims = specs.claims
+    mine = chosen[specs.members.group[claims.member]]
+    rows = claims.take(mine & np.isin(claims.topic, specs.topics.known)).expand()
+    rows = rows.take(rows.first < specs.topics.partitions[rows.topic])
     return rows.take(np.argsort(rows.member, kind="stable"))
 
 

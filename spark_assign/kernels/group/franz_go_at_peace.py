@@ -14,9 +14,9 @@ from spark_assign.kernels.franz_go.alike import steals_of
 from spark_assign.kernels.franz_go.loads import LeastLoaded
 from spark_assign.kernels.franz_go.places import hanging
 from spark_assign.kernels.group.at_peace import AtPeace
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
 from spark_assign.kernels.sticky.keep import keep_first
@@ -27,20 +27,20 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 _NONE = np.empty(0, np.int64)
 
 
-def served(sheet: Sheet) -> IntArray:
+def served(specs: GroupSpecs) -> IntArray:
     """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
-    instance = sheet.told.column("group_instance_id", sheet.members.row)
+    instance = specs.told.column("group_instance_id", specs.members.row)
     dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
-    name = np.where(dynamic, byte_ranks(sheet.member_id), byte_ranks(instance))
-    order: IntArray = np.lexsort((name, dynamic, sheet.members.group))
+    name = np.where(dynamic, byte_ranks(specs.member_id), byte_ranks(instance))
+    order: IntArray = np.lexsort((name, dynamic, specs.members.group))
     return order
 
 
-def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: IntArray, *, cooperative: bool) -> Planned:
+def plan_at_peace(specs: GroupSpecs, peace: AtPeace, in_line: IntArray, *, cooperative: bool) -> Planned:
     """Plan these groups; `in_line` has all members as they are served."""
     if not peace.groups.any():
         return Planned(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
-    taker, hangs, giver, getter = _dealt(sheet, peace, in_line)
+    taker, hangs, giver, getter = _dealt(specs, peace, in_line)
     zero = np.zeros(len(taker), np.int64)
     dealt, stays, at_once = as_runs(taker, peace.topic, peace.partition, zero, zero.astype(bool))
     some = zero[hangs]
@@ -57,10 +57,10 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace, in_line: IntArray, *, cooperativ
     )
 
 
-def _dealt(sheet: Sheet, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
+def _dealt(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
     """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
     takers, givers, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
-    for members, load, topic in _groups(sheet, peace, in_line):
+    for members, load, topic in _groups(specs, peace, in_line):
         least = LeastLoaded(range(len(members)), load)
         dealt = np.array(least.takes(len(topic)), np.int64)
         takers.append(members[dealt])
@@ -72,11 +72,11 @@ def _dealt(sheet: Sheet, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, B
     return np.concatenate(takers), np.concatenate(hangs), np.concatenate(givers), np.concatenate(getters)
 
 
-def _groups(sheet: Sheet, peace: AtPeace, in_line: IntArray) -> Iterator[tuple[IntArray, list[int], IntArray]]:
+def _groups(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> Iterator[tuple[IntArray, list[int], IntArray]]:
     """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
-    groups = np.arange(sheet.number + 1)
-    ends = np.searchsorted(sheet.members.group[in_line], groups).tolist()
-    free = np.searchsorted(sheet.topics.group[peace.topic], groups).tolist()
+    groups = np.arange(specs.number + 1)
+    ends = np.searchsorted(specs.members.group[in_line], groups).tolist()
+    free = np.searchsorted(specs.topics.group[peace.topic], groups).tolist()
     for group in np.flatnonzero(peace.groups).tolist():
         members = in_line[ends[group] : ends[group + 1]]
         yield members, peace.load[members].tolist(), peace.topic[free[group] : free[group + 1]]

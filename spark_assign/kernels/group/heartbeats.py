@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -42,7 +42,7 @@ HEARTBEATS = pa.schema(
 
 @dataclass(frozen=True)
 class Ways:
-    """Of each member of a sheet, in partitions.
+    """Of each member of specs, in partitions.
 
     Attributes:
         kept: it has, and is to have.
@@ -63,16 +63,16 @@ class Ways:
         """How many it takes."""
         return 1 + (self.revoked > 0) + (self.waits_for > 0)
 
-    def of_groups(self, sheet: Sheet) -> IntArray:
+    def of_groups(self, specs: GroupSpecs) -> IntArray:
         """Of each group how many its slowest member takes."""
-        most = np.ones(sheet.number, np.int64)
-        np.maximum.at(most, sheet.members.group, self.heartbeats)
+        most = np.ones(specs.number, np.int64)
+        np.maximum.at(most, specs.members.group, self.heartbeats)
         return most
 
 
-def find_ways(sheet: Sheet, planned: Planned) -> Ways:
+def find_ways(specs: GroupSpecs, planned: Planned) -> Ways:
     """How each member comes to its part of the plan."""
-    number, runs, claims = len(sheet.members), planned.runs, sheet.claims
+    number, runs, claims = len(specs.members), planned.runs, specs.claims
     there, here = match_equal_slices(runs, claims)
     stays, stays_claimed = mask_from_indexes(there, len(runs)), mask_from_indexes(here, len(claims))
     target, owned = runs.take(~stays).expand(), claims.take(~stays_claimed).expand()
@@ -99,19 +99,19 @@ def find_ways(sheet: Sheet, planned: Planned) -> Ways:
 def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     """A row per member of all groups of these facts that uniform or server-range plans."""
     told = read(facts)
-    sheet = read_sheet(told, set(find_faults(told)))
-    assignor, _ = choose(sheet, question)
+    specs = read_group_specs(told, set(find_faults(told)))
+    assignor, _ = choose(specs, question)
     mine = [name if name in SERVER_SIDE and name not in question.custom else None for name in assignor]
-    planned = plan_groups(sheet, mine, question)
+    planned = plan_groups(specs, mine, question)
     names = np.array([name or "" for name in mine], object)
     fine: BoolArray = names != ""
     fine[list(planned.refused)] = False
-    ways = find_ways(sheet, planned)
-    at = np.flatnonzero(fine[sheet.members.group])
-    columns = named_groups(sheet, sheet.members.group[at])
+    ways = find_ways(specs, planned)
+    at = np.flatnonzero(fine[specs.members.group])
+    columns = named_groups(specs, specs.members.group[at])
     columns |= {
-        "member_id": sheet.member_id.take(pa.array(at, pa.int64())),
-        "assignor": pa.array(names[sheet.members.group[at]], pa.string()),
+        "member_id": specs.member_id.take(pa.array(at, pa.int64())),
+        "assignor": pa.array(names[specs.members.group[at]], pa.string()),
     }
     figures = ("heartbeats", "kept", "revoked", "gained", "waits_for", "waits_for_members")
     columns |= {name: pa.array(getattr(ways, name)[at]) for name in figures}

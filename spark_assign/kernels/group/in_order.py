@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.group.facts import IN_ORDER
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import Places
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def told_in_order(sheet: Sheet) -> PartitionSlices:
+def told_in_order(specs: GroupSpecs) -> PartitionSlices:
     """Single partitions as members tell that they own them, where facts say in which order."""
-    if sheet.in_order is not None:
-        return sheet.in_order
-    told, members, topics = sheet.told, sheet.members, sheet.topics
+    if specs.in_order is not None:
+        return specs.in_order
+    told, members, topics = specs.told, specs.members, specs.topics
     number = np.full(told.number, -1, np.int64)
-    number[sheet.of_told] = np.arange(sheet.number)
+    number[specs.fact_group_index] = np.arange(specs.number)
     rows = told.rows[IN_ORDER][number[told.group[told.rows[IN_ORDER]]] >= 0]
     if not len(rows):
         return EMPTY_SLICES

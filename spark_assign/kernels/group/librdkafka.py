@@ -1,4 +1,4 @@
-"""Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `Sheet`.
+"""Groups planned as librdkafka's assignors plan them (`kernels.librdkafka`), asked with a `GroupSpecs`.
 
 Most groups go by runs, many at once (`librdkafka_lines`, `librdkafka_at_peace`); the others partition by partition.
 What cooperative-sticky gives back of topics that are gone, or that nobody subscribes to, is in no plan.
@@ -11,10 +11,10 @@ from collections import defaultdict
 import numpy as np
 
 from spark_assign.kernels.group.at_peace import at_peace
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.librdkafka_at_peace import plan_at_peace
 from spark_assign.kernels.group.librdkafka_lines import LAST, range_runs, round_robin_runs
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.librdkafka.answered import answered
 from spark_assign.kernels.librdkafka.cooperative import withhold
 from spark_assign.kernels.librdkafka.group import Given, Group, Member, TopicPartition
@@ -27,37 +27,37 @@ from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def assign_by_librdkafka(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
     if assignor == "roundrobin":
-        return _stays(round_robin_runs(sheet, chosen))
-    plain = chosen & ~_with_racks(sheet)
+        return _stays(round_robin_runs(specs, chosen))
+    plain = chosen & ~_with_racks(specs)
     if assignor == "range":
-        planned = _stays(range_runs(sheet, plain))
+        planned = _stays(range_runs(specs, plain))
     else:
-        peace = at_peace(sheet, plain, sheet.members.subscribes)
-        plain, planned = peace.groups, plan_at_peace(sheet, peace)
-    return planned.joined(_one_by_one(sheet, assignor, chosen & ~plain))
+        peace = at_peace(specs, plain, specs.members.subscribes)
+        plain, planned = peace.groups, plan_at_peace(specs, peace)
+    return planned.joined(_one_by_one(specs, assignor, chosen & ~plain))
 
 
 def _stays(runs: PartitionSlices) -> Planned:
     return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
-def _with_racks(sheet: Sheet) -> BoolArray:
+def _with_racks(specs: GroupSpecs) -> BoolArray:
     """Groups in which racks may matter: a member has one, and so have replicas of a topic."""
-    racked = np.zeros(sheet.number, bool)
-    racked[sheet.members.group[sheet.members.rack >= 0]] = True
-    known = np.zeros(sheet.number, bool)
-    known[sheet.topics.group[list(sheet.rack_set)]] = True
+    racked = np.zeros(specs.number, bool)
+    racked[specs.members.group[specs.members.rack >= 0]] = True
+    known = np.zeros(specs.number, bool)
+    known[specs.topics.group[list(specs.rack_set)]] = True
     return racked & known
 
 
-def _one_by_one(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
+def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """The same, partition by partition, by `range` or `cooperative-sticky`."""
     if not chosen.any():
         return _stays(EMPTY_SLICES)
-    reader = _Reader(sheet, chosen)
+    reader = _Reader(specs, chosen)
     rows: list[tuple[int, int, int, int, bool]] = []
     refused: dict[int, tuple[str, str]] = {}
     for at in np.flatnonzero(chosen).tolist():
@@ -99,24 +99,24 @@ def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int
 
 
 class _Reader:
-    """Groups of a sheet, by names."""
+    """Groups of specs, by names."""
 
-    def __init__(self, sheet: Sheet, chosen: BoolArray) -> None:
-        members, topics = sheet.members, sheet.topics
-        facts = sheet.told
-        self._sheet = sheet
-        self._ids, self._names = sheet.member_id.to_pylist(), sheet.topic.to_pylist()
+    def __init__(self, specs: GroupSpecs, chosen: BoolArray) -> None:
+        members, topics = specs.members, specs.topics
+        facts = specs.told
+        self._specs = specs
+        self._ids, self._names = specs.member_id.to_pylist(), specs.topic.to_pylist()
         self._instances = facts.column("group_instance_id", members.row).to_pylist()
         self._position = facts.numbers("position", LAST)[members.row]
-        groups = np.arange(sheet.number + 1)
+        groups = np.arange(specs.number + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
         self._asks: dict[int, list[str]] = defaultdict(list)
-        asking = sheet.subscriptions // max(len(topics), 1)
-        for key in sheet.subscriptions[chosen[members.group[asking]]].tolist():
+        asking = specs.subscriptions // max(len(topics), 1)
+        for key in specs.subscriptions[chosen[members.group[asking]]].tolist():
             member, topic = divmod(key, max(len(topics), 1))
             self._asks[member].append(self._names[topic])
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
-        claims = sheet.claims.take(chosen[members.group[sheet.claims.member]]).expand()
+        claims = specs.claims.take(chosen[members.group[specs.claims.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
             self._owned[member].append((self._names[topic], partition))
 
@@ -127,26 +127,26 @@ class _Reader:
 
     def group(self, group: int) -> Group:
         """One group as librdkafka's leader has it before it."""
-        sheet = self._sheet
+        specs = self._specs
         mine = sorted(range(*self._members[group : group + 2]), key=lambda at: (self._position[at], self._ids[at]))
         members = tuple(self._member(at) for at in mine if at in self._asks)
         numbers = self.numbers(group)[1]
         partitions, racks = {}, {}
         for topic in answered(members):
             at = numbers[topic]
-            partitions[topic] = max(int(sheet.topics.partitions[at]), 0)
-            if at in sheet.rack_set and any(member.rack for member in members):
-                sets = [sheet.rack_sets[number] for number in sheet.rack_set[at].tolist()]
-                racks[topic] = [frozenset(sheet.racks[rack] for rack in each) for each in sets]
+            partitions[topic] = max(int(specs.topics.partitions[at]), 0)
+            if at in specs.rack_set and any(member.rack for member in members):
+                sets = [specs.rack_sets[number] for number in specs.rack_set[at].tolist()]
+                racks[topic] = [frozenset(specs.racks[rack] for rack in each) for each in sets]
         return Group(members, partitions, racks)
 
     def _member(self, at: int) -> Member:
-        members = self._sheet.members
+        members = self._specs.members
         rack = int(members.rack[at])
         return Member(
             member_id=self._ids[at],
             instance=self._instances[at],
-            rack=self._sheet.racks[rack] if rack >= 0 else "",
+            rack=self._specs.racks[rack] if rack >= 0 else "",
             generation=int(members.generation[at]),
             topics=frozenset(self._asks[at]),
             owned=tuple(self._owned.get(at, ())),

@@ -18,9 +18,9 @@ import numpy as np
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.at_peace import AtPeace
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import byte_ranks
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.librdkafka.answered import answered_places
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.groups import BALANCING, STAYS
@@ -31,20 +31,20 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
+def plan_at_peace(specs: GroupSpecs, peace: AtPeace) -> Planned:
     """Plan these groups."""
-    members, topics = sheet.members, sheet.topics
-    name, topic_name = byte_ranks(sheet.member_id), byte_ranks(sheet.topic)
+    members, topics = specs.members, specs.topics
+    name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
     takers = np.flatnonzero(members.subscribes & peace.groups[members.group])
     group = members.group[takers]
-    left = _in_turn(sheet, peace, topic_name)
-    free = np.bincount(topics.group[peace.topic], minlength=sheet.number)
+    left = _in_turn(specs, peace, topic_name)
+    free = np.bincount(topics.group[peace.topic], minlength=specs.number)
     taker = takers[fill_up(group, peace.load[takers], name[takers], free)]
     filled = np.zeros(len(taker), np.int64)
     dealt, reason, withheld = as_runs(taker, peace.topic[left], peace.partition[left], filled, filled.astype(bool))
 
     load = peace.load + np.bincount(taker, minlength=len(members))
-    giver, turn, getter = _moves(group, takers, load, name, sheet.number)
+    giver, turn, getter = _moves(group, takers, load, name, specs.number)
     kept, moved = _given(peace.owned, load, giver, topic_name)
     # The moved ones are sorted by member; each giver's turns count from 0.
     begin = np.searchsorted(moved.member, giver)
@@ -60,18 +60,18 @@ def plan_at_peace(sheet: Sheet, peace: AtPeace) -> Planned:
     )
 
 
-def _in_turn(sheet: Sheet, peace: AtPeace, topic_name: IntArray) -> IntArray:
+def _in_turn(specs: GroupSpecs, peace: AtPeace, topic_name: IntArray) -> IntArray:
     """What nobody owns in the order in which it is handed out, as places in it.
 
     Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
     """
-    topics = sheet.topics
+    topics = specs.topics
     group = topics.group[peace.topic]
     some = np.flatnonzero(topics.asked & peace.groups[topics.group])
     place = topic_name.copy()
-    hashes = string_hashes(sheet.told.topics.to_pylist())[topics.name[some]]
-    backwards = np.zeros(sheet.number, bool)
-    backwards[sheet.members.group[peace.owned.member]] = True
+    hashes = string_hashes(specs.told.topics.to_pylist())[topics.name[some]]
+    backwards = np.zeros(specs.number, bool)
+    backwards[specs.members.group[peace.owned.member]] = True
     answered = answered_places(topics.group[some], topic_name[some], hashes)
     place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
     number = np.where(backwards[group], -peace.partition, peace.partition)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import byte_ranks
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.librdkafka.group import Member, served
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -20,27 +20,27 @@ LAST = np.iinfo(np.int32).max
 """The position of a member that has none."""
 
 
-def range_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
+def range_runs(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """Range: each topic cut in pieces."""
-    member, topic = _asking(sheet, chosen)
-    lines = _Lines(sheet)
+    member, topic = _asking(specs, chosen)
+    lines = _Lines(specs)
     order = np.lexsort((lines.place[member], topic))
     member, topic = lines.sorted_out(member[order], topic[order]), topic[order]
-    at, size = row_numbers(topic), np.bincount(topic, minlength=len(sheet.topics))[topic]
-    quota, extra = np.divmod(sheet.topics.partitions[topic], np.maximum(size, 1))
+    at, size = row_numbers(topic), np.bincount(topic, minlength=len(specs.topics))[topic]
+    quota, extra = np.divmod(specs.topics.partitions[topic], np.maximum(size, 1))
     runs = PartitionSlices(member, topic, at * quota + np.minimum(at, extra), np.ones_like(at), quota + (at < extra))
     return runs.take(runs.count > 0)
 
 
-def round_robin_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
+def round_robin_runs(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
     """Round robin: all topics by name, dealt round the ring of those that subscribe to anything."""
-    member, topic = _asking(sheet, chosen)
-    topics = sheet.topics
-    ring, sizes = _rings(sheet, _Lines(sheet))
+    member, topic = _asking(specs, chosen)
+    topics = specs.topics
+    ring, sizes = _rings(specs, _Lines(specs))
     order = np.lexsort((ring[member], topic))
     member, topic = member[order], topic[order]
     of_topic = np.bincount(topic, minlength=len(topics))
-    start = _starts(sheet, np.flatnonzero(of_topic), sizes, ring[member], topic)
+    start = _starts(specs, np.flatnonzero(of_topic), sizes, ring[member], topic)
     size = of_topic[topic]
     first = (row_numbers(topic) - start[topic]) % np.maximum(size, 1)
     count = np.maximum(-(-(topics.partitions[topic] - first) // np.maximum(size, 1)), 0)
@@ -48,41 +48,41 @@ def round_robin_runs(sheet: Sheet, chosen: BoolArray) -> PartitionSlices:
     return runs.take(count > 0)
 
 
-def _asking(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:
+def _asking(specs: GroupSpecs, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     """Member and topic of each subscription to a topic of some partitions."""
-    member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
-    some = chosen[sheet.topics.group[topic]] & (sheet.topics.partitions[topic] > 0)
+    member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
+    some = chosen[specs.topics.group[topic]] & (specs.topics.partitions[topic] > 0)
     return member[some], topic[some]
 
 
-def _rings(sheet: Sheet, lines: _Lines) -> tuple[IntArray, IntArray]:
+def _rings(specs: GroupSpecs, lines: _Lines) -> tuple[IntArray, IntArray]:
     """Of each member its place in its group's ring, and how many there are in each."""
-    group = sheet.members.group
-    some = np.flatnonzero(sheet.members.subscribes)
+    group = specs.members.group
+    some = np.flatnonzero(specs.members.subscribes)
     some = some[np.lexsort((lines.place[some], group[some]))]
     some = lines.sorted_out(some, group[some])
     ring = np.zeros(len(group), np.int64)
     ring[some] = row_numbers(group[some])
-    return ring, np.bincount(group[some], minlength=sheet.number)
+    return ring, np.bincount(group[some], minlength=specs.number)
 
 
-def _starts(sheet: Sheet, dealt: IntArray, sizes: IntArray, place: IntArray, topic: IntArray) -> IntArray:
+def _starts(specs: GroupSpecs, dealt: IntArray, sizes: IntArray, place: IntArray, topic: IntArray) -> IntArray:
     """Of each topic the number, among its own subscribers, of the one who gets partition 0.
 
     Args:
-        sheet: all groups.
+        specs: all groups.
         dealt: the topics that are dealt out.
         sizes: of each group, how many are in its ring.
         place, topic: of each subscription the place of its member in the ring, by topic and place.
     """
-    topics = sheet.topics
-    dealt = dealt[np.lexsort((byte_ranks(sheet.topic)[dealt], topics.group[dealt]))]
+    topics = specs.topics
+    dealt = dealt[np.lexsort((byte_ranks(specs.topic)[dealt], topics.group[dealt]))]
     group = topics.group[dealt]
     start = np.zeros(len(topics), np.int64)
     before = exclusive_sum(topics.partitions[dealt], np.searchsorted(group, group))
     start[dealt] = before % np.maximum(sizes[group], 1)
     of_topic = np.bincount(topic, minlength=len(topics))
-    mixed = np.zeros(sheet.number, bool)
+    mixed = np.zeros(specs.number, bool)
     mixed[group[of_topic[dealt] != sizes[group]]] = True
     begins = np.cumsum(of_topic) - of_topic
     some = dealt[mixed[group]]
@@ -100,16 +100,16 @@ class _Lines:
         place: of each member, numbers that ascend as members are served in groups of one kind, static or not.
     """
 
-    def __init__(self, sheet: Sheet) -> None:
-        members = sheet.members
-        facts = sheet.told
+    def __init__(self, specs: GroupSpecs) -> None:
+        members = specs.members
+        facts = specs.told
         instance = facts.column("group_instance_id", members.row)
         static = instance.is_valid().to_numpy(zero_copy_only=False)
-        name = byte_ranks(sheet.member_id)
+        name = byte_ranks(specs.member_id)
         self.place: IntArray = np.where(static, byte_ranks(instance), name)
-        self._sheet, self._static, self._group = sheet, static, members.group
+        self._specs, self._static, self._group = specs, static, members.group
         some = members.subscribes
-        counts = [np.bincount(members.group[some & kind], minlength=sheet.number) for kind in (static, ~static)]
+        counts = [np.bincount(members.group[some & kind], minlength=specs.number) for kind in (static, ~static)]
         self._mixed = (counts[0] > 0) & (counts[1] > 0)
         self._listed = (name, facts.numbers("position", LAST)[members.row])
 
@@ -132,8 +132,8 @@ class _Lines:
     def _merged(self, members: IntArray) -> IntArray:
         name, position = self._listed
         members = members[np.lexsort((name[members], position[members]))]
-        ids = self._sheet.member_id.take(members).to_pylist()
-        instances = self._sheet.told.column("group_instance_id", self._sheet.members.row[members]).to_pylist()
+        ids = self._specs.member_id.take(members).to_pylist()
+        instances = self._specs.told.column("group_instance_id", self._specs.members.row[members]).to_pylist()
         listed = [
             Member(name, instance, "", at, frozenset(), ())
             for at, (name, instance) in enumerate(zip(ids, instances, strict=True))

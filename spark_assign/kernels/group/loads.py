@@ -27,7 +27,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Loads:
-    """What is known of each partition of each topic of a `Sheet`; `NaN` where that is nothing.
+    """What is known of each partition of each topic of `GroupSpecs`; `NaN` where that is nothing.
 
     Attributes:
         begin: of each topic the place of its first partition in the columns below.
@@ -52,14 +52,14 @@ class Loads:
         return self.begin[topic] + partition
 
 
-def read_loads(told: Told, of_told: IntArray, topics: Topics) -> Loads:
+def read_loads(told: Told, fact_group_index: IntArray, topics: Topics) -> Loads:
     """The facts of kinds LOAD and OWN_LOAD, of which the latter, a group's own, come first where they say something."""
     sizes = np.maximum(topics.partitions, 0)
     begin = np.cumsum(sizes) - sizes
     columns = {name: np.full(int(sizes.sum()), np.nan) for name in RATES}
     faults: dict[int, tuple[str, str]] = {}
     for kind in (LOAD, OWN_LOAD):
-        rows, topic = _rows(told, kind, of_told, topics)
+        rows, topic = _rows(told, kind, fact_group_index, topics)
         lengths = numbers_of(told.column("at", rows).value_lengths(), 0)
         topic = np.repeat(topic, lengths)
         partition = np.asarray(told.column("at", rows).flatten().to_numpy(zero_copy_only=False), np.int64)
@@ -74,16 +74,16 @@ def read_loads(told: Told, of_told: IntArray, topics: Topics) -> Loads:
         for name, of_each in values.items():
             known = ~np.isnan(of_each[inside])
             columns[name][at[known]] = of_each[inside][known]
-    some = np.zeros(len(of_told), bool)
+    some = np.zeros(len(fact_group_index), bool)
     told_of = np.repeat(topics.asked, sizes) & ~np.isnan(columns["in_rate"])
     some[np.repeat(topics.group, sizes)[told_of]] = True
     return Loads(begin=begin, **columns, faults=faults, known=some)
 
 
-def _rows(told: Told, kind: int, of_told: IntArray, topics: Topics) -> tuple[IntArray, IntArray]:
-    """Rows of that kind which tell of topics of the sheet, and the topic of each."""
+def _rows(told: Told, kind: int, fact_group_index: IntArray, topics: Topics) -> tuple[IntArray, IntArray]:
+    """Rows of that kind which tell of topics of the specs, and the topic of each."""
     number = np.full(told.number, -1, np.int64)
-    number[of_told] = np.arange(len(of_told))
+    number[fact_group_index] = np.arange(len(fact_group_index))
     size = max(len(told.topics), 1)
     rows = told.rows[kind]
     rows = rows[(number[told.group[rows]] >= 0) & (told.topic[rows] >= 0)]

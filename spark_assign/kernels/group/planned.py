@@ -1,4 +1,4 @@
-"""What an assignor answers for groups of a `Sheet`, whichever assignor it is."""
+"""What an assignor answers for groups of `GroupSpecs`, whichever assignor it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 @dataclass(frozen=True)
 class Planned:
-    """Who gets what; members and topics are numbers of a `Sheet`.
+    """Who gets what; members and topics are numbers of `GroupSpecs`.
 
     Attributes:
         runs: the assignment, partitions that are withheld included.

@@ -13,9 +13,9 @@ from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.figures import held, subscribed_partitions
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.heartbeats import find_ways
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.sticky_batch import sticky_batch
 from spark_assign.kernels.group.sticky_rounds import Round
 from spark_assign.kernels.group.sticky_rounds import rounds as rounds_by_kafka
@@ -40,17 +40,17 @@ ROUNDS = pa.schema(
 )
 
 
-def follow(sheet: Sheet, chosen: BoolArray, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
+def follow(specs: GroupSpecs, chosen: BoolArray, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
     """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
 
     Yields:
-        the figures of each round; groups are numbers of the sheet. Groups for which Kafka's class throws have none.
+        the figures of each round; groups are numbers of the specs. Groups for which Kafka's class throws have none.
     """
-    batch, known = sticky_batch(sheet, cooperative=True, rules=rules), sheet.topics.known
-    claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
-    topic = np.searchsorted(known, sheet.left.topic)
-    departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *sheet.left.columns[2:])
-    departed = departed.take(np.append(known, -1)[topic] == sheet.left.topic)
+    batch, known = sticky_batch(specs, cooperative=True, rules=rules), specs.topics.known
+    claimed = np.bincount(specs.members.group[specs.claims.member], specs.claims.count, specs.number).astype(np.int64)
+    topic = np.searchsorted(known, specs.left.topic)
+    departed = PartitionSlices(np.zeros(len(topic), np.int64), topic, *specs.left.columns[2:])
+    departed = departed.take(np.append(known, -1)[topic] == specs.left.topic)
     if not chosen.all():
         departed = departed.take(chosen[batch.groups.topic_group[departed.topic]])
         number = np.cumsum(chosen[batch.groups.topic_group]) - 1
@@ -62,21 +62,21 @@ def follow(sheet: Sheet, chosen: BoolArray, limit: int, rules: Rules = TODAY) ->
             yield replace(each, group=numbers[each.group])
 
 
-def _follow_library(assignor: str, sheet: Sheet, chosen: BoolArray, limit: int) -> Iterator[Round]:
+def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[Round]:
     """The same by the cooperative assignor of another library, or by ours; members tell the next generation after each
     round."""
-    claimed = np.bincount(sheet.members.group[sheet.claims.member], sheet.claims.count, sheet.number).astype(np.int64)
+    claimed = np.bincount(specs.members.group[specs.claims.member], specs.claims.count, specs.number).astype(np.int64)
     for number in range(1, limit + 1):
-        planned = plan_groups(sheet, [assignor if each else None for each in chosen.tolist()], Question((), ()))
-        chosen = chosen & ~np.isin(np.arange(sheet.number), list(planned.refused))
-        compared = held(sheet, planned.given, planned.runs.take(planned.withheld), chosen)
+        planned = plan_groups(specs, [assignor if each else None for each in chosen.tolist()], Question((), ()))
+        chosen = chosen & ~np.isin(np.arange(specs.number), list(planned.refused))
+        compared = held(specs, planned.given, planned.runs.take(planned.withheld), chosen)
         counts = count_changes(compared)
         given = compared.by_group(planned.given.topic, planned.given.count)
         figures = {
             "assigned": given,
             "revoked": claimed - counts.kept,
             "moved": counts.there - counts.kept - counts.back,
-            "unowned": subscribed_partitions(sheet) - given,
+            "unowned": subscribed_partitions(specs) - given,
             "stable": claimed == counts.kept,
         }
         yield Round(number, np.flatnonzero(chosen), **{name: each[chosen] for name, each in figures.items()})
@@ -84,9 +84,9 @@ def _follow_library(assignor: str, sheet: Sheet, chosen: BoolArray, limit: int) 
         if not chosen.any():
             return
         claimed = given
-        one = np.ones(len(sheet.members), np.int64)
-        members = replace(sheet.members, generation=one, told=np.zeros(len(one), bool))
-        sheet = replace(sheet, members=members, claims=planned.given, left=sheet.left.take(np.empty(0, np.int64)))
+        one = np.ones(len(specs.members), np.int64)
+        members = replace(specs.members, generation=one, told=np.zeros(len(one), bool))
+        specs = replace(specs, members=members, claims=planned.given, left=specs.left.take(np.empty(0, np.int64)))
 
 
 def is_cooperative(name: str) -> bool:
@@ -94,57 +94,57 @@ def is_cooperative(name: str) -> bool:
     return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
 
 
-def rounds_of(name: str, sheet: Sheet, chosen: BoolArray, limit: int) -> Iterator[Round] | None:
+def rounds_of(name: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[Round] | None:
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
     if not is_cooperative(name):
         return None
     profile = read_profile(name)
     if profile is None:
-        return _follow_library(name, sheet, chosen, limit)
-    return follow(sheet, chosen, limit, profile[1])
+        return _follow_library(name, specs, chosen, limit)
+    return follow(specs, chosen, limit, profile[1])
 
 
 def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Table]:
     """A row per group and round, for all groups of these facts that can be planned."""
     told = read(facts)
-    sheet = read_sheet(told, set(find_faults(told)))
-    assignor, _ = choose(sheet, question)
+    specs = read_group_specs(told, set(find_faults(told)))
+    assignor, _ = choose(specs, question)
     names = np.array([name or "" for name in assignor], object)
     own, cooperative = set(question.custom), set()
     for name in sorted(set(names) - own):
-        rounds = rounds_of(name, sheet, names == name, limit)
+        rounds = rounds_of(name, specs, names == name, limit)
         if rounds is None:
             continue
         cooperative.add(name)
         for each in rounds:
-            yield _rows(sheet, each.group, np.full(len(each.group), each.number), names, _figures(each))
+            yield _rows(specs, each.group, np.full(len(each.group), each.number), names, _figures(each))
     served = set(SERVER_SIDE) - own
-    yield from _target(sheet, [name if name in served else None for name in assignor], question)
+    yield from _target(specs, [name if name in served else None for name in assignor], question)
     assignor = [None if name in served or name in cooperative else name for name in assignor]
-    yield _one_round(sheet, plan_groups(sheet, assignor, question), assignor)
+    yield _one_round(specs, plan_groups(specs, assignor, question), assignor)
 
 
 def _figures(each: Round) -> dict[str, pa.Array]:
     return {figure: pa.array(getattr(each, figure)) for figure in ("assigned", "revoked", "moved", "unowned", "stable")}
 
 
-def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:
+def _target(specs: GroupSpecs, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:
     """The way to a target (KIP-848), heartbeat by heartbeat (`kernels.group.heartbeats`)."""
-    planned = plan_groups(sheet, assignor, question)
+    planned = plan_groups(specs, assignor, question)
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
-    ways = find_ways(sheet, planned)
-    most = ways.of_groups(sheet)
+    counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))
+    ways = find_ways(specs, planned)
+    most = ways.of_groups(specs)
 
     def later(gained: IntArray) -> IntArray:
         """Of each group what members that lose something get of that later."""
-        return np.bincount(sheet.members.group, np.where(ways.revoked > 0, gained, 0), sheet.number).astype(np.int64)
+        return np.bincount(specs.members.group, np.where(ways.revoked > 0, gained, 0), specs.number).astype(np.int64)
 
     total = compared.by_group(planned.runs.topic, planned.runs.count)
     first = compared.by_group(planned.given.topic, planned.given.count) - later(ways.gained - ways.waits_for)
-    zero = np.zeros(sheet.number, np.int64)
+    zero = np.zeros(specs.number, np.int64)
     moved = counts.there - counts.kept - counts.back
     steps = ((first, counts.claimed - counts.kept, moved), (total - later(ways.waits_for), zero, zero))
     for number, (has, gives, moves) in enumerate((*steps, (total, zero, zero)), 1):
@@ -153,10 +153,10 @@ def _target(sheet: Sheet, assignor: list[str | None], question: Question) -> Ite
             "assigned": pa.array(has[at]),
             "revoked": pa.array(gives[at]),
             "moved": pa.array(moves[at]),
-            "unowned": pa.array((subscribed_partitions(sheet) - has)[at]),
+            "unowned": pa.array((subscribed_partitions(specs) - has)[at]),
             "stable": pa.array(most[at] == number),
         }
-        yield _rows(sheet, at, np.full(len(at), number), names, figures)
+        yield _rows(specs, at, np.full(len(at), number), names, figures)
 
 
 def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[np.object_], BoolArray]:
@@ -167,25 +167,25 @@ def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[n
     return names, fine
 
 
-def _one_round(sheet: Sheet, planned: Planned, assignor: list[str | None]) -> pa.Table:
+def _one_round(specs: GroupSpecs, planned: Planned, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
-    counts = count_changes(compared := held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
+    counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))
     groups = np.flatnonzero(fine)
     total = compared.by_group(planned.given.topic, planned.given.count)
     figures = {
         "assigned": pa.array(total[groups]),
         "revoked": pa.array(counts.claimed[groups]),
         "moved": pa.array((counts.there - counts.kept - counts.back)[groups]),
-        "unowned": pa.array(subscribed_partitions(sheet)[groups]),
+        "unowned": pa.array(subscribed_partitions(specs)[groups]),
         "stable": pa.array(np.ones(len(groups), bool)),
     }
-    return _rows(sheet, groups, np.ones(len(groups), np.int64), names, figures)
+    return _rows(specs, groups, np.ones(len(groups), np.int64), names, figures)
 
 
 def _rows(
-    sheet: Sheet, groups: IntArray, number: IntArray, names: NDArray[np.object_], figures: dict[str, pa.Array]
+    specs: GroupSpecs, groups: IntArray, number: IntArray, names: NDArray[np.object_], figures: dict[str, pa.Array]
 ) -> pa.Table:
-    columns = named_groups(sheet, groups) | {"round": pa.array(number, pa.int32())} | figures
+    columns = named_groups(specs, groups) | {"round": pa.array(number, pa.int32())} | figures
     columns["assignor"] = pa.array(names[groups], pa.string())
     return pa.table(columns).select(ROUNDS.names).cast(ROUNDS)

@@ -1,4 +1,4 @@
-"""Groups planned as the broker plans them (KIP-848): uniform and server-range, asked with a `Sheet`.
+"""Groups planned as the broker plans them (KIP-848): uniform and server-range, asked with a `GroupSpecs`.
 
 What members own now is taken for their target so far. A partition that somebody else still owns is withheld: the
 broker hands it out once its owner has said that it has given it up.
@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from spark_assign.kernels.group.facts import GROUP
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.in_order import as_told, told_in_order
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server_orders import (
@@ -28,7 +29,6 @@ from spark_assign.kernels.group.server_orders import (
     topics_in_order,
 )
 from spark_assign.kernels.group.server_racks import near_ranges, near_uniform
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.server import BY_IDS, OURS
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
 from spark_assign.kernels.server.previous import Targets
@@ -50,51 +50,51 @@ from spark_assign.numeric.partition_slices import (
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
-def assign_by_server(sheet: Sheet, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by an assignor of the broker, or by one of ours."""
-    topics = sheet.topics.known
+    topics = specs.topics.known
     if assignor not in BY_IDS:
-        runs = _ranges(sheet, topics[chosen[sheet.topics.group[topics]]])
-        runs = near_ranges(sheet, runs) if assignor in OURS else runs
-        return withheld_or_not(sheet, Targets(runs, np.full(len(runs), STAYS)))
-    ids = read_ids(sheet)
+        runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
+        runs = near_ranges(specs, runs) if assignor in OURS else runs
+        return withheld_or_not(specs, Targets(runs, np.full(len(runs), STAYS)))
+    ids = read_ids(specs)
     refused = {group: why for group, why in ids.refused.items() if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
-    topics = topics[chosen[sheet.topics.group[topics]]]
-    members, mixed = members_in_order(sheet), _mixed(sheet)
-    previous = owned_once(sheet, topics, members.at)
-    targets, unsure = _uniform(sheet, topics, chosen, ids, members, mixed, previous)
+    topics = topics[chosen[specs.topics.group[topics]]]
+    members, mixed = members_in_order(specs), _mixed(specs)
+    previous = owned_once(specs, topics, members.at)
+    targets, unsure = _uniform(specs, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
-        targets, unsure = near_uniform(sheet, topics, members.at, mixed, previous, targets), EMPTY_SLICES
-    return replace(_withhold(sheet, targets, previous), refused=refused, unsure=unsure)
+        targets, unsure = near_uniform(specs, topics, members.at, mixed, previous, targets), EMPTY_SLICES
+    return replace(_withhold(specs, targets, previous), refused=refused, unsure=unsure)
 
 
-def _ranges(sheet: Sheet, topics: IntArray) -> PartitionSlices:
-    member, topic = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
-    number = _numbers(topics, len(sheet.topics))
+def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
+    member, topic = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
+    number = _numbers(topics, len(specs.topics))
     mine = number[topic] >= 0
-    runs = lay_out_ranges(member[mine], number[topic[mine]], sheet.members.served, sheet.topics.partitions[topics])
+    runs = lay_out_ranges(member[mine], number[topic[mine]], specs.members.served, specs.topics.partitions[topics])
     return PartitionSlices(runs.member, topics[runs.topic], *runs.columns[2:])
 
 
 # --- uniform ------------------------------------------------------------------------------------------------------
 
 
-def _mixed(sheet: Sheet) -> BoolArray:
+def _mixed(specs: GroupSpecs) -> BoolArray:
     """Groups whose members subscribe to different topics, or count as if they did."""
-    told, rows = sheet.told, sheet.told.rows[GROUP]
+    told, rows = specs.told, specs.told.rows[GROUP]
     counts = np.zeros(told.number, bool)
     said = told.column("subscription_type", rows).to_pylist()
     counts[told.group[rows]] = [each == "heterogeneous" for each in said]
-    mixed = counts[sheet.of_told]
-    differing = sheet.topics.asked & (sheet.topics.subscribers != EVERYONE)
-    mixed[sheet.topics.group[differing]] = True
+    mixed = counts[specs.fact_group_index]
+    differing = specs.topics.asked & (specs.topics.subscribers != EVERYONE)
+    mixed[specs.topics.group[differing]] = True
     return mixed
 
 
 def _uniform(
-    sheet: Sheet,
+    specs: GroupSpecs,
     topics: IntArray,
     chosen: BoolArray,
     ids: Ids,
@@ -103,10 +103,10 @@ def _uniform(
     previous: PartitionSlices,
 ) -> tuple[Targets, PartitionSlices]:
     """Uniform's targets, and those runs of them that hang on an unknown order."""
-    answers = [_alike(sheet, topics[~mixed[sheet.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
+    answers = [_alike(specs, topics[~mixed[specs.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
     for group in np.flatnonzero(chosen & mixed).tolist():
-        mine = topics[sheet.topics.group[topics] == group]
-        answers.append(_differing(sheet, mine, members.where(sheet.members.group[members.at] == group), ids, previous))
+        mine = topics[specs.topics.group[topics] == group]
+        answers.append(_differing(specs, mine, members.where(specs.members.group[members.at] == group), ids, previous))
     runs, unsure = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
         runs, unsure = runs.concat(targets.runs), unsure.concat(more)
@@ -114,11 +114,11 @@ def _uniform(
 
 
 def _alike(
-    sheet: Sheet, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
+    specs: GroupSpecs, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
 ) -> tuple[Targets, PartitionSlices]:
     """Groups in which everybody subscribes to the same topics, side by side."""
-    walk, members = topics_in_order(sheet, topics, ids), members.where(chosen[sheet.members.group[members.at]])
-    member, topic = _numbers(members.at, len(sheet.members)), _numbers(walk.at, len(sheet.topics))
+    walk, members = topics_in_order(specs, topics, ids), members.where(chosen[specs.members.group[members.at]])
+    member, topic = _numbers(members.at, len(specs.members)), _numbers(walk.at, len(specs.topics))
     mine = topic[previous.topic] >= 0
     before = PartitionSlices(
         member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
@@ -126,17 +126,17 @@ def _alike(
     before = before.take(np.lexsort((before.first, before.topic, before.member)))
     # Groups that are not chosen have no members here: groups are numbered anew.
     place = np.cumsum(chosen) - 1
-    group, of_topic = place[sheet.members.group[members.at]], place[sheet.topics.group[walk.at]]
-    partitions = sheet.topics.partitions[walk.at]
+    group, of_topic = place[specs.members.group[members.at]], place[specs.topics.group[walk.at]]
+    partitions = specs.topics.partitions[walk.at]
     had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
     shares = Shares(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
     rest, losing = before.take(~loses), before.take(loses)
     losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
-    by_topic = np.where(ids.by_name[sheet.topics.group[walk.at][losing.topic]], 0, by_topic)
+    by_topic = np.where(ids.by_name[specs.topics.group[walk.at][losing.topic]], 0, by_topic)
     # Members of a classic group tell an order, but to their leader: the broker reads back what it has written.
-    told = told_in_order(sheet)
-    told = told.take(~classic_groups(sheet)[sheet.members.group[told.member]])
+    told = told_in_order(specs)
+    told = told.take(~classic_groups(specs)[specs.members.group[told.member]])
     order, known = as_told(losing, PartitionSlices(member[told.member], topic[told.topic], *told.columns[2:]))
     losing = losing.take(order)
     by_topic, by_partition = (np.where(known, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition))
@@ -163,11 +163,11 @@ def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> Partit
 
 
 def _differing(
-    sheet: Sheet, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
+    specs: GroupSpecs, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
 ) -> tuple[Targets, PartitionSlices]:
     """One group whose members subscribe to different topics."""
-    member, topic = _numbers(members.at, len(sheet.members)), _numbers(topics, len(sheet.topics))
-    asking, asked = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
+    member, topic = _numbers(members.at, len(specs.members)), _numbers(topics, len(specs.topics))
+    asking, asked = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     mine = topic[asked] >= 0
     asking, asked = member[asking[mine]], topic[asked[mine]]
     order = np.lexsort((asking, asked))
@@ -177,11 +177,11 @@ def _differing(
     before = PartitionSlices(
         member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
     )
-    partitions, ranks = sheet.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
+    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
     asked_for = Differing(len(members.at), subscribers, partitions, ranks, before)
     targets = asked_for.assign()
     runs = _named(targets.runs, members.at, topics)
-    by_name = len(topics) > 0 and bool(ids.by_name[sheet.topics.group[topics[0]]])
+    by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
     at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
     return Targets(runs, targets.reason), _only(runs, topics[at], partition)
 
@@ -197,21 +197,21 @@ def _numbers(chosen: IntArray, size: int) -> IntArray:
     return numbers
 
 
-def owned_once(sheet: Sheet, topics: IntArray, members: IntArray) -> PartitionSlices:
+def owned_once(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
     """What members own of topics that they subscribe to; no partition twice, none beyond its topic's count."""
-    claims, size = sheet.claims, max(len(sheet.topics), 1)
-    some = _numbers(topics, len(sheet.topics))[claims.topic] >= 0
+    claims, size = specs.claims, max(len(specs.topics), 1)
+    some = _numbers(topics, len(specs.topics))[claims.topic] >= 0
     claims = claims.take(some)
     asked = claims.member * size + claims.topic
-    at = np.searchsorted(sheet.subscriptions, asked)
-    claims = claims.take(np.append(sheet.subscriptions, -1)[at] == asked)
-    fitting = -(-(sheet.topics.partitions[claims.topic] - claims.first) // claims.step)
+    at = np.searchsorted(specs.subscriptions, asked)
+    claims = claims.take(np.append(specs.subscriptions, -1)[at] == asked)
+    fitting = -(-(specs.topics.partitions[claims.topic] - claims.first) // claims.step)
     claims = PartitionSlices(*claims.columns[:4], np.clip(fitting, 0, claims.count))
     claims = claims.take(claims.count > 0)
     meeting = np.isin(claims.topic, crossing_topics(claims))
     if not meeting.any():
         return claims
-    place = _numbers(members, len(sheet.members))
+    place = _numbers(members, len(specs.members))
     rows = claims.take(meeting).expand()
     rows = rows.take(np.lexsort((place[rows.member], rows.partition_keys)))
     return claims.take(~meeting).concat(rows.take(starts_new_key(rows.partition_keys)))
@@ -220,9 +220,9 @@ def owned_once(sheet: Sheet, topics: IntArray, members: IntArray) -> PartitionSl
 # --- reconciliation -----------------------------------------------------------------------------------------------
 
 
-def _withhold(sheet: Sheet, targets: Targets, previous: PartitionSlices) -> Planned:
+def _withhold(specs: GroupSpecs, targets: Targets, previous: PartitionSlices) -> Planned:
     """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
-    claims, size = sheet.claims, len(sheet.topics)
+    claims, size = specs.claims, len(specs.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
     known = np.equal(*of_topic)[targets.runs.topic]
     some = Targets(targets.runs.take(~known), targets.reason[~known])
@@ -232,18 +232,18 @@ def _withhold(sheet: Sheet, targets: Targets, previous: PartitionSlices) -> Plan
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
     runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
     told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
-    return told.joined(withheld_or_not(sheet, some)) if len(some.runs) else told
+    return told.joined(withheld_or_not(specs, some)) if len(some.runs) else told
 
 
-def withheld_or_not(sheet: Sheet, targets: Targets) -> Planned:
+def withheld_or_not(specs: GroupSpecs, targets: Targets) -> Planned:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
-    claims = sheet.claims
+    claims = specs.claims
     stays = mask_from_indexes(match_equal_slices(runs, claims)[0], len(runs))
     moving, why = runs.take(~stays), reason[~stays]
     row = np.repeat(np.arange(len(moving)), moving.count)
     rows = moving.expand()
-    concerned = np.zeros(len(sheet.topics), bool)
+    concerned = np.zeros(len(specs.topics), bool)
     concerned[rows.topic] = True
     owned = claims.take(concerned[claims.topic]).expand()
     owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))

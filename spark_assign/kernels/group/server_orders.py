@@ -1,4 +1,4 @@
-"""The orders that the broker's assignors hang on (`kernels.server.orders`), made of a `Sheet`, and what is not known.
+"""Builds the orders that the broker's assignors depend on (`kernels.server.orders`) from `GroupSpecs`.
 
 Where a fleet does not say what an order is made of
     - members stand in the coordinator's table where their ids have them; those that share a place there, by id. In the
@@ -15,8 +15,8 @@ import numpy as np
 
 from spark_assign.java.hash_map import LONGEST_CHAIN, string_hashes, table_order
 from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import Places
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.server.orders import (
     TopicIds,
     map_buckets,
@@ -47,18 +47,18 @@ class Walk:
         return Walk(self.at[chosen], self.tie[chosen])
 
 
-def members_in_order(sheet: Sheet) -> Walk:
+def members_in_order(specs: GroupSpecs) -> Walk:
     """All members, group by group, in the order in which the assignor sees them."""
-    told, members = sheet.told, sheet.members
+    told, members = specs.told, specs.members
     if not len(members):
         return Walk(np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.iinfo(np.int32).max
-    hashes = string_hashes(sheet.member_id.to_pylist())
+    hashes = string_hashes(specs.member_id.to_pylist())
     position = told.numbers("position", none)[members.row]
     slots = table_slots(hashes, members.group)
-    by_slot = np.ones(sheet.number, bool)
+    by_slot = np.ones(specs.number, bool)
     by_slot[members.group[position < none]] = False
-    by_slot |= classic_groups(sheet)
+    by_slot |= classic_groups(specs)
     place = np.where(by_slot[members.group], slots, position)
     order = np.lexsort((place, members.group))
     order = order[table_order(hashes[order], order, members.group[order])]
@@ -76,18 +76,18 @@ def members_in_order(sheet: Sheet) -> Walk:
     return Walk(order, np.cumsum(new | ~unknown[here]) - 1)
 
 
-def classic_groups(sheet: Sheet) -> BoolArray:
+def classic_groups(specs: GroupSpecs) -> BoolArray:
     """Groups that are known to be classic ones: not in the coordinator's new table, and without a target so far."""
-    rows = sheet.told.rows[GROUP]
-    classic = np.zeros(sheet.told.number, bool)
-    kinds = sheet.told.column("group_type", rows).to_pylist()
-    classic[sheet.told.group[rows]] = [kind == "classic" for kind in kinds]
-    return classic[sheet.of_told]
+    rows = specs.told.rows[GROUP]
+    classic = np.zeros(specs.told.number, bool)
+    kinds = specs.told.column("group_type", rows).to_pylist()
+    classic[specs.told.group[rows]] = [kind == "classic" for kind in kinds]
+    return classic[specs.fact_group_index]
 
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of a sheet's topics.
+    """The ids of a specs' topics.
 
     Attributes:
         of: of each topic; in groups of `by_name`, its place by name instead.
@@ -100,16 +100,16 @@ class Ids:
     refused: dict[int, tuple[str, str]]
 
 
-def read_ids(sheet: Sheet) -> Ids:
-    """The ids of the sheet's topics."""
-    topics, told = sheet.topics, sheet.told
+def read_ids(specs: GroupSpecs) -> Ids:
+    """The ids of the specs' topics."""
+    topics, told = specs.topics, specs.told
     texts: list[str | None] = [None] * len(topics)
     if "topic_id" in told.facts.column_names:
         rows = np.append(told.rows[ASKS], told.rows[ALIKE])
         rows = rows[told.topic[rows] >= 0]
         size = max(len(told.topics), 1)
         key, first = np.unique(told.group[rows] * size + told.topic[rows], return_index=True)
-        at = Places(sheet.of_told[topics.group] * size + topics.name).of(key)
+        at = Places(specs.fact_group_index[topics.group] * size + topics.name).of(key)
         for place, text in zip(at.tolist(), told.column("topic_id", rows[first]).to_pylist(), strict=True):
             if place >= 0:
                 texts[place] = text
@@ -117,34 +117,34 @@ def read_ids(sheet: Sheet) -> Ids:
     refused: dict[int, tuple[str, str]] = {}
     for at in topics.known[~ids.fine[topics.known]].tolist():
         if texts[at] is not None:
-            said = f"topics: topic_id {texts[at]!r} of {sheet.topic[at]} is no id. Kafka prints one as 22 characters"
+            said = f"topics: topic_id {texts[at]!r} of {specs.topic[at]} is no id. Kafka prints one as 22 characters"
             refused.setdefault(int(topics.group[at]), ("bad-topic-id", said))
-    by_name = np.zeros(sheet.number, bool)
+    by_name = np.zeros(specs.number, bool)
     by_name[topics.group[topics.known[~ids.fine[topics.known]]]] = True
     place, nameless = row_numbers(topics.group), by_name[topics.group]
     of = TopicIds(np.where(nameless, place, ids.hash), np.where(nameless, place, ids.rank), ids.fine)
     return Ids(of, by_name, refused)
 
 
-def topics_in_order(sheet: Sheet, topics: IntArray, ids: Ids) -> Walk:
+def topics_in_order(specs: GroupSpecs, topics: IntArray, ids: Ids) -> Walk:
     """The same topics in the walk of the hash set of their ids, group by group; names are in a set before.
 
     Args:
-        sheet: the groups.
+        specs: the groups.
         topics: those with metadata.
         ids: of all topics.
     """
-    asked = np.flatnonzero(sheet.topics.asked)
-    names, of = string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name[asked]], sheet.topics.group[asked]
+    asked = np.flatnonzero(specs.topics.asked)
+    names, of = string_hashes(specs.told.topics.to_pylist())[specs.topics.name[asked]], specs.topics.group[asked]
     walked = asked[set_order(names, of)]
-    bucket_of_name = np.zeros(len(sheet.topics), np.int64)
+    bucket_of_name = np.zeros(len(specs.topics), np.int64)
     bucket_of_name[asked] = set_buckets(names, of)
     # Names without metadata have no id, but make the set larger.
-    sizes = np.bincount(of, minlength=sheet.number)
-    has = np.zeros(len(sheet.topics), bool)
+    sizes = np.bincount(of, minlength=specs.number)
+    has = np.zeros(len(specs.topics), bool)
     has[topics] = True
     inserted = walked[has[walked]]
-    group = sheet.topics.group[inserted]
+    group = specs.topics.group[inserted]
     order = set_order(ids.of.hash[inserted], group, sizes)
     bucket = set_buckets(ids.of.hash[inserted], group, sizes)[order]
     at, group = inserted[order], group[order]

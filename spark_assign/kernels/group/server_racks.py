@@ -1,10 +1,10 @@
-"""What rack-uniform and rack-server-range do otherwise than the assignors of the broker, asked with a `Sheet`."""
+"""What rack-uniform and rack-server-range do otherwise than the assignors of the broker, asked with a `GroupSpecs`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.server.rack_server_range import lay_out_near
 from spark_assign.kernels.server.rack_uniform import assign_near, is_near
@@ -16,40 +16,45 @@ from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, 
 
 
 def near_uniform(
-    sheet: Sheet, topics: IntArray, members: IntArray, mixed: BoolArray, previous: PartitionSlices, targets: Targets
+    specs: GroupSpecs,
+    topics: IntArray,
+    members: IntArray,
+    mixed: BoolArray,
+    previous: PartitionSlices,
+    targets: Targets,
 ) -> Targets:
     """Uniform's targets, with more partitions near to their members wherever that is possible.
 
     Args:
-        sheet: the groups.
+        specs: the groups.
         topics: those that are planned, ascending.
         members: of all groups, in the order in which the assignor sees them.
         mixed: groups whose members subscribe to different topics; there each topic is looked at on its own.
         previous: what members had.
         targets: uniform's.
     """
-    topics = topics[_racked(sheet)[sheet.topics.group[topics]]]
+    topics = topics[_racked(specs)[specs.topics.group[topics]]]
     if not len(topics):
         return targets
-    partitions = sheet.topics.partitions[topics]
+    partitions = specs.topics.partitions[topics]
     topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
-    begin = np.zeros(len(sheet.topics), np.int64)
+    begin = np.zeros(len(specs.topics), np.int64)
     begin[topics] = np.cumsum(partitions) - partitions
-    concerned = np.zeros(len(sheet.topics), bool)
+    concerned = np.zeros(len(specs.topics), bool)
     concerned[topics] = True
-    place = np.empty(len(sheet.members), np.int64)
+    place = np.empty(len(specs.members), np.int64)
     place[members] = np.arange(len(members))
     had, answered = (
         _owners(each.take(concerned[each.topic]), begin, place, len(topic)) for each in (previous, targets.runs)
     )
-    racks = _Racks(sheet)
+    racks = _Racks(specs)
     kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
-    group = sheet.topics.group[topic]
-    problem = group * len(sheet.topics) + np.where(mixed[group], topic, 0)
+    group = specs.topics.group[topic]
+    problem = group * len(specs.topics) + np.where(mixed[group], topic, 0)
     anew = answered.copy()
     for first, last in key_ranges(problem):
         some = slice(first, last)
-        begins, ends = np.searchsorted(sheet.members.group[members], [group[first], group[first] + 1]).tolist()
+        begins, ends = np.searchsorted(specs.members.group[members], [group[first], group[first] + 1]).tolist()
         now, mine = answered[some] - begins, rack[begins:ends]
         before = np.where(had[some] < 0, -1, had[some] - begins)
         if (before == now).all():
@@ -58,7 +63,7 @@ def near_uniform(
         if is_near(mine[better], kind[some], near).sum() > is_near(mine[now], kind[some], near).sum():
             anew[some] = better + begins
     # Of a problem all or nothing is new.
-    changed = np.zeros(len(sheet.topics), bool)
+    changed = np.zeros(len(specs.topics), bool)
     changed[topic[np.isin(problem, problem[anew != answered])]] = True
     new = changed[topic]
     moved = np.where(mixed[group], BALANCING, OVER_QUOTA)
@@ -68,13 +73,13 @@ def near_uniform(
     return Targets(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
-def near_ranges(sheet: Sheet, runs: PartitionSlices) -> PartitionSlices:
+def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
     """Server-range's runs, with more partitions near to their members wherever that is possible."""
     known = np.unique(runs.topic)
-    known = known[_racked(sheet)[sheet.topics.group[known]]]
+    known = known[_racked(specs)[specs.topics.group[known]]]
     if not len(known):
         return runs
-    topics, racks = sheet.topics, _Racks(sheet)
+    topics, racks = specs.topics, _Racks(specs)
     order = np.lexsort((runs.first, runs.topic))
     laid = runs.take(order)
     columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
@@ -107,11 +112,11 @@ def _worth(owner: IntArray, rack: IntArray, worth: IntArray) -> int:
     return int(worth[np.flatnonzero(of >= 0), of[of >= 0]].sum())
 
 
-def _racked(sheet: Sheet) -> BoolArray:
+def _racked(specs: GroupSpecs) -> BoolArray:
     """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
-    racked, laid = np.zeros(sheet.number, bool), np.zeros(sheet.number, bool)
-    racked[sheet.members.group[sheet.members.rack >= 0]] = True
-    laid[sheet.topics.group[list(sheet.rack_set)]] = True
+    racked, laid = np.zeros(specs.number, bool), np.zeros(specs.number, bool)
+    racked[specs.members.group[specs.members.rack >= 0]] = True
+    laid[specs.topics.group[list(specs.rack_set)]] = True
     both: BoolArray = racked & laid
     return both
 
@@ -124,12 +129,12 @@ class _Racks:
         near: `near[set, rack]`, whether the rack is in the set.
     """
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
-        names = sorted(sheet.racks)
-        rank = np.array([names.index(name) for name in sheet.racks] + [-1], np.int64)
-        self.of_member = rank[sheet.members.rack]
-        sets = [tuple(sorted(rank[rack] for rack in each)) for each in sheet.rack_sets]
+    def __init__(self, specs: GroupSpecs) -> None:
+        self._specs = specs
+        names = sorted(specs.racks)
+        rank = np.array([names.index(name) for name in specs.racks] + [-1], np.int64)
+        self.of_member = rank[specs.members.rack]
+        sets = [tuple(sorted(rank[rack] for rack in each)) for each in specs.rack_sets]
         every = sorted(sets)
         self._number = np.array([every.index(each) for each in sets], np.int64)
         self.near: BoolArray = np.array([[rack in each for rack in range(len(names))] for each in every], bool)
@@ -137,8 +142,8 @@ class _Racks:
     def sets_of(self, topics: IntArray) -> IntArray:
         """Of each partition of these topics the set of racks that it has replicas in; the first one is empty."""
         nothing = np.empty(0, np.int64)
-        counts = zip(topics.tolist(), self._sheet.topics.partitions[topics].tolist(), strict=True)
-        sets = [self._sheet.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
+        counts = zip(topics.tolist(), self._specs.topics.partitions[topics].tolist(), strict=True)
+        sets = [self._specs.rack_set.get(topic, np.zeros(partitions, np.int64)) for topic, partitions in counts]
         found: IntArray = self._number[np.concatenate([nothing, *sets])]
         return found
 

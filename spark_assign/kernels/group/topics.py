@@ -19,7 +19,7 @@ class Topics:
         group, name: its group and the number of its name.
         partitions: -1 where there is no such topic.
         asked: whether a member subscribes to it.
-        subscribers: the class of its subscribers, `EVERYONE` or a number of `Sheet.classes`; EVERYONE for nobody, too.
+        subscribers: the class of its subscribers, `EVERYONE` (also for none) or a number of `GroupSpecs.classes`.
     """
 
     group: IntArray

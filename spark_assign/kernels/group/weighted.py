@@ -1,4 +1,4 @@
-"""Groups planned by weighted-sticky, asked with a `Sheet`.
+"""Groups planned by weighted-sticky, asked with a `GroupSpecs`.
 
 A partition's load is its `in_rate`. Where that is not known, it is the mean of those of its topic that are known, or
 else of those of the group: a partition whose rate is missing is no idle one. Members that subscribe to nothing do not
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_assign.kernels.group.carried import given_number
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.planned import Planned
 from spark_assign.kernels.group.server import owned_once, withheld_or_not
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.server.previous import Targets
 from spark_assign.kernels.sticky.batch import EVERYONE
 from spark_assign.kernels.sticky.constrained import as_runs
@@ -29,37 +29,37 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
-def assign_weighted(sheet: Sheet, chosen: BoolArray) -> Planned:
+def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> Planned:
     """Plan some groups; those whose loads, capacity or bound say nothing are refused."""
-    refused = {group: why for group, why in _refused(sheet) if chosen[group]}
+    refused = {group: why for group, why in _refused(specs) if chosen[group]}
     chosen = chosen.copy()
     chosen[list(refused)] = False
-    topics = sheet.topics.known
-    topics = topics[chosen[sheet.topics.group[topics]]]
-    topic = np.repeat(topics, sheet.topics.partitions[topics])
-    partition = ranges_by_length(sheet.topics.partitions[topics])
-    groups = _groups(sheet, topics, topic, partition)
+    topics = specs.topics.known
+    topics = topics[chosen[specs.topics.group[topics]]]
+    topic = np.repeat(topics, specs.topics.partitions[topics])
+    partition = ranges_by_length(specs.topics.partitions[topics])
+    groups = _groups(specs, topics, topic, partition)
     answer = plan_weighted(groups)
     has = answer.owner >= 0
     nobody_waits = np.zeros(int(has.sum()), bool)
     runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
-    planned = withheld_or_not(sheet, Targets(runs, reason))
+    planned = withheld_or_not(specs, Targets(runs, reason))
     words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
     return Planned(planned.runs, planned.reason, planned.withheld, refused, bound=words)
 
 
-def _refused(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str]]]:
+def _refused(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
     """Groups that cannot be weighed: code, and detail with the remedy."""
-    yield from sheet.loads.faults.items()
-    asked = np.zeros(sheet.number, bool)
-    asked[sheet.topics.group[sheet.topics.known]] = True
-    capacity, load_bound = given_number(sheet, "capacity"), given_number(sheet, "load_bound")
+    yield from specs.loads.faults.items()
+    asked = np.zeros(specs.number, bool)
+    asked[specs.topics.group[specs.topics.known]] = True
+    capacity, load_bound = given_number(specs, "capacity"), given_number(specs, "load_bound")
     for group in np.flatnonzero(asked & ((capacity <= 0) | np.isinf(capacity))).tolist():
         yield group, ("bad-capacity", f"groups.capacity is {capacity[group]:g}. {_CAPACITY}")
     for group in np.flatnonzero(asked & ((load_bound < 1) | np.isinf(load_bound))).tolist():
         yield group, ("bad-load-bound", f"groups.load_bound is {load_bound[group]:g}. {_BOUND}")
-    for group in np.flatnonzero(asked & ~sheet.loads.known).tolist():
-        if group not in sheet.loads.faults:
+    for group in np.flatnonzero(asked & ~specs.loads.known).tolist():
+        if group not in specs.loads.faults:
             yield group, ("no-loads", _NO_LOADS)
 
 
@@ -71,23 +71,23 @@ _NO_LOADS = (
 )
 
 
-def _groups(sheet: Sheet, topics: IntArray, topic: IntArray, partition: IntArray) -> Weighted:
+def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> Weighted:
     """The groups of these topics, whose partitions are told one by one; others have none."""
-    group = sheet.topics.group[topic]
-    rate = sheet.loads.in_rate[sheet.loads.of(topic, partition)]
-    load, _ = fill_loads(rate, topic, group, sheet.number)
-    subscribing = np.bincount(sheet.members.group[sheet.members.subscribes], minlength=sheet.number)
-    capacity = given_number(sheet, "capacity")
-    total = np.bincount(group, load, sheet.number).astype(np.float64)
-    bound = bounds(total, subscribing, given_number(sheet, "load_bound"), capacity)
-    kind, may = _kinds(sheet, topics)
-    of_topic = np.full(len(sheet.topics), -1)
+    group = specs.topics.group[topic]
+    rate = specs.loads.in_rate[specs.loads.of(topic, partition)]
+    load, _ = fill_loads(rate, topic, group, specs.number)
+    subscribing = np.bincount(specs.members.group[specs.members.subscribes], minlength=specs.number)
+    capacity = given_number(specs, "capacity")
+    total = np.bincount(group, load, specs.number).astype(np.float64)
+    bound = bounds(total, subscribing, given_number(specs, "load_bound"), capacity)
+    kind, may = _kinds(specs, topics)
+    of_topic = np.full(len(specs.topics), -1)
     of_topic[topics] = kind
     return Weighted(
-        member_group=sheet.members.group,
+        member_group=specs.members.group,
         group=group,
         load=load,
-        owner=_owners(sheet, topics, topic),
+        owner=_owners(specs, topics, topic),
         kind=of_topic[topic],
         may=may,
         bound=bound,
@@ -95,27 +95,27 @@ def _groups(sheet: Sheet, topics: IntArray, topic: IntArray, partition: IntArray
     )
 
 
-def _kinds(sheet: Sheet, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
+def _kinds(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Of each topic the number of the set of its subscribers, and these sets."""
-    begins = np.searchsorted(sheet.members.group, np.arange(sheet.number + 1))
-    subscribers, group = sheet.topics.subscribers[topics], sheet.topics.group[topics]
-    keys = np.where(subscribers == EVERYONE, len(sheet.classes) + group, subscribers)
+    begins = np.searchsorted(specs.members.group, np.arange(specs.number + 1))
+    subscribers, group = specs.topics.subscribers[topics], specs.topics.group[topics]
+    keys = np.where(subscribers == EVERYONE, len(specs.classes) + group, subscribers)
     found, kind = np.unique(keys, return_inverse=True)
     may: list[IntArray] = []
     for key in found.tolist():
-        if key < len(sheet.classes):
-            may.append(sheet.classes[key])
+        if key < len(specs.classes):
+            may.append(specs.classes[key])
         else:
-            begin, end = begins[key - len(sheet.classes) : key - len(sheet.classes) + 2].tolist()
+            begin, end = begins[key - len(specs.classes) : key - len(specs.classes) + 2].tolist()
             may.append(np.arange(begin, end))
     return kind, may
 
 
-def _owners(sheet: Sheet, topics: IntArray, topic: IntArray) -> IntArray:
+def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:
     """Of each partition the member that owns it, and still asks for it; -1: nobody."""
-    owned = owned_once(sheet, topics, np.arange(len(sheet.members))).expand()
-    first = np.full(len(sheet.topics), -1)
-    first[topics] = np.cumsum(sheet.topics.partitions[topics]) - sheet.topics.partitions[topics]
+    owned = owned_once(specs, topics, np.arange(len(specs.members))).expand()
+    first = np.full(len(specs.topics), -1)
+    first[topics] = np.cumsum(specs.topics.partitions[topics]) - specs.topics.partitions[topics]
     owner = np.full(len(topic), -1)
     owner[first[owned.topic] + owned.first] = owned.member
     return owner

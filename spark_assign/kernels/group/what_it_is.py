@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from spark_assign.kernels.clients import Client, count_clients, recognize
 from spark_assign.kernels.group.decide import configured_of
 from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.told import Told
 
 OTHER_KINDS = {
@@ -28,30 +28,30 @@ def other_kinds(told: Told, what: str) -> dict[int, tuple[str, str]]:
     }
 
 
-def kinds_of(sheet: Sheet) -> list[str | None]:
+def kinds_of(specs: GroupSpecs) -> list[str | None]:
     """Of each group what the fleet says that it is."""
-    rows = sheet.told.rows[GROUP]
-    kinds: list[str | None] = [None] * sheet.told.number
+    rows = specs.told.rows[GROUP]
+    kinds: list[str | None] = [None] * specs.told.number
     for group, kind in zip(
-        sheet.told.group[rows].tolist(), sheet.told.column("group_type", rows).to_pylist(), strict=True
+        specs.told.group[rows].tolist(), specs.told.column("group_type", rows).to_pylist(), strict=True
     ):
         kinds[group] = kind
-    return [kinds[group] for group in sheet.of_told.tolist()]
+    return [kinds[group] for group in specs.fact_group_index.tolist()]
 
 
-def assignors_of(sheet: Sheet) -> list[str | None]:
+def assignors_of(specs: GroupSpecs) -> list[str | None]:
     """Of each group what it runs with."""
-    configured = configured_of(sheet.told)
-    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    configured = configured_of(specs.told)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     return [configured.get(name) for name in names]
 
 
-def clients_of(sheet: Sheet, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
+def clients_of(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
     """Of each group the libraries of its members, as `kernels.clients` counts them; `assumed`: of those not known."""
-    found: list[list[Client]] = [[] for _ in range(sheet.number)]
-    group_id, rows = sheet.group_id.to_pylist(), sheet.members.row
-    ids = zip(sheet.told.column("client_id", rows).to_pylist(), sheet.member_id.to_pylist(), strict=True)
-    for group, (client_id, member_id) in zip(sheet.members.group.tolist(), ids, strict=True):
+    found: list[list[Client]] = [[] for _ in range(specs.number)]
+    group_id, rows = specs.group_id.to_pylist(), specs.members.row
+    ids = zip(specs.told.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
+    for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
         client = recognize(group_id[group], client_id, member_id, now[group])
         other = assumed[group]
         found[group].append(Client(other, True) if client.library is None and other else client)

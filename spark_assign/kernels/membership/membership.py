@@ -6,7 +6,7 @@ A row of the answer is tagged by its `kind`:
     option     a way to run, a session timeout and a restart time, with what a rolling restart and a crash cost
     rejected   code, detail: a group that cannot be played, or that is no group of consumers
 
-Facts are those of `protocol.sheet`, and of each member a row of kind `ABOUT` with its client id and host. The plays of
+Facts are those of `protocol.specs`, and of each member a row of kind `ABOUT` with its client id and host. The plays of
 all groups go side by side (`protocol.plays.in_step`): those in which nobody owns anything are founded first, then come
 the plays that each group needs (`grid`), then the few that turn out to be needed beside them.
 """
@@ -31,13 +31,13 @@ from spark_assign.kernels.membership.static import of_deployment
 from spark_assign.kernels.membership.ways import Opening, Take, opened
 from spark_assign.kernels.membership.words import Known, codes_and_text, sentence, settings, warnings
 from spark_assign.kernels.protocol.plays import Show, in_step
-from spark_assign.kernels.protocol.sheet import CONFIGURED, GROUP, MEMBER, BadGroup, Scene, scenes
-from spark_assign.kernels.protocol.sheet import Key as Name
+from spark_assign.kernels.protocol.simulation_input import CONFIGURED, GROUP, MEMBER, BadGroup, Scene, scenes
+from spark_assign.kernels.protocol.simulation_input import Key as Name
 from spark_assign.kernels.protocol.stage import Stage
 
 OF_GROUP, OF_OPTION, REJECTED = KINDS = ("group", "option", "rejected")
 ABOUT = 6
-"""The kind of a fact that says of a member its client id and host; behind those of `protocol.sheet`."""
+"""The kind of a fact that says of a member its client id and host; behind those of `protocol.specs`."""
 
 _TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
 ANSWER = pa.schema(

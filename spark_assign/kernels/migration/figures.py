@@ -13,8 +13,8 @@ from spark_assign.kernels.group.assign import nothing_planned
 from spark_assign.kernels.group.changes import Counts as Counted
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.figures import held, rack_matched, spread
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.restarts import Played, play_restarts
 from spark_assign.kernels.migration.rules import CLIENTS_OWN
@@ -26,7 +26,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 @dataclass(frozen=True)
 class Figures:
-    """Of all groups of a sheet.
+    """Of all groups of specs.
 
     Attributes:
         now: the assignors that they run with; null: not known.
@@ -49,7 +49,7 @@ class Figures:
 
 
 def measure_migration(
-    sheet: Sheet,
+    specs: GroupSpecs,
     now: Sequence[str | None],
     online: BoolArray,
     to: str,
@@ -60,17 +60,17 @@ def measure_migration(
     """Ask the broker's assignor, play the restarts, and ask the assignors that the broker does not have.
 
     Args:
-        sheet: the groups.
+        specs: the groups.
         now: of each its assignor.
         online: which of them restart one by one.
         to, what_if, timing, racks_known: as `migrate.Question` has them.
     """
-    everyone = np.ones(sheet.number, bool)
-    over = _go_over(sheet, now, online, to, everyone)
+    everyone = np.ones(specs.number, bool)
+    over = _go_over(specs, now, online, to, everyone)
     planned, after, fine = over.planned, over.after, over.fine
-    before = _before(sheet, now, fine)
-    counts = count_changes(held(sheet, planned.given, planned.runs.take(planned.withheld), fine))
-    has, gets = (spread(sheet.members.group, sheet.number, runs) for runs in (before, after))
+    before = _before(specs, now, fine)
+    counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), fine))
+    has, gets = (spread(specs.members.group, specs.number, runs) for runs in (before, after))
     paused = Counts(
         members=np.maximum(has["members"].to_numpy(), 1),
         partitions=gets["partitions"].to_numpy(),
@@ -85,14 +85,14 @@ def measure_migration(
         "max_over_mean_before": has["max_over_mean"].to_pylist(),
         "max_over_mean_after": gets["max_over_mean"].to_pylist(),
         "owned": counts.claimed.tolist(),
-        "moved": np.where(online, _differing(counts), _moved(sheet, after, fine)).tolist(),
-        "moved_back": _moved_back(sheet, now, after, fine),
+        "moved": np.where(online, _differing(counts), _moved(specs, after, fine)).tolist(),
+        "moved_back": _moved_back(specs, now, after, fine),
         "partition_seconds_paused": server_seconds(paused, timing).tolist(),
-        "cross_rack_before": _across(sheet, before, racks_known),
-        "cross_rack_after": _across(sheet, after, racks_known),
-        **_what_if(sheet, now, online, what_if, racks_known),
+        "cross_rack_before": _across(specs, before, racks_known),
+        "cross_rack_after": _across(specs, after, racks_known),
+        **_what_if(specs, now, online, what_if, racks_known),
     }
-    return Figures(now, columns, _of_groups(over.way, sheet.number), over.way.whole, planned.refused)
+    return Figures(now, columns, _of_groups(over.way, specs.number), over.way.whole, planned.refused)
 
 
 @dataclass(frozen=True)
@@ -105,27 +105,27 @@ class _Over:
     fine: BoolArray
 
 
-def _go_over(sheet: Sheet, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray) -> _Over:
+def _go_over(specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray) -> _Over:
     """Take some groups over to an assignor of the broker."""
-    planned = assign_anew(sheet, to, chosen)
+    planned = assign_anew(specs, to, chosen)
     fine = chosen.copy()
     fine[list(planned.refused)] = False
     names = np.array([name or "" for name in now], object)
-    static = sheet.told.column("group_instance_id", sheet.members.row).is_valid().to_numpy(zero_copy_only=False)
+    static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     can = fine & online & np.isin(names, CLIENTS_OWN)
-    way = play_restarts(sheet, names, to, can, static, names != "cooperative-sticky")
-    anew = assign_anew(replace(sheet, claims=EMPTY_SLICES), to, fine & ~online)
-    return _Over(planned, way, _after(sheet, planned, anew, way, online, static), fine)
+    way = play_restarts(specs, names, to, can, static, names != "cooperative-sticky")
+    anew = assign_anew(replace(specs, claims=EMPTY_SLICES), to, fine & ~online)
+    return _Over(planned, way, _after(specs, planned, anew, way, online, static), fine)
 
 
 def _after(
-    sheet: Sheet, planned: Planned, anew: Planned, way: Played, online: BoolArray, static: BoolArray
+    specs: GroupSpecs, planned: Planned, anew: Planned, way: Played, online: BoolArray, static: BoolArray
 ) -> PartitionSlices:
     """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
-    moves = np.zeros(sheet.number, bool)
-    moves[sheet.members.group[~static]] = True
+    moves = np.zeros(specs.number, bool)
+    moves[specs.members.group[~static]] = True
     restarted = way.whole & moves
-    group = sheet.members.group
+    group = specs.members.group
     after = way.after.take(restarted[group[way.after.member]])
     return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(anew.runs)
 
@@ -140,24 +140,24 @@ def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
     return found
 
 
-def _by_own(sheet: Sheet, now: Sequence[str | None], chosen: BoolArray) -> Planned:
+def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> Planned:
     """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
     names = np.array([name or "" for name in now], object)
     planned = nothing_planned()
     for name in CLIENTS_OWN:
         mine = chosen & (names == name)
         if mine.any():
-            planned = planned.joined(assign_anew(sheet, name, mine))
+            planned = planned.joined(assign_anew(specs, name, mine))
     return planned
 
 
-def _before(sheet: Sheet, now: Sequence[str | None], fine: BoolArray) -> PartitionSlices:
+def _before(specs: GroupSpecs, now: Sequence[str | None], fine: BoolArray) -> PartitionSlices:
     """What members own; where nobody is known to own anything, what the group's assignor would give them."""
-    owning = np.zeros(sheet.number, bool)
-    owning[sheet.members.group[sheet.claims.member]] = True
+    owning = np.zeros(specs.number, bool)
+    owning[specs.members.group[specs.claims.member]] = True
     if owning.all():
-        return sheet.claims
-    return sheet.claims.concat(_by_own(sheet, now, fine & ~owning).runs)
+        return specs.claims
+    return specs.claims.concat(_by_own(specs, now, fine & ~owning).runs)
 
 
 def _differing(counts: Counted) -> IntArray:
@@ -165,14 +165,16 @@ def _differing(counts: Counted) -> IntArray:
     return counts.there - counts.kept - counts.back
 
 
-def _moved(sheet: Sheet, runs: PartitionSlices, fine: BoolArray) -> IntArray:
+def _moved(specs: GroupSpecs, runs: PartitionSlices, fine: BoolArray) -> IntArray:
     """Partitions that have another owner by these runs, in the end."""
-    return _differing(count_changes(held(sheet, runs, EMPTY_SLICES, fine)))
+    return _differing(count_changes(held(specs, runs, EMPTY_SLICES, fine)))
 
 
-def _moved_back(sheet: Sheet, now: Sequence[str | None], after: PartitionSlices, fine: BoolArray) -> list[int | None]:
+def _moved_back(
+    specs: GroupSpecs, now: Sequence[str | None], after: PartitionSlices, fine: BoolArray
+) -> list[int | None]:
     """Partitions that have another owner when a group has gone back from what the broker has given it."""
-    settled = replace(sheet, claims=after, left=EMPTY_SLICES)
+    settled = replace(specs, claims=after, left=EMPTY_SLICES)
     own = _by_own(settled, now, fine)
     back = fine & np.array([name in CLIENTS_OWN for name in now], bool)
     back[list(own.refused)] = False
@@ -180,22 +182,22 @@ def _moved_back(sheet: Sheet, now: Sequence[str | None], after: PartitionSlices,
     return [each if known else None for each, known in zip(moved, back.tolist(), strict=True)]
 
 
-def _across(sheet: Sheet, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
+def _across(specs: GroupSpecs, runs: PartitionSlices, racks_known: bool) -> list[int | None]:
     """Of each group the partitions whose owner has no replica in its rack."""
-    near = rack_matched(sheet, runs, racks_known=racks_known).to_pylist()
-    total = np.bincount(sheet.members.group[runs.member], runs.count, sheet.number).astype(np.int64).tolist()
+    near = rack_matched(specs, runs, racks_known=racks_known).to_pylist()
+    total = np.bincount(specs.members.group[runs.member], runs.count, specs.number).astype(np.int64).tolist()
     return [None if each is None else all_of_them - each for each, all_of_them in zip(near, total, strict=True)]
 
 
 def _what_if(
-    sheet: Sheet, now: Sequence[str | None], online: BoolArray, names: Sequence[str], racks_known: bool
+    specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, names: Sequence[str], racks_known: bool
 ) -> dict[str, list[Any]]:
     """The best of the assignors that the broker does not have, of groups with racks; the way over is the same."""
-    racked = np.zeros(sheet.number, bool)
-    racked[sheet.members.group[sheet.members.rack >= 0]] = racks_known
-    best: list[tuple[int, str] | None] = [None] * sheet.number
+    racked = np.zeros(specs.number, bool)
+    racked[specs.members.group[specs.members.rack >= 0]] = racks_known
+    best: list[tuple[int, str] | None] = [None] * specs.number
     for name in names if racked.any() else ():
-        across = _across(sheet, _go_over(sheet, now, online, name, racked).after, racks_known)
+        across = _across(specs, _go_over(specs, now, online, name, racked).after, racks_known)
         for group in np.flatnonzero(racked).tolist():
             so_far, each = best[group], across[group]
             if each is not None and (so_far is None or each < so_far[0]):

@@ -21,7 +21,7 @@ from spark_assign.kernels.group.answers import tagged_rows, tagged_table
 from spark_assign.kernels.group.decide import named_groups
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.migration.figures import Figures, measure_migration
@@ -82,24 +82,24 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     others = other_kinds(told, "migrate")
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, MIGRATED)
-    sheet = read_sheet(told, {*faults, *others})
-    there = np.array([kind == "consumer" for kind in kinds_of(sheet)], bool)
-    now = assignors_of(sheet)
-    members = np.bincount(sheet.members.group, minlength=sheet.number).tolist()
+    specs = read_group_specs(told, {*faults, *others})
+    there = np.array([kind == "consumer" for kind in kinds_of(specs)], bool)
+    now = assignors_of(specs)
+    members = np.bincount(specs.members.group, minlength=specs.number).tolist()
     online = np.array([can_online(*each, asked.policy, asked.most) for each in zip(now, members, strict=True)], bool)
     asking = (asked.to, asked.what_if, asked.timing, asked.racks_known)
-    found = measure_migration(sheet, now, online & ~there, *asking)
-    yield tagged_table(REJECTED, _refused(sheet, found), MIGRATED)
-    fine = np.ones(sheet.number, bool)
+    found = measure_migration(specs, now, online & ~there, *asking)
+    yield tagged_table(REJECTED, _refused(specs, found), MIGRATED)
+    fine = np.ones(specs.number, bool)
     fine[list(found.refused)] = False
-    cases = _cases(sheet, found, asked)
+    cases = _cases(specs, found, asked)
     rows = [
-        *(_there(sheet, found, group) for group in np.flatnonzero(fine & there).tolist()),
-        *(_row(sheet, found, group, cases[group]) for group in np.flatnonzero(fine & ~there).tolist()),
+        *(_there(specs, found, group) for group in np.flatnonzero(fine & there).tolist()),
+        *(_row(specs, found, group, cases[group]) for group in np.flatnonzero(fine & ~there).tolist()),
         *_idle(told, {*faults, *others}, asked),
     ]
     yield tagged_rows(OF_GROUP, rows, MIGRATED)
-    names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
+    names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
     yield tagged_rows(
         OF_STEP,
         [
@@ -111,32 +111,32 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     )
 
 
-def _refused(sheet: Sheet, found: Figures) -> pa.Table:
+def _refused(specs: GroupSpecs, found: Figures) -> pa.Table:
     groups = sorted(found.refused)
     codes, details = (pa.array([found.refused[group][at] for group in groups], _TEXT) for at in (0, 1))
-    return pa.table(named_groups(sheet, np.array(groups, np.int64)) | {"code": codes, "detail": details})
+    return pa.table(named_groups(specs, np.array(groups, np.int64)) | {"code": codes, "detail": details})
 
 
 # --- what is known of the groups ----------------------------------------------------------------------------------
 
 
-def _alike(sheet: Sheet) -> list[int]:
+def _alike(specs: GroupSpecs) -> list[int]:
     """Of each group the topics that have as many partitions and the same subscribers as another one of it."""
-    topics, known = sheet.topics, sheet.topics.known
+    topics, known = specs.topics, specs.topics.known
     keys = np.stack([topics.group[known], topics.partitions[known], topics.subscribers[known]])
     same, number = np.unique(keys, axis=1, return_counts=True)
     several = number > 1
-    counts: list[int] = np.bincount(same[0][several], number[several], sheet.number).astype(np.int64).tolist()
+    counts: list[int] = np.bincount(same[0][several], number[several], specs.number).astype(np.int64).tolist()
     return counts
 
 
-def _cases(sheet: Sheet, found: Figures, asked: Question) -> list[Case]:
-    now = assignors_of(sheet)
-    clients, alike = clients_of(sheet, now, [asked.clients] * sheet.number), _alike(sheet)
-    instances = sheet.told.column("group_instance_id", sheet.members.row)
-    static = np.bincount(sheet.members.group[instances.is_valid()], minlength=sheet.number).tolist()
+def _cases(specs: GroupSpecs, found: Figures, asked: Question) -> list[Case]:
+    now = assignors_of(specs)
+    clients, alike = clients_of(specs, now, [asked.clients] * specs.number), _alike(specs)
+    instances = specs.told.column("group_instance_id", specs.members.row)
+    static = np.bincount(specs.members.group[instances.is_valid()], minlength=specs.number).tolist()
     cases = []
-    for group in range(sheet.number):
+    for group in range(specs.number):
         of = found.of(group)
         cases.append(
             Case(
@@ -162,14 +162,14 @@ def _cases(sheet: Sheet, found: Figures, asked: Question) -> list[Case]:
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _named(sheet: Sheet, group: int) -> dict[str, Any]:
-    return {"cluster": sheet.cluster[group].as_py(), "group_id": sheet.group_id[group].as_py()}
+def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
+    return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _row(sheet: Sheet, found: Figures, group: int, case: Case) -> dict[str, Any]:
+def _row(specs: GroupSpecs, found: Figures, group: int, case: Case) -> dict[str, Any]:
     verdict, restarts, whole = judge(case), found.restarts[group], found.whole[group]
     figures = found.of(group)
-    row = _named(sheet, group) | {name: figures[name] for name in figures if name in MIGRATED.names}
+    row = _named(specs, group) | {name: figures[name] for name in figures if name in MIGRATED.names}
     return row | {
         "verdict": verdict.verdict,
         "online": case.online,
@@ -185,13 +185,13 @@ def _row(sheet: Sheet, found: Figures, group: int, case: Case) -> dict[str, Any]
     }
 
 
-def _there(sheet: Sheet, found: Figures, group: int) -> dict[str, Any]:
+def _there(specs: GroupSpecs, found: Figures, group: int) -> dict[str, Any]:
     """A group that runs by the broker's protocol already."""
     figures = found.of(group)
     shown = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
     now = found.now[group]
     return (
-        _named(sheet, group)
+        _named(specs, group)
         | {name: figures[name] for name in shown}
         | {
             "verdict": THERE,

@@ -1,4 +1,4 @@
-"""Some members of a sheet as a sheet of their own: groups as they are while one of them is away, or has a new id."""
+"""Some members of specs as specs of their own: groups as they are while one of them is away, or has a new id."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.java.hash_map import string_hashes
+from spark_assign.kernels.group.group_specs import GroupSpecs, Members, subscriber_classes
 from spark_assign.kernels.group.names import Names
-from spark_assign.kernels.group.sheet import Members, Sheet, subscriber_classes
 from spark_assign.kernels.group.told import Told
 from spark_assign.kernels.group.topics import Topics
 from spark_assign.kernels.sticky.walks import walks
@@ -21,14 +21,14 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a sheet.
+    """A part of specs.
 
     Attributes:
-        sheet: the part, numbered anew. Nobody owns anything in it but for the claims it was made with.
+        specs: the part, numbered anew. Nobody owns anything in it but for the claims it was made with.
         groups, members, topics: of each of its groups, members and topics the number in the whole.
     """
 
-    sheet: Sheet
+    specs: GroupSpecs
     groups: IntArray
     members: IntArray
     topics: IntArray
@@ -39,12 +39,12 @@ class Part:
 
 
 def part_of(
-    sheet: Sheet, members: IntArray, ids: Sequence[str], claims: PartitionSlices, left: PartitionSlices
+    specs: GroupSpecs, members: IntArray, ids: Sequence[str], claims: PartitionSlices, left: PartitionSlices
 ) -> Part:
     """These members, with their groups and all topics of those.
 
     Args:
-        sheet: the whole.
+        specs: the whole.
         members: their numbers.
         ids: of each member of the whole the id that it has now.
         claims: who owns what now, in numbers of the whole.
@@ -52,29 +52,29 @@ def part_of(
     """
     texts = pa.array([ids[number] for number in members.tolist()], pa.string())
     names = Names(texts)
-    order = np.lexsort((names.columns[0], sheet.members.group[members]))
+    order = np.lexsort((names.columns[0], specs.members.group[members]))
     members, texts, rank = members[order], texts.take(pa.array(order)), names.columns[0][order]
-    groups = np.unique(sheet.members.group[members])
-    topics = np.flatnonzero(np.isin(sheet.topics.group, groups))
+    groups = np.unique(specs.members.group[members])
+    topics = np.flatnonzero(np.isin(specs.topics.group, groups))
     group, member, topic = (
         _numbers(some, size)
-        for some, size in ((groups, sheet.number), (members, len(sheet.members)), (topics, len(sheet.topics)))
+        for some, size in ((groups, specs.number), (members, len(specs.members)), (topics, len(specs.topics)))
     )
-    owner, wanted = np.divmod(sheet.subscriptions, max(len(sheet.topics), 1))
+    owner, wanted = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
     stays = member[owner] >= 0
     pairs = member[owner[stays]] * max(len(topics), 1) + topic[wanted[stays]]
     by_pair = np.argsort(pairs)
-    pairs, rows = pairs[by_pair], sheet.asked[stays][by_pair]
-    told = _told(sheet, members, groups, texts)
-    here = _members(sheet, told.member, members, group, texts, rank)
-    some = _topics(sheet, topics, group, pairs)
+    pairs, rows = pairs[by_pair], specs.asked[stays][by_pair]
+    told = _told(specs, members, groups, texts)
+    here = _members(specs, told.member, members, group, texts, rank)
+    some = _topics(specs, topics, group, pairs)
     subscribers, classes = subscriber_classes(
         pairs // max(len(topics), 1), pairs % max(len(topics), 1), len(topics), some.group, here
     )
     mine, gone = claims.take(member[claims.member] >= 0), left.take(topic[left.topic] >= 0)
-    made = Sheet(
+    made = GroupSpecs(
         told=told,
-        of_told=sheet.of_told[groups],
+        fact_group_index=specs.fact_group_index[groups],
         members=replace(here, subscribes=np.bincount(pairs // max(len(topics), 1), minlength=len(members)) > 0),
         topics=replace(some, subscribers=subscribers),
         classes=classes,
@@ -82,9 +82,9 @@ def part_of(
         left=PartitionSlices(gone.member, topic[gone.topic], *gone.columns[2:]),
         subscriptions=pairs,
         asked=rows,
-        racks=sheet.racks,
-        rack_sets=sheet.rack_sets,
-        rack_set={int(topic[at]): sets for at, sets in sheet.rack_set.items() if topic[at] >= 0},
+        racks=specs.racks,
+        rack_sets=specs.rack_sets,
+        rack_set={int(topic[at]): sets for at, sets in specs.rack_set.items() if topic[at] >= 0},
     )
     return Part(made, groups, members, topics)
 
@@ -96,13 +96,13 @@ def _numbers(some: IntArray, size: int) -> IntArray:
     return numbers
 
 
-def _told(sheet: Sheet, members: IntArray, groups: IntArray, texts: pa.Array) -> Told:
+def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Array) -> Told:
     """The same facts, in which these members have these ids; of other groups there are none."""
-    told = sheet.told
+    told = specs.told
     mine = np.zeros(told.number, bool)
-    mine[sheet.of_told[groups]] = True
+    mine[specs.fact_group_index[groups]] = True
     member = told.member.copy()
-    member[sheet.members.row[members]] = len(told.member_id) + np.arange(len(members))
+    member[specs.members.row[members]] = len(told.member_id) + np.arange(len(members))
     return replace(
         told,
         rows={kind: rows[mine[told.group[rows]]] for kind, rows in told.rows.items()},
@@ -112,9 +112,9 @@ def _told(sheet: Sheet, members: IntArray, groups: IntArray, texts: pa.Array) ->
 
 
 def _members(
-    sheet: Sheet, named: IntArray, members: IntArray, number: IntArray, texts: pa.Array, rank: IntArray
+    specs: GroupSpecs, named: IntArray, members: IntArray, number: IntArray, texts: pa.Array, rank: IntArray
 ) -> Members:
-    whole, told = sheet.members, sheet.told
+    whole, told = specs.members, specs.told
     group, rows = number[whole.group[members]], whole.row[members]
     instance = Names(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((rank, instance, instance < 0, group))
@@ -137,8 +137,8 @@ def _members(
     )
 
 
-def _topics(sheet: Sheet, topics: IntArray, number: IntArray, pairs: IntArray) -> Topics:
-    whole = sheet.topics
+def _topics(specs: GroupSpecs, topics: IntArray, number: IntArray, pairs: IntArray) -> Topics:
+    whole = specs.topics
     asked = np.zeros(len(topics), bool)
     asked[pairs % max(len(topics), 1)] = True
     return Topics(

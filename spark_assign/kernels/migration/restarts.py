@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from spark_assign.kernels.group.changes import Held, count_changes
 from spark_assign.kernels.group.figures import held
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.part import part_of
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -90,11 +90,13 @@ class Played:
     after: PartitionSlices
 
 
-def play_restarts(sheet: Sheet, now: Names, to: str, chosen: BoolArray, static: BoolArray, eager: BoolArray) -> Played:
+def play_restarts(
+    specs: GroupSpecs, now: Names, to: str, chosen: BoolArray, static: BoolArray, eager: BoolArray
+) -> Played:
     """Restart the members of some groups, in the order of their ids.
 
     Args:
-        sheet: all groups.
+        specs: all groups.
         now: of each chosen group the clients' assignor that it runs with, one of Kafka's.
         to: the broker's assignor.
         chosen: which groups.
@@ -105,13 +107,13 @@ def play_restarts(sheet: Sheet, now: Names, to: str, chosen: BoolArray, static: 
         as many restarts as the largest group has members, if these are not too many. Groups for which an assignor of
         Kafka throws are in none from there on.
     """
-    going = np.where(chosen, played(sheet), 0)
-    begins = np.searchsorted(sheet.members.group, np.arange(sheet.number))
-    groups = _Groups(sheet, to, eager)
+    going = np.where(chosen, played(specs), 0)
+    begins = np.searchsorted(specs.members.group, np.arange(specs.number))
+    groups = _Groups(specs, to, eager)
     found = []
     for number in range(int(going.max(initial=0))):
         some = np.flatnonzero(going > number)
-        restarting = np.zeros(len(sheet.members), bool)
+        restarting = np.zeros(len(specs.members), bool)
         restarting[begins[some] + number] = True
         groups.stop(restarting)
         refused = groups.leave(restarting & ~static, now if number == 0 else None)
@@ -119,14 +121,14 @@ def play_restarts(sheet: Sheet, now: Names, to: str, chosen: BoolArray, static: 
         going[list(refused)] = 0
         some = some[going[some] > 0]
         found.append(Restart(number, some, *(each[some] for each in groups.figures)))
-    whole = (going > 0) & (going == np.bincount(sheet.members.group, minlength=sheet.number))
+    whole = (going > 0) & (going == np.bincount(specs.members.group, minlength=specs.number))
     return Played(found, whole, groups.claims)
 
 
-def played(sheet: Sheet) -> IntArray:
+def played(specs: GroupSpecs) -> IntArray:
     """How many restarts of each group are played, of as many as it has members."""
-    members = np.bincount(sheet.members.group, minlength=sheet.number)
-    partitions = np.bincount(sheet.topics.group, np.maximum(sheet.topics.partitions, 0), sheet.number)
+    members = np.bincount(specs.members.group, minlength=specs.number)
+    partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.number)
     at_most = MOST_PARTITIONS // np.maximum(partitions, 1).astype(np.int64) + 1
     return np.minimum(members, np.minimum(at_most, MOST_RESTARTS))
 
@@ -134,23 +136,23 @@ def played(sheet: Sheet) -> IntArray:
 class _Groups:
     """The groups as they are: who has what, under which id, by which protocol; and the figures of a restart."""
 
-    def __init__(self, sheet: Sheet, to: str, eager: BoolArray) -> None:
-        self.sheet, self.to = sheet, to
-        self.claims = sheet.claims
-        self.ids: list[str] = sheet.member_id.to_pylist()
-        self.stops_all = eager[sheet.members.group]
-        self.figures = np.zeros((3, sheet.number), np.int64)
+    def __init__(self, specs: GroupSpecs, to: str, eager: BoolArray) -> None:
+        self.specs, self.to = specs, to
+        self.claims = specs.claims
+        self.ids: list[str] = specs.member_id.to_pylist()
+        self.stops_all = eager[specs.members.group]
+        self.figures = np.zeros((3, specs.number), np.int64)
 
     def stop(self, restarting: BoolArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
         mine = self.claims.take(restarting[self.claims.member])
-        group = self.sheet.members.group[mine.member]
+        group = self.specs.members.group[mine.member]
         self.figures[:] = 0
-        self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
+        self.figures[2] = np.bincount(group, mine.count, self.specs.number).astype(np.int64)
 
     def leave(self, away: BoolArray, classic: Names | None) -> set[int]:
         """These members leave, and the others share out what they had; the groups that cannot are answered."""
-        group = self.sheet.members.group
+        group = self.specs.members.group
         mine = away[self.claims.member]
         left, self.claims = self.claims.take(mine), self.claims.take(~mine)
         return self._rebalance(np.flatnonzero(self._with(away)[group] & ~away), left, classic)
@@ -160,28 +162,28 @@ class _Groups:
         for at in np.flatnonzero(restarted).tolist():
             self.ids[at] = new_id(self.ids[at])
         self.stops_all = self.stops_all & ~restarted
-        return self._rebalance(np.flatnonzero(self._with(away)[self.sheet.members.group]), EMPTY_SLICES, None)
+        return self._rebalance(np.flatnonzero(self._with(away)[self.specs.members.group]), EMPTY_SLICES, None)
 
     def _with(self, members: BoolArray) -> BoolArray:
         """The groups that have these members."""
-        groups = np.zeros(self.sheet.number, bool)
-        groups[self.sheet.members.group[members]] = True
+        groups = np.zeros(self.specs.number, bool)
+        groups[self.specs.members.group[members]] = True
         return groups
 
     def _rebalance(self, members: IntArray, left: PartitionSlices, classic: Names | None) -> set[int]:
         """These members share out all of their groups, by the groups' own assignors or by the broker's."""
         if not len(members):
             return set()
-        part = part_of(self.sheet, members, self.ids, self.claims, left)
-        names = np.full(part.sheet.number, self.to, object) if classic is None else classic[part.groups]
+        part = part_of(self.specs, members, self.ids, self.claims, left)
+        names = np.full(part.specs.number, self.to, object) if classic is None else classic[part.groups]
         runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
-            planned = assign_anew(part.sheet, name, names == name)
-            compared = held(part.sheet, planned.given, planned.runs.take(planned.withheld), names == name)
+            planned = assign_anew(part.specs, name, names == name)
+            compared = held(part.specs, planned.given, planned.runs.take(planned.withheld), names == name)
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
             runs = runs.concat(planned.runs)
             refused |= {int(part.groups[group]) for group in planned.refused}
-        others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
+        others = ~np.isin(self.specs.members.group[self.claims.member], part.groups)
         self.claims = self.claims.take(others).concat(part.outward(runs))
         return refused
 

@@ -20,7 +20,7 @@ from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, assign
 from spark_assign.kernels.protocol.ledger import merged
 from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.sheet import BadGroup, Key, Scene, scenes
+from spark_assign.kernels.protocol.simulation_input import BadGroup, Key, Scene, scenes
 from spark_assign.kernels.protocol.stage import Stage
 from spark_assign.kernels.protocol.target_assignors import assign_targets
 from spark_assign.kernels.protocol.targets import TargetAnswer, TargetAsk
@@ -37,7 +37,7 @@ Asked = Ask | TargetAsk | None
 
 
 class Staged(Protocol):
-    """What knows how a group begins, and what is to happen to it: `sheet.Scene`."""
+    """What knows how a group begins, and what is to happen to it: `simulation_input.Scene`."""
 
     def stage(self, protocol: str, defaults: Timing) -> tuple[Stage, list[Event]]: ...
 
@@ -76,11 +76,11 @@ class Show:
 def play_facts(
     facts: pa.Table, protocols: Sequence[str], defaults: Timing, until: int | None, write: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Play every group of a table of facts (`sheet`) with each protocol.
+    """Play every group of a table of facts (`simulation_input`) with each protocol.
 
     Args:
         facts: of whole groups.
-        protocols: of `sheet.PROTOCOLS`.
+        protocols: of `simulation_input.PROTOCOLS`.
         defaults: what groups are set to where the facts say nothing.
         until: when to break off, in milliseconds; null: when a group is at rest.
         write: what to write of each play: `played` (rounds and availability), `trace`, `partitions` or `ownership`.

@@ -19,7 +19,7 @@ from spark_assign.kernels.clients import COOPERATIVE
 from spark_assign.kernels.fingerprints import Assigned, Seen, Subscribed, find_leader
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.history.timeline import Member
 from spark_assign.kernels.libraries import read_library
@@ -225,15 +225,15 @@ def _answers(asked: Sequence[_Asked]) -> list[str | None]:
         each.facts(rows, f"{number:09}")
     told = read(rows.table())
     faults = find_faults(told)
-    sheet = read_sheet(told, set(faults))
-    of_key = [int(each) for each in sheet.group_id.to_pylist()]
+    specs = read_group_specs(told, set(faults))
+    of_key = [int(each) for each in specs.group_id.to_pylist()]
     why: list[str | None] = ["what its members say contradicts itself"] * len(asked)
     kinds = np.array([asked[each].rules for each in of_key], object)
     for name in sorted(set(kinds.tolist())):
         chosen = kinds == name
-        planned = assign_anew(sheet, name, chosen)
-        given = _by_group(sheet, planned.runs if name in KAFKAS else planned.given)
-        hangs = _by_group(sheet, planned.unsure)
+        planned = assign_anew(specs, name, chosen)
+        given = _by_group(specs, planned.runs if name in KAFKAS else planned.given)
+        hangs = _by_group(specs, planned.unsure)
         for group in np.flatnonzero(chosen).tolist():
             number = of_key[group]
             if group in planned.refused:
@@ -243,13 +243,13 @@ def _answers(asked: Sequence[_Asked]) -> list[str | None]:
     return why
 
 
-def _by_group(sheet: Sheet, runs: PartitionSlices) -> dict[int, dict[tuple[str, int], str]]:
+def _by_group(specs: GroupSpecs, runs: PartitionSlices) -> dict[int, dict[tuple[str, int], str]]:
     """Of each group who gets each partition, by names."""
     rows = runs.expand()
     if not len(rows):
         return {}
-    groups = sheet.members.group[rows.member].tolist()
-    ids, names = sheet.member_id.to_pylist(), sheet.topic.to_pylist()
+    groups = specs.members.group[rows.member].tolist()
+    ids, names = specs.member_id.to_pylist(), specs.topic.to_pylist()
     found: dict[int, dict[tuple[str, int], str]] = {}
     for group, member, topic, partition in zip(
         groups, rows.member.tolist(), rows.topic.tolist(), rows.first.tolist(), strict=True

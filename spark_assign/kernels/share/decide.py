@@ -30,14 +30,14 @@ from spark_assign.kernels.group.answers import tagged
 from spark_assign.kernels.group.decide import named_groups
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.names import named
 from spark_assign.kernels.group.server_orders import read_ids
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.server.orders import TopicIds
 from spark_assign.kernels.share.figures import FIGURES, measure
 from spark_assign.kernels.share.outcome import REASONS, Outcome
-from spark_assign.kernels.share.sheet import list_groups
+from spark_assign.kernels.share.share_group_input import list_groups
 from spark_assign.kernels.share.simple import assign_simple
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -76,31 +76,31 @@ def decide(facts: pa.Table) -> Iterator[pa.Table]:
 def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     told = read(facts)
     faults = find_faults(told, also=("share",))
-    sheet = read_sheet(told, set(faults))
-    found = read_ids(sheet)
+    specs = read_group_specs(told, set(faults))
+    found = read_ids(specs)
     ids, refused = found.of, dict(found.refused)
-    fine = np.ones(sheet.number, bool)
+    fine = np.ones(specs.number, bool)
     fine[list(refused)] = False
-    for outcome in _ask(sheet, ids, fine, refused):
+    for outcome in _ask(specs, ids, fine, refused):
         refused |= dict.fromkeys(np.flatnonzero(outcome.answer.failed).tolist(), FAILS)
-        yield ASSIGNED, _rows(sheet, outcome.runs(), sheet.member_id)
+        yield ASSIGNED, _rows(specs, outcome.runs(), specs.member_id)
         yield from ((CHANGE, rows) for rows in _changes(outcome))
-        figures = pa.table(named_groups(sheet, np.arange(sheet.number)) | measure(sheet, outcome))
+        figures = pa.table(named_groups(specs, np.arange(specs.number)) | measure(specs, outcome))
         yield METRICS, figures.filter(pa.array(outcome.chosen))
     yield REJECTED, refusals(told, faults)
     groups = sorted(refused)
     words = {
         name: pa.array([refused[group][at] for group in groups], _TEXT) for at, name in enumerate(("code", "detail"))
     }
-    yield REJECTED, pa.table(named_groups(sheet, np.array(groups, np.int64)) | words)
+    yield REJECTED, pa.table(named_groups(specs, np.array(groups, np.int64)) | words)
     yield METRICS, _without_members(facts, idle_groups(told, set(faults)))
 
 
-def _ask(sheet: Sheet, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]) -> Iterator[Outcome]:
+def _ask(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]) -> Iterator[Outcome]:
     """The answer for these groups, all at once; those that cannot be foretold are found by halving, and refused."""
-    listed = list_groups(sheet, ids, chosen)
+    listed = list_groups(specs, ids, chosen)
     try:
-        yield Outcome(sheet, listed, assign_simple(listed.groups))
+        yield Outcome(specs, listed, assign_simple(listed.groups))
     except IdentityDecides:
         groups = np.flatnonzero(chosen)
         if len(groups) == 1:
@@ -109,28 +109,28 @@ def _ask(sheet: Sheet, ids: TopicIds, chosen: BoolArray, refused: dict[int, tupl
         for half in np.array_split(groups, 2):
             some = np.zeros_like(chosen)
             some[half] = True
-            yield from _ask(sheet, ids, some, refused)
+            yield from _ask(specs, ids, some, refused)
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def _rows(sheet: Sheet, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
+def _rows(specs: GroupSpecs, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
     """Runs by name; their members are numbers of these ids."""
-    names = named_groups(sheet, sheet.topics.group[runs.topic])
-    names |= {"member_id": named(ids, runs.member), "topic": named(sheet.topic, runs.topic)}
+    names = named_groups(specs, specs.topics.group[runs.topic])
+    names |= {"member_id": named(ids, runs.member), "topic": named(specs.topic, runs.topic)}
     return pa.table(names | {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")})
 
 
 def _changes(outcome: Outcome) -> Iterator[pa.Table]:
-    sheet = outcome.sheet
+    specs = outcome.specs
     left = outcome.left()
     went = left, np.full(len(left), REASONS.index("member-left"))
     taken = outcome.compressed(outcome.taken, outcome.why_taken())
     given = outcome.compressed(outcome.given, outcome.why_given())
-    parts = ((TAKEN, went, sheet.told.member_id), (TAKEN, taken, sheet.member_id), (GIVEN, given, sheet.member_id))
+    parts = ((TAKEN, went, specs.told.member_id), (TAKEN, taken, specs.member_id), (GIVEN, given, specs.member_id))
     for change, (runs, why), ids in parts:
-        rows = _rows(sheet, runs, ids)
+        rows = _rows(specs, runs, ids)
         reason = pa.array(REASONS, _TEXT).take(pa.array(why, pa.int64()))
         change_of = pa.repeat(pa.scalar(change, _TEXT), len(rows))
         yield rows.append_column("change", change_of).append_column("reason", reason)

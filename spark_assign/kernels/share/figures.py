@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.share.outcome import Outcome
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
@@ -21,9 +21,9 @@ FIGURES = {
 """Columns and types; `share.schemas.METRICS` says what they are."""
 
 
-def measure(sheet: Sheet, outcome: Outcome) -> dict[str, pa.Array]:
-    """Of each group of the sheet its figures."""
-    groups, topics, told = sheet.number, sheet.topics, outcome.listed.groups
+def measure(specs: GroupSpecs, outcome: Outcome) -> dict[str, pa.Array]:
+    """Of each group of the specs its figures."""
+    groups, topics, told = specs.number, specs.topics, outcome.listed.groups
     assigned, of_row = outcome.assigned, outcome.group(outcome.assigned.topic)
     may = told.topic << PARTITION_BITS | told.partition
     key = assigned.topic << PARTITION_BITS | assigned.first
@@ -31,21 +31,21 @@ def measure(sheet: Sheet, outcome: Outcome) -> dict[str, pa.Array]:
     fits = may[at] == key if len(may) else np.zeros(len(key), bool)
     per_partition = np.bincount(at[fits], minlength=len(may))
     of_partition = topics.group[told.topic]
-    per_member = np.bincount(assigned.member, minlength=len(sheet.members))
+    per_member = np.bincount(assigned.member, minlength=len(specs.members))
     lacking = per_partition < outcome.answer.sharing[told.topic]
     unknown = topics.asked & (topics.partitions < 0)
     return {
-        "members": _count(sheet.members.group, groups),
+        "members": _count(specs.members.group, groups),
         "partitions": _count(of_partition, groups),
         "assignments": _count(of_row, groups),
         "given": _count(outcome.group(outcome.given.topic), groups),
         "taken": _count(outcome.group(outcome.taken.topic), groups),
-        **_spread("member", sheet.members.group, per_member, groups),
+        **_spread("member", specs.members.group, per_member, groups),
         **_spread("partition", of_partition, per_partition, groups),
         "unassigned": _count(of_partition[per_partition == 0], groups),
         "under_shared": _count(of_partition[lacking], groups),
         "not_assignable": _count(of_row[~fits], groups),
-        "members_without_subscription": _count(sheet.members.group[~sheet.members.subscribes], groups),
+        "members_without_subscription": _count(specs.members.group[~specs.members.subscribes], groups),
         "unknown_topics": _count(topics.group[unknown], groups),
     }
 

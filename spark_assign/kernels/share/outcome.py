@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
+from spark_assign.kernels.share.share_group_input import ShareGroupInput
 from spark_assign.kernels.share.sharing import OVER_SHARED, STAYS
-from spark_assign.kernels.share.sheet import Listed
 from spark_assign.kernels.share.simple import Answer
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
@@ -23,19 +23,19 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer, of the groups in which Kafka gives one. Members and topics are numbers of the sheet.
+    """An answer, of the groups in which Kafka gives one. Members and topics are numbers of the specs.
 
     Attributes:
-        sheet, listed, answer: the groups, what the assignor was told of them, and what it says.
+        specs, listed, answer: the groups, what the assignor was told of them, and what it says.
     """
 
-    sheet: Sheet
-    listed: Listed
+    specs: GroupSpecs
+    listed: ShareGroupInput
     answer: Answer
 
     def group(self, topic: IntArray) -> IntArray:
         """Of topics their group."""
-        return self.sheet.topics.group[topic]
+        return self.specs.topics.group[topic]
 
     @cached_property
     def assigned(self) -> PartitionSlices:
@@ -69,14 +69,14 @@ class Outcome:
         member = self.listed.members[np.append(told.member, self.listed.empty_member)]
         topic = np.append(told.had_topic, self.listed.empty_topic)
         left = ~answer.dropped[topic] & ~answer.failed[self.group(topic)]
-        size = max(len(self.sheet.topics), 1)
+        size = max(len(self.specs.topics), 1)
         empty = np.setdiff1d((member * size + topic)[left], runs.member * size + runs.topic)
         none, one = np.zeros(len(empty), np.int64), np.ones(len(empty), np.int64)
         return runs.concat(PartitionSlices(empty // size, empty % size, none, one, none))
 
     def compressed(self, rows: PartitionSlices, reason: IntArray) -> tuple[PartitionSlices, IntArray]:
         """Single partitions as runs, and of each the reason, which all of its partitions share."""
-        size = max(len(self.sheet.topics), 1)
+        size = max(len(self.specs.topics), 1)
         key = (rows.member * size + rows.topic) * len(REASONS) + reason
         order = np.lexsort((rows.first, key))
         found, *run = compress_sorted(key[order], rows.first[order])
@@ -91,23 +91,23 @@ class Outcome:
 
     def why_taken(self) -> IntArray:
         """Of each row of `taken` its reason."""
-        sheet, answer, told = self.sheet, self.answer, self.listed.groups
+        specs, answer, told = self.specs, self.answer, self.listed.groups
         lost = answer.reason != STAYS
         shared = answer.reason[lost & ~answer.failed[self.group(told.had_topic)]] == OVER_SHARED
         taken = self.taken
-        asked: BoolArray = np.isin(taken.member * max(len(sheet.topics), 1) + taken.topic, sheet.subscriptions)
-        conditions = (sheet.topics.partitions[taken.topic] < 0, ~asked, shared)
+        asked: BoolArray = np.isin(taken.member * max(len(specs.topics), 1) + taken.topic, specs.subscriptions)
+        conditions = (specs.topics.partitions[taken.topic] < 0, ~asked, shared)
         names = ("topic-gone", "unsubscribed", "over-shared")
         return np.select(conditions, [REASONS.index(name) for name in names], REASONS.index("over-quota"))
 
     def left(self) -> PartitionSlices:
         """What members lose that have left; the member is a number of `told.member_id`."""
-        left = self.sheet.left
+        left = self.specs.left
         return left.take(~self.answer.failed[self.group(left.topic)] & self.chosen[self.group(left.topic)])
 
     @cached_property
     def chosen(self) -> BoolArray:
-        """Of each group of the sheet whether the assignor was asked and gives an answer."""
-        asked = np.zeros(self.sheet.number, bool)
+        """Of each group of the specs whether the assignor was asked and gives an answer."""
+        asked = np.zeros(self.specs.number, bool)
         asked[self.listed.groups.group] = True
         return asked & ~self.answer.failed

@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_assign.kernels.group.carried import capacities, given_number
 from spark_assign.kernels.group.figures import subscribed_partitions
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.size.sweep import Terms, high_rates
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
@@ -38,21 +38,21 @@ class Case:
     hot: tuple[str, int, float, float]
 
 
-def read_cases(sheet: Sheet, assignor: str, groups: IntArray, terms: Terms) -> dict[int, Case]:
+def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Terms) -> dict[int, Case]:
     """By group what there is to size; each has a partition whose rate is known."""
-    loads, topics = sheet.loads, sheet.topics
+    loads, topics = specs.loads, specs.topics
     topic, partition = expand_slices(
         np.zeros(len(topics.known), np.int64), np.ones(len(topics.known), np.int64), topics.partitions[topics.known]
     )
     topic = topics.known[topic]
     at = loads.of(topic, partition)
-    rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(sheet, terms)))
+    rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(specs, terms)))
     group = topics.group[topic]
-    load, load_high = (np.bincount(group, each, sheet.number) for each in (rate, high))
+    load, load_high = (np.bincount(group, each, specs.number) for each in (rate, high))
     hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
-    last = hottest[np.searchsorted(group[hottest], np.arange(sheet.number), "right") - 1]
-    now, partitions = np.bincount(sheet.members.group, minlength=sheet.number), subscribed_partitions(sheet)
-    capacity, given = capacities(sheet), ~np.isnan(given_number(sheet, "capacity"))
+    last = hottest[np.searchsorted(group[hottest], np.arange(specs.number), "right") - 1]
+    now, partitions = np.bincount(specs.members.group, minlength=specs.number), subscribed_partitions(specs)
+    capacity, given = capacities(specs), ~np.isnan(given_number(specs, "capacity"))
     return {
         each: Case(
             assignor=assignor,
@@ -63,7 +63,7 @@ def read_cases(sheet: Sheet, assignor: str, groups: IntArray, terms: Terms) -> d
             load=float(load[each]),
             load_high=float(load_high[each]),
             hot=(
-                sheet.topic[int(topic[last[each]])].as_py(),
+                specs.topic[int(topic[last[each]])].as_py(),
                 int(partition[last[each]]),
                 float(rate[last[each]]),
                 float(high[last[each]]),

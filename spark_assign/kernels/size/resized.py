@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED, RATES
+from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.names import Names, Places, named
-from spark_assign.kernels.group.sheet import Sheet, read_sheet
 from spark_assign.kernels.group.told import KINDS, Told, owned
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
@@ -28,45 +28,45 @@ _DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id"
 _NONE = np.iinfo(np.int64).max
 
 
-def resize(sheet: Sheet, group: IntArray, members: IntArray, laid_out: Collection[str] = ()) -> Sheet:
-    """A sheet with a group for each of these, in this order.
+def resize(specs: GroupSpecs, group: IntArray, members: IntArray, laid_out: Collection[str] = ()) -> GroupSpecs:
+    """specs with a group for each of these, in this order.
 
     Args:
-        sheet: the groups as they are.
+        specs: the groups as they are.
         group: of each new group the group that it is made of.
         members: how many members it has, at least 1.
         laid_out: `range`, `roundrobin`, if they are asked for: what Spark's windows lay out is laid out here.
     """
-    rows = _Rows(sheet, group, members)
+    rows = _Rows(specs, group, members)
     told = rows.told(laid_out)
-    new = read_sheet(told, set())
+    new = read_group_specs(told, set())
     size = max(len(told.topics), 1)
-    of_base = Places(sheet.topics.group * size + sheet.topics.name).of(group[new.topics.group] * size + new.topics.name)
-    loads = replace(sheet.loads, begin=sheet.loads.begin[of_base], faults={}, known=sheet.loads.known[group])
+    of_base = Places(specs.topics.group * size + specs.topics.name).of(group[new.topics.group] * size + new.topics.name)
+    loads = replace(specs.loads, begin=specs.loads.begin[of_base], faults={}, known=specs.loads.known[group])
     return replace(new, carries=loads)
 
 
 class _Rows:
     """Rows of facts: of each the row that it is a copy of (-1: of none), its new group, member, topic and kind."""
 
-    def __init__(self, sheet: Sheet, group: IntArray, members: IntArray) -> None:
-        self.sheet, self.group, told = sheet, group, sheet.told
+    def __init__(self, specs: GroupSpecs, group: IntArray, members: IntArray) -> None:
+        self.specs, self.group, told = specs, group, specs.told
         self.number = np.full(told.number, -1, np.int64)
-        self.number[sheet.of_told] = np.arange(sheet.number)
-        of_member = sheet.members.group
-        now = np.bincount(of_member, minlength=sheet.number)
+        self.number[specs.fact_group_index] = np.arange(specs.number)
+        of_member = specs.members.group
+        now = np.bincount(of_member, minlength=specs.number)
         self.place = ranges_by_length(now)
         self.joining = np.maximum(members - now[group], 0)
         self.leaving = np.maximum(now[group] - members, 0)
         self.names, self.renamed, self.joiners = _with_joiners(told.member_id, int(self.joining.max(initial=0)))
         size = max(len(told.member_id), 1)
-        self.of_member = Places(of_member * size + told.member[sheet.members.row])
+        self.of_member = Places(of_member * size + told.member[specs.members.row])
         self.parts: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
         self.runs: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         self._gather()
 
     def _gather(self) -> None:
-        told = self.sheet.told
+        told = self.specs.told
         for kind in _OF_GROUP:
             row, of = self._copies(told.rows[kind])
             self._add(kind, row, of, self._renamed(row), told.topic[row])
@@ -85,20 +85,20 @@ class _Rows:
 
     def _copies(self, rows: IntArray, *, places: bool = False) -> tuple[IntArray, IntArray]:
         """Of these rows those of each new group's base (or their places), and the new group."""
-        base = self.number[self.sheet.told.group[rows]]
+        base = self.number[self.specs.told.group[rows]]
         order = np.argsort(base, kind="stable")
         begin, end = (np.searchsorted(base[order], self.group, side) for side in ("left", "right"))
         of, at = expand_slices(begin, np.ones_like(begin), end - begin)
         return (order[at] if places else rows[order[at]]), of
 
     def _stays(self, row: IntArray, of: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        told = self.sheet.told
+        told = self.specs.told
         size = max(len(told.member_id), 1)
         member = self.of_member.of(self.number[told.group[row]] * size + told.member[row])
         return np.asarray(self.place[member] >= self.leaving[of], bool)
 
     def _renamed(self, row: IntArray) -> IntArray:
-        member = self.sheet.told.member[row]
+        member = self.specs.told.member[row]
         return np.where(member >= 0, np.append(self.renamed, -1)[member], -1)
 
     def _add(self, kind: int, row: IntArray, of: IntArray, member: IntArray, topic: IntArray) -> None:
@@ -106,7 +106,7 @@ class _Rows:
 
     def _add_joiners(self) -> None:
         """Who joins, and its subscriptions: to every topic that anybody of its group is told to subscribe to."""
-        told = self.sheet.told
+        told = self.specs.told
         of, nth = expand_slices(np.zeros_like(self.joining), np.ones_like(self.joining), self.joining)
         self._add(MEMBER, np.full(len(of), -1), of, self.joiners[nth], np.full(len(of), -1))
         asks = told.rows[ASKS]
@@ -119,7 +119,7 @@ class _Rows:
 
     def told(self, laid_out: Collection[str]) -> Told:
         """The facts."""
-        base = self.sheet.told
+        base = self.specs.told
         lengths = [len(row) for _, row, *_ in self.parts]
         begins = np.cumsum([0, *lengths])
         row, of, member, topic = (np.concatenate([part[at] for part in self.parts]) for at in (1, 2, 3, 4))
@@ -142,8 +142,8 @@ class _Rows:
             member=member,
             topic=topic,
             like=np.where(row >= 0, base.like[row], -1),
-            cluster=self.sheet.cluster.take(pa.array(self.group)),
-            group_id=self.sheet.group_id.take(pa.array(self.group)),
+            cluster=self.specs.cluster.take(pa.array(self.group)),
+            group_id=self.specs.group_id.take(pa.array(self.group)),
             member_id=self.names,
             topics=base.topics,
         )

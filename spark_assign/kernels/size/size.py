@@ -22,7 +22,7 @@ from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.decide import CONFIGURED, choose
 from spark_assign.kernels.group.decide import Question as Chosen
 from spark_assign.kernels.group.faults import find_faults, refusals
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.told import Told, read
 from spark_assign.kernels.group.what_it_is import other_kinds
 from spark_assign.kernels.size.answer import answer, keeps_up
@@ -79,18 +79,18 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, SIZED)
     yield tagged_rows(REJECTED, _idle(told, {*faults, *others}), SIZED)
-    sheet = read_sheet(told, {*faults, *others})
-    by_assignor, unknown = _by_assignor(sheet, asked)
-    silent = unknown | _refused(sheet)
+    specs = read_group_specs(told, {*faults, *others})
+    by_assignor, unknown = _by_assignor(specs, asked)
+    silent = unknown | _refused(specs)
     yield tagged_rows(
         REJECTED,
-        [_named(sheet, group) | {"code": code, "detail": detail} for group, (code, detail) in sorted(silent.items())],
+        [_named(specs, group) | {"code": code, "detail": detail} for group, (code, detail) in sorted(silent.items())],
         SIZED,
     )
-    sound = np.array([group not in silent for group in range(sheet.number)], bool)
+    sound = np.array([group not in silent for group in range(specs.number)], bool)
     for assignor, chosen in by_assignor.items():
         if (chosen & sound).any():
-            yield from _of_assignor(sheet, assignor, np.flatnonzero(chosen & sound), asked)
+            yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), asked)
 
 
 def _idle(told: Told, known: set[int]) -> list[dict[str, Any]]:
@@ -101,59 +101,59 @@ def _idle(told: Told, known: set[int]) -> list[dict[str, Any]]:
     return [name | {"code": "no-members", "detail": detail} for name in names]
 
 
-def _refused(sheet: Sheet) -> dict[int, tuple[str, str]]:
+def _refused(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     """Of groups that nothing can be said of code and detail."""
-    refused = dict(sheet.loads.faults)
-    given = given_number(sheet, "capacity")
-    for group in range(sheet.number):
+    refused = dict(specs.loads.faults)
+    given = given_number(specs, "capacity")
+    for group in range(specs.number):
         if given[group] <= 0 or np.isinf(given[group]):
             detail = f"groups: capacity={given[group]}. Give messages a second that one member can handle, above 0"
             refused.setdefault(group, ("bad-capacity", detail))
-        if not sheet.loads.known[group]:
+        if not specs.loads.known[group]:
             detail = "loads has no in_rate of its partitions. Take a snapshot with readings: --every 60s --times 5"
             refused.setdefault(group, ("no-loads", detail))
     return refused
 
 
-def _named(sheet: Sheet, group: int) -> dict[str, Any]:
-    return {"cluster": sheet.cluster[group].as_py(), "group_id": sheet.group_id[group].as_py()}
+def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
+    return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _by_assignor(sheet: Sheet, asked: Question) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
+def _by_assignor(specs: GroupSpecs, asked: Question) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
-    found = {name: np.ones(sheet.number, bool) for name in asked.assignors if name != CONFIGURED}
+    found = {name: np.ones(specs.number, bool) for name in asked.assignors if name != CONFIGURED}
     if CONFIGURED not in asked.assignors:
         return found, {}
-    chosen, refused = choose(sheet, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
+    chosen, refused = choose(specs, Chosen((("*", CONFIGURED),), asked.known, asked.custom))
     unknown = {group: why for group, why in refused.items() if why[0] != "no-assignor"}
     for group, name in enumerate(chosen):
         if group not in unknown:
-            found.setdefault(name or FALLBACK, np.zeros(sheet.number, bool))[group] = True
+            found.setdefault(name or FALLBACK, np.zeros(specs.number, bool))[group] = True
     return found, unknown
 
 
-def _of_assignor(sheet: Sheet, assignor: str, groups: IntArray, asked: Question) -> Iterator[pa.Table]:
-    terms, capacity = asked.terms, capacities(sheet)
-    cases = read_cases(sheet, assignor, groups, terms)
+def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: Question) -> Iterator[pa.Table]:
+    terms, capacity = asked.terms, capacities(specs)
+    cases = read_cases(specs, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
-    found = _swept(sheet, assignor, tried, capacity, terms)
+    found = _swept(specs, assignor, tried, capacity, terms)
     while not asked.numbers:
         more = {group: _more(found, group, cases[group], terms) for group in groups.tolist()}
         if not any(len(each) for each in more.values()):
             break
-        found = in_order([found, _swept(sheet, assignor, more, capacity, terms)])
+        found = in_order([found, _swept(specs, assignor, more, capacity, terms)])
     rows, curves, refused = [], [], []
     for group in groups.tolist():
         mine, case = _of_group(found, group), cases[group]
         if mine.refused.all():
             detail = f"{assignor} has no plan of it with any number of members"
-            refused.append(_named(sheet, group) | {"code": "no-plan", "detail": detail})
+            refused.append(_named(specs, group) | {"code": "no-plan", "detail": detail})
             continue
-        rows.append(_named(sheet, group) | answer(case, mine, terms))
+        rows.append(_named(specs, group) | answer(case, mine, terms))
         curves.append((group, mine, case))
     yield tagged_rows(REJECTED, refused, SIZED)
     yield tagged_rows(OF_GROUP, rows, SIZED)
-    yield tagged_table(OF_NUMBER, _curve(sheet, curves, terms), SIZED)
+    yield tagged_table(OF_NUMBER, _curve(specs, curves, terms), SIZED)
 
 
 def _numbers(case: Case, asked: Question) -> IntArray:
@@ -176,9 +176,11 @@ def _more(found: Swept, group: int, case: Case, terms: Terms) -> IntArray:
     return np.unique(np.geomspace(last + 1, min(case.partitions, MOST), 20).round().astype(np.int64))
 
 
-def _swept(sheet: Sheet, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: Terms) -> Swept:
+def _swept(
+    specs: GroupSpecs, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: Terms
+) -> Swept:
     group = np.repeat(list(numbers), [len(each) for each in numbers.values()]).astype(np.int64)
-    return sweep(sheet, assignor, group, np.concatenate(list(numbers.values())), capacity, terms)
+    return sweep(specs, assignor, group, np.concatenate(list(numbers.values())), capacity, terms)
 
 
 def _of_group(found: Swept, group: int) -> Swept:
@@ -186,7 +188,7 @@ def _of_group(found: Swept, group: int) -> Swept:
     return Swept(**{one.name: getattr(found, one.name)[begin:end] for one in fields(Swept)})
 
 
-def _curve(sheet: Sheet, curves: list[tuple[int, Swept, Case]], terms: Terms) -> pa.Table:
+def _curve(specs: GroupSpecs, curves: list[tuple[int, Swept, Case]], terms: Terms) -> pa.Table:
     """A row per group and number of members."""
     parts = []
     for group, mine, case in curves:
@@ -195,7 +197,7 @@ def _curve(sheet: Sheet, curves: list[tuple[int, Swept, Case]], terms: Terms) ->
         uneven = np.divide(mine.max_load, mine.mean_load, out=np.zeros(len(fine)), where=mine.mean_load > 0)
         known = np.full(len(fine), not np.isnan(case.capacity))
         columns = {
-            **{name: pa.array([value] * len(fine)) for name, value in _named(sheet, group).items()},
+            **{name: pa.array([value] * len(fine)) for name, value in _named(specs, group).items()},
             "assignor": pa.array([case.assignor] * len(fine)),
             "members": pa.array(mine.members),
             "max_load": pa.array(mine.max_load),

@@ -15,7 +15,7 @@ from spark_assign.kernels.group.cost import later_rounds, seconds_paused
 from spark_assign.kernels.group.custom import GroupAssignor
 from spark_assign.kernels.group.facts import LAID_OUT
 from spark_assign.kernels.group.figures import held, subscribed_partitions
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.releases import client_side
 from spark_assign.kernels.size.resized import resize
@@ -53,7 +53,7 @@ class Swept:
     """Figures, side by side; of each
 
     Attributes:
-        group: the group of the sheet.
+        group: the group of the specs.
         members: with so many.
         max_load, max_load_high: messages a second that are written to what one member has, at most; on average, and at
             the quantile.
@@ -86,39 +86,41 @@ def in_order(parts: Sequence[Swept]) -> Swept:
     return Swept(**{name: column[order] for name, column in columns.items()})
 
 
-def high_rates(sheet: Sheet, terms: Terms) -> FloatArray:
+def high_rates(specs: GroupSpecs, terms: Terms) -> FloatArray:
     """Of each partition its rate at the quantile; as the mean where its spread is not known."""
-    loads = sheet.loads
+    loads = specs.loads
     return loads.in_rate + terms.deviations * np.nan_to_num(loads.in_rate_stddev)
 
 
-def sweep(sheet: Sheet, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms) -> Swept:
+def sweep(
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
+) -> Swept:
     """Each of these groups with each of these numbers of members.
 
     Args:
-        sheet: the groups as they are.
+        specs: the groups as they are.
         assignor: by its name.
         group, members: side by side.
-        capacity: of each group of the sheet what one member can handle; `NaN`: not known.
+        capacity: of each group of the specs what one member can handle; `NaN`: not known.
         terms: on which it is judged.
     """
-    portions = _portions(sheet, group, members)
-    return in_order([_sweep(sheet, assignor, group[at], members[at], capacity, terms) for at in portions])
+    portions = _portions(specs, group, members)
+    return in_order([_sweep(specs, assignor, group[at], members[at], capacity, terms) for at in portions])
 
 
-def _portions(sheet: Sheet, group: IntArray, members: IntArray) -> Iterator[IntArray]:
-    topics = np.bincount(sheet.topics.group, minlength=sheet.number)
-    size = (members + 1) * (topics[group] + 1) + subscribed_partitions(sheet)[group]
+def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator[IntArray]:
+    topics = np.bincount(specs.topics.group, minlength=specs.number)
+    size = (members + 1) * (topics[group] + 1) + subscribed_partitions(specs)[group]
     portion = np.cumsum(size) // TOGETHER
     for each in np.unique(portion).tolist():
         yield np.flatnonzero(portion == each)
 
 
 def _sweep(
-    sheet: Sheet, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
 ) -> Swept:
     laid_out = [name for name in LAID_OUT if name == client_side(assignor) and assignor not in terms.custom]
-    new = resize(sheet, group, members, laid_out)
+    new = resize(specs, group, members, laid_out)
     everybody = np.ones(new.number, bool)
     planned = assign(new, assignor, everybody, terms.custom)
     fine = everybody.copy()
@@ -137,7 +139,7 @@ def _sweep(
         max_load_high=largest(new, carried.sums(high_rates(new, terms))),
         mean_load=np.bincount(new.members.group, load, new.number) / members,
         idle=idle,
-        unassigned=subscribed_partitions(sheet)[group] - by_group(new, carried.partitions()).astype(np.int64),
+        unassigned=subscribed_partitions(specs)[group] - by_group(new, carried.partitions()).astype(np.int64),
         drain_seconds=np.where(behind, largest(new, drain), np.nan),
         moved=counts.there - counts.kept - counts.back + later["moved"],
         paused=seconds_paused(new, counts, planned.runs, later, assignor, terms),

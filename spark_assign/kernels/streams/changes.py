@@ -21,7 +21,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from spark_assign.kernels.streams.group import Target, Task
-from spark_assign.kernels.streams.sheet import Sheet
+from spark_assign.kernels.streams.streams_group_input import StreamsGroupInput
 
 
 class Move(NamedTuple):
@@ -34,19 +34,19 @@ class Move(NamedTuple):
     reason: str
 
 
-def list_moves(sheet: Sheet, target: Target) -> list[Move]:
+def list_moves(group_input: StreamsGroupInput, target: Target) -> list[Move]:
     """All of a group, by task, role and members."""
-    changes = _Changes(sheet, target)
+    changes = _Changes(group_input, target)
     moves = [*changes.of_active(), *changes.of_standbys(), *changes.of_warmups()]
     return sorted(moves, key=lambda move: (move.task, move.role, move.giver or "", move.taker or ""))
 
 
 class _Changes:
-    def __init__(self, sheet: Sheet, target: Target) -> None:
-        self._has, self._had, self._target = sheet.has, sheet.had, target
-        self._group = sheet.group
-        self._there = set(sheet.group.tasks())
-        self._process = sheet.process
+    def __init__(self, group_input: StreamsGroupInput, target: Target) -> None:
+        self._has, self._had, self._target = group_input.has, group_input.had, target
+        self._group = group_input.group
+        self._there = set(group_input.group.tasks())
+        self._process = group_input.process
 
     def of_active(self) -> Iterator[Move]:
         has, had = self._has["active"], self._had["active"]

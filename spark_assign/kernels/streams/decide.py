@@ -22,8 +22,8 @@ import pyarrow as pa
 from spark_assign.kernels.streams.changes import Move, list_moves
 from spark_assign.kernels.streams.faults import find_fault
 from spark_assign.kernels.streams.group import Group, Target, Task, TaskAssignor
-from spark_assign.kernels.streams.sheet import Sheet, read_sheet
 from spark_assign.kernels.streams.sticky import STICKY, STICKY_4_3, assign_tasks
+from spark_assign.kernels.streams.streams_group_input import StreamsGroupInput, read_group_input
 from spark_assign.kernels.streams.told import Told, read_groups
 
 ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
@@ -85,42 +85,44 @@ def _answer(told: Told, question: Question) -> _Rows:
         yield {"kind": REJECTED, "code": fault[0], "detail": fault[1]}
         return
     release_4_3 = question.name == STICKY_4_3
-    sheet = read_sheet(told, release_4_3=release_4_3, standby_replicas=question.standby_replicas)
+    group_input = read_group_input(told, release_4_3=release_4_3, standby_replicas=question.standby_replicas)
     try:
-        target = question.assignor(sheet.group)
+        target = question.assignor(group_input.group)
     except Exception as error:  # whatever it does must not sink the others
         yield {"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}
         return
-    moves = list_moves(sheet, target)
-    yield from _given(sheet, target)
-    yield from _moved(sheet, moves)
-    yield {"kind": METRICS, "assignor": question.name, **_figures(sheet, target, moves)}
+    moves = list_moves(group_input, target)
+    yield from _given(group_input, target)
+    yield from _moved(group_input, moves)
+    yield {"kind": METRICS, "assignor": question.name, **_figures(group_input, target, moves)}
 
 
-def _given(sheet: Sheet, target: Target) -> _Rows:
+def _given(group_input: StreamsGroupInput, target: Target) -> _Rows:
     given = [(task, "active", member) for task, member in target.active.items()]
     given += [(task, "standby", member) for task, members in target.standby.items() for member in members]
     for task, role, member in sorted(given):
-        yield {"kind": TASK, "member_id": sheet.group.members[member].member_id, "role": role} | _named(sheet, task)
+        yield {"kind": TASK, "member_id": group_input.group.members[member].member_id, "role": role} | _named(
+            group_input, task
+        )
 
 
-def _named(sheet: Sheet, task: Task) -> dict[str, Any]:
-    return {"subtopology": sheet.names[task[0]], "task": task[1]}
+def _named(group_input: StreamsGroupInput, task: Task) -> dict[str, Any]:
+    return {"subtopology": group_input.names[task[0]], "task": task[1]}
 
 
-def _moved(sheet: Sheet, moves: Iterable[Move]) -> _Rows:
+def _moved(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
     for move in moves:
         told = {"member_id": move.giver, "next_member_id": move.taker, "role": move.role, "reason": move.reason}
-        yield {"kind": MOVE, **told, **_named(sheet, move.task), **_state(sheet, move)}
+        yield {"kind": MOVE, **told, **_named(group_input, move.task), **_state(group_input, move)}
 
 
-def _state(sheet: Sheet, move: Move) -> dict[str, Any]:
+def _state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
     """What the next owner has of the task's state: it itself, its process, or nobody there; nothing without state."""
-    if move.taker is None or not _stateful(sheet.group, move.task):
+    if move.taker is None or not _stateful(group_input.group, move.task):
         return {}
-    process, own = sheet.process[move.taker], (move.taker, move.task) in sheet.own
-    there = (process, move.task) in sheet.state
-    known = sheet.state.get((process, move.task))
+    process, own = group_input.process[move.taker], (move.taker, move.task) in group_input.own
+    there = (process, move.task) in group_input.state
+    known = group_input.state.get((process, move.task))
     return {"state": "member" if own else "process" if there else "none", "changelog_offset": known}
 
 
@@ -128,17 +130,17 @@ def _stateful(group: Group, task: Task) -> bool:
     return task[0] < len(group.stateful) and group.stateful[task[0]]
 
 
-def _figures(sheet: Sheet, target: Target, moves: Iterable[Move]) -> dict[str, int]:
-    group = sheet.group
+def _figures(group_input: StreamsGroupInput, target: Target, moves: Iterable[Move]) -> dict[str, int]:
+    group = group_input.group
     active = Counter(target.active.values())
     standby = Counter(member for members in target.standby.values() for member in members)
     members = range(len(group.members))
     moved = {
-        move.task: _state(sheet, move).get("state")
+        move.task: _state(group_input, move).get("state")
         for move in moves
         if move.role == "active"
         and None not in (move.giver, move.taker)
-        and move.taker not in sheet.has["active"].get(move.task, ())  # of two owners the one may stay
+        and move.taker not in group_input.has["active"].get(move.task, ())  # of two owners the one may stay
     }
     tasks, stateful = len(group.tasks()), len(group.tasks(stateful=True))
     return {

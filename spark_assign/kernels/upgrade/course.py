@@ -42,7 +42,7 @@ class Step:
         group: the group.
         what: `restart` or `settle`.
         bounce: which one, from 1.
-        member: who restarted, by its number in the sheet; -1 for nobody.
+        member: who restarted, by its number in the specs; -1 for nobody.
         came_back_as: its id now.
         leader, leader_release: who leads then, by the id it has, and its release.
         changed: whether somebody else led before.

@@ -29,8 +29,8 @@ import numpy as np
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.figures import held
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.in_order import told_in_order
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.migration.laid import assign_anew
 from spark_assign.kernels.migration.part import Part, part_of
 from spark_assign.kernels.migration.restarts import played as restarts_played
@@ -51,16 +51,16 @@ MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
 
 
-def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
+def play(specs: GroupSpecs, courses: Sequence[Course | None]) -> Played:
     """Restart the members of groups in the order of their ids, and once more for each further bounce.
 
     Args:
-        sheet: all groups.
+        specs: all groups.
         courses: of each group what becomes of it; null: nothing.
     """
-    groups = _Groups(sheet, courses)
-    members = np.bincount(sheet.members.group, minlength=sheet.number)
-    fits = restarts_played(sheet)
+    groups = _Groups(specs, courses)
+    members = np.bincount(specs.members.group, minlength=specs.number)
+    fits = restarts_played(specs)
     bounces = np.array([0 if each is None else len(each.bounces) for each in courses], np.int64)
     # Of a group that is too large the first restarts of the first bounce are played.
     going = np.where(fits < members, np.minimum(bounces, 1) * fits, bounces * members)
@@ -68,8 +68,8 @@ def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
         groups.restart(np.flatnonzero(going > number), number)
         going[list(groups.refused)] = 0
     whole = (bounces > 0) & (going == bounces * members)
-    static = np.zeros(sheet.number, bool)
-    static[sheet.members.group[groups.static]] = True
+    static = np.zeros(specs.number, bool)
+    static[specs.members.group[groups.static]] = True
     groups.settle(np.flatnonzero(whole & static))
     whole[list(groups.refused)] = False
     return Played(groups.steps, whole, groups.refused, groups.claims)
@@ -78,14 +78,14 @@ def play(sheet: Sheet, courses: Sequence[Course | None]) -> Played:
 class _Groups:
     """The groups as they are: who has what, under which id, on which release; who leads; and the steps so far."""
 
-    def __init__(self, sheet: Sheet, courses: Sequence[Course | None]) -> None:
-        members = sheet.members
-        self.sheet, self.courses = sheet, courses
-        self.claims, self.order = sheet.claims, _in_order(sheet, courses)
-        self.ids: list[str] = sheet.member_id.to_pylist()
-        self.instance: list[str | None] = sheet.told.column("group_instance_id", members.row).to_pylist()
+    def __init__(self, specs: GroupSpecs, courses: Sequence[Course | None]) -> None:
+        members = specs.members
+        self.specs, self.courses = specs, courses
+        self.claims, self.order = specs.claims, _in_order(specs, courses)
+        self.ids: list[str] = specs.member_id.to_pylist()
+        self.instance: list[str | None] = specs.told.column("group_instance_id", members.row).to_pylist()
         self.static = np.array([each is not None for each in self.instance], bool)
-        self.begins = np.searchsorted(members.group, np.arange(sheet.number + 1))
+        self.begins = np.searchsorted(members.group, np.arange(specs.number + 1))
         of_member = [courses[group] for group in members.group.tolist()]
         self.setup: list[Setup | None] = [None if each is None else each.before for each in of_member]
         self.remembered = ["" if each is None else each.before.assignors[0] for each in of_member]
@@ -104,9 +104,9 @@ class _Groups:
             if course is not None
         }
         self.hashes = (
-            string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name] if len(sheet.topics) else EMPTY_SLICES.topic
+            string_hashes(specs.told.topics.to_pylist())[specs.topics.name] if len(specs.topics) else EMPTY_SLICES.topic
         )
-        self.figures = np.zeros((4, sheet.number), np.int64)
+        self.figures = np.zeros((4, specs.number), np.int64)
         self.steps: list[list[Step]] = [[] for _ in courses]
         self.refused: dict[int, tuple[str, str]] = {}
 
@@ -125,7 +125,7 @@ class _Groups:
         moving = ~self.static[who]
         self._leave(who[moving])
         again = self._come_back(who, bounce)
-        self._rebalance(np.flatnonzero(self._with(again)[self.sheet.members.group]), EMPTY_SLICES)
+        self._rebalance(np.flatnonzero(self._with(again)[self.specs.members.group]), EMPTY_SLICES)
         for group, member, nth, leader in zip(groups.tolist(), who.tolist(), bounce.tolist(), led, strict=True):
             if group not in self.refused:
                 self._note(group, RESTART, nth + 1, member, leader)
@@ -134,7 +134,7 @@ class _Groups:
         """Everybody joins once more, as at the next change of anything."""
         self.figures[:] = 0
         self._rebalance(
-            np.flatnonzero(mask_from_indexes(groups, self.sheet.number)[self.sheet.members.group]), EMPTY_SLICES
+            np.flatnonzero(mask_from_indexes(groups, self.specs.number)[self.specs.members.group]), EMPTY_SLICES
         )
         for group in groups.tolist():
             if group not in self.refused:
@@ -163,14 +163,14 @@ class _Groups:
 
     def _stop(self, who: IntArray) -> None:
         """These members stop: what they have is read by nobody for a moment. The figures begin anew."""
-        mine = self.claims.take(mask_from_indexes(who, len(self.sheet.members))[self.claims.member])
-        group = self.sheet.members.group[mine.member]
+        mine = self.claims.take(mask_from_indexes(who, len(self.specs.members))[self.claims.member])
+        group = self.specs.members.group[mine.member]
         self.figures[:] = 0
-        self.figures[2] = np.bincount(group, mine.count, self.sheet.number).astype(np.int64)
+        self.figures[2] = np.bincount(group, mine.count, self.specs.number).astype(np.int64)
 
     def _leave(self, who: IntArray) -> None:
         """These dynamic members leave, and the others share out what they had."""
-        away = mask_from_indexes(who, len(self.sheet.members))
+        away = mask_from_indexes(who, len(self.specs.members))
         for at in who.tolist():
             self.seats[self._group(at)].leave(self.ids[at])
             self.generation[at] = self.in_user_data[at] = -1
@@ -178,7 +178,7 @@ class _Groups:
             self.remembered[at] = ""
         mine = away[self.claims.member]
         left, self.claims = self.claims.take(mine), self.claims.take(~mine)
-        self._rebalance(np.flatnonzero(self._with(who)[self.sheet.members.group] & ~away), left)
+        self._rebalance(np.flatnonzero(self._with(who)[self.specs.members.group] & ~away), left)
 
     def _come_back(self, who: IntArray, bounce: IntArray) -> IntArray:
         """They are back, as the bounce has it; those whose groups rebalance now."""
@@ -202,11 +202,11 @@ class _Groups:
         return np.array(again, np.int64)
 
     def _group(self, member: int) -> int:
-        return int(self.sheet.members.group[member])
+        return int(self.specs.members.group[member])
 
     def _with(self, members: IntArray) -> BoolArray:
         """The groups that have these members."""
-        return mask_from_indexes(self.sheet.members.group[members], self.sheet.number)
+        return mask_from_indexes(self.specs.members.group[members], self.specs.number)
 
     def _settled(self, member: int, elected: str) -> None:
         """What a member tells next time, now that it has its part by this assignor."""
@@ -222,12 +222,12 @@ class _Groups:
         """All of these members join, and their leaders share out their groups."""
         if not len(members):
             return
-        part = part_of(self.sheet, members, self.ids, self.claims, left)
+        part = part_of(self.specs, members, self.ids, self.claims, left)
         names, olds = self._asked(part)
         eager = np.array([is_eager(self._setup(at).assignors) for at in part.members.tolist()], bool)
-        before, state = part.sheet.claims, part.sheet
+        before, state = part.specs.claims, part.specs
         old_keeps = EMPTY_SLICES
-        todo = np.ones(part.sheet.number, bool)
+        todo = np.ones(part.specs.number, bool)
         for turn in range(MOST_ROUNDS):
             told = self._told(part, state, names)
             given, withheld = self._assign(told, part, names, todo)
@@ -243,12 +243,12 @@ class _Groups:
                 old_keeps = self._kept_by_old(told, names, olds, before)
             for at in part.members.tolist():
                 self._settled(at, str(self.seats[self._group(at)].group.protocol_name))
-            later = np.zeros(part.sheet.number, bool)
+            later = np.zeros(part.specs.number, bool)
             later[state.members.group[withheld.member]] = True
             todo = later
             if not todo.any():
                 break
-        everyone = np.ones(part.sheet.number, bool)
+        everyone = np.ones(part.specs.number, bool)
         total = count_changes(held(replace(state, claims=before), state.claims, EMPTY_SLICES, everyone))
         still = count_changes(
             held(replace(state, claims=old_keeps, left=EMPTY_SLICES), state.claims, EMPTY_SLICES, everyone)
@@ -273,9 +273,9 @@ class _Groups:
             olds.append(f"{elected}@{course.before.release}")
         return names, olds
 
-    def _told(self, part: Part, state: Sheet, names: Sequence[str]) -> Sheet:
+    def _told(self, part: Part, state: GroupSpecs, names: Sequence[str]) -> GroupSpecs:
         """The groups as their members tell of themselves."""
-        members, rows = part.sheet.members, part.members.tolist()
+        members, rows = part.specs.members, part.members.tolist()
         elected = [names[group].partition("@")[0] for group in members.group.tolist()]
         setups = [self._setup(at) for at in rows]
         tells = np.array(
@@ -294,9 +294,9 @@ class _Groups:
             rack=np.where(racked, members.rack, -1),
         )
         order = self.order
-        number = np.full(len(self.sheet.members), -1, np.int64)
+        number = np.full(len(self.specs.members), -1, np.int64)
         number[part.members] = np.arange(len(part.members))
-        topic = np.full(len(self.sheet.topics), -1, np.int64)
+        topic = np.full(len(self.specs.topics), -1, np.int64)
         topic[part.topics] = np.arange(len(part.topics))
         mine = order.take((number[order.member] >= 0) & (topic[order.topic] >= 0))
         in_order = PartitionSlices(number[mine.member], topic[mine.topic], *mine.columns[2:])
@@ -308,7 +308,7 @@ class _Groups:
         )
 
     def _assign(
-        self, told: Sheet, part: Part, names: Sequence[str], todo: BoolArray
+        self, told: GroupSpecs, part: Part, names: Sequence[str], todo: BoolArray
     ) -> tuple[PartitionSlices, PartitionSlices]:
         """What is given in this round, and withheld until the next one, of the groups that have something to do."""
         given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
@@ -320,7 +320,7 @@ class _Groups:
         return given, withheld
 
     def _kept_by_old(
-        self, told: Sheet, names: Sequence[str], olds: Sequence[str], before: PartitionSlices
+        self, told: GroupSpecs, names: Sequence[str], olds: Sequence[str], before: PartitionSlices
     ) -> PartitionSlices:
         """Of what members had, what the old release's rules would leave with them, where others were asked."""
         kept, kinds = EMPTY_SLICES, np.array(olds, object)
@@ -333,7 +333,7 @@ class _Groups:
 
     def _own(self, part: Part, runs: PartitionSlices) -> None:
         """These groups have this now."""
-        others = ~np.isin(self.sheet.members.group[self.claims.member], part.groups)
+        others = ~np.isin(self.specs.members.group[self.claims.member], part.groups)
         given = part.outward(runs)
         self.claims = self.claims.take(others).concat(given)
         ordered = [
@@ -341,9 +341,9 @@ class _Groups:
             for group in part.groups.tolist()
             if self.seats[group].group.protocol_name == "sticky" and _keeps_as_told(self.courses[group])
         ]
-        mine = np.isin(self.sheet.members.group[given.member], ordered)
-        others = ~np.isin(self.sheet.members.group[self.order.member], part.groups)
-        after = order_after(self.order, given.take(mine), self.hashes, len(self.sheet.members))
+        mine = np.isin(self.specs.members.group[given.member], ordered)
+        others = ~np.isin(self.specs.members.group[self.order.member], part.groups)
+        after = order_after(self.order, given.take(mine), self.hashes, len(self.specs.members))
         self.order = self.order.take(others).concat(after)
 
 
@@ -352,10 +352,10 @@ def _keeps_as_told(course: Course | None) -> bool:
     return course is not None and any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
 
 
-def _in_order(sheet: Sheet, courses: Sequence[Course | None]) -> PartitionSlices:
+def _in_order(specs: GroupSpecs, courses: Sequence[Course | None]) -> PartitionSlices:
     """What members tell in order now; where the facts do not say in which, by topic and partition."""
-    told = told_in_order(sheet)
-    asked = np.array([_keeps_as_told(each) for each in courses], bool)[sheet.members.group]
-    silent = asked & ~mask_from_indexes(told.member, len(sheet.members))
-    rows = sheet.claims.take(silent[sheet.claims.member]).expand()
+    told = told_in_order(specs)
+    asked = np.array([_keeps_as_told(each) for each in courses], bool)[specs.members.group]
+    silent = asked & ~mask_from_indexes(told.member, len(specs.members))
+    rows = specs.claims.take(silent[specs.claims.member]).expand()
     return told.concat(rows.take(np.lexsort((rows.first, rows.topic, rows.member))))

@@ -22,7 +22,7 @@ from spark_assign.kernels.group.decide import leaders_of
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.figures import subscribed_partitions
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.upgrade import words
@@ -73,14 +73,14 @@ def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     others = other_kinds(told, "upgrade")
     refused = refusals(told, faults | {group: why for group, why in others.items() if group not in faults})
     yield tagged_table(REJECTED, refused, UPGRADED)
-    sheet = read_sheet(told, {*faults, *others})
-    cases = _cases(sheet, asked)
-    served = [kind == "consumer" for kind in kinds_of(sheet)]
+    specs = read_group_specs(told, {*faults, *others})
+    cases = _cases(specs, asked)
+    served = [kind == "consumer" for kind in kinds_of(specs)]
     why = [
         "The broker assigns it (KIP-848): no member leads." if at else known(case)
         for at, case in zip(served, cases, strict=True)
     ]
-    found = _Found(sheet, [None if words or is_there(case) else case for words, case in zip(why, cases, strict=True)])
+    found = _Found(specs, [None if words or is_there(case) else case for words, case in zip(why, cases, strict=True)])
     yield tagged_rows(
         REJECTED,
         [found.named(group) | {"code": code, "detail": said} for group, (code, said) in sorted(found.refused.items())],
@@ -91,15 +91,15 @@ def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         if group not in found.refused:
             rows.append(found.row(group, case, THERE if served[group] else NOT_KNOWN, words_))
     yield tagged_rows(OF_GROUP, [*rows, *_idle(told, {*faults, *others})], UPGRADED)
-    yield tagged_rows(OF_STEP, [step for group in range(sheet.number) for step in found.steps(group)], UPGRADED)
+    yield tagged_rows(OF_STEP, [step for group in range(specs.number) for step in found.steps(group)], UPGRADED)
 
 
-def _cases(sheet: Sheet, asked: Question) -> list[Case]:
+def _cases(specs: GroupSpecs, asked: Question) -> list[Case]:
     """Of each group what is known of it, and where it goes."""
-    now, leaders = assignors_of(sheet), leaders_of(sheet.told)
-    names = zip(sheet.cluster.to_pylist(), sheet.group_id.to_pylist(), strict=True)
+    now, leaders = assignors_of(specs), leaders_of(specs.told)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     led = [leaders.get(name, (None, None, None)) for name in names]
-    clients = clients_of(sheet, now, [library for library, _, _ in led])
+    clients = clients_of(specs, now, [library for library, _, _ in led])
     return [
         Case(assignor, library, releases, of, asked.to, asked.assignor)
         for assignor, (library, releases, _), of in zip(now, led, clients, strict=True)
@@ -109,19 +109,19 @@ def _cases(sheet: Sheet, asked: Question) -> list[Case]:
 class _Found:
     """All groups played, and as rows."""
 
-    def __init__(self, sheet: Sheet, cases: Sequence[Case | None]) -> None:
+    def __init__(self, specs: GroupSpecs, cases: Sequence[Case | None]) -> None:
         """`cases`: of those groups that have something to do."""
-        self.sheet, self.cases = sheet, cases
-        self.way = play(sheet, [_course(each) for each in cases])
-        self.old, self.new = (play(sheet, [_alone(each, new) for each in cases]) for new in (False, True))
-        self.stopped, self.moved, refused = start_anew(sheet, [_anew(each) for each in cases])
+        self.specs, self.cases = specs, cases
+        self.way = play(specs, [_course(each) for each in cases])
+        self.old, self.new = (play(specs, [_alone(each, new) for each in cases]) for new in (False, True))
+        self.stopped, self.moved, refused = start_anew(specs, [_anew(each) for each in cases])
         self.refused = self.way.refused | refused
-        self.partitions = subscribed_partitions(sheet).tolist()
-        self.members = np.bincount(sheet.members.group, minlength=sheet.number).tolist()
-        static = sheet.told.column("group_instance_id", sheet.members.row).is_valid().to_numpy(zero_copy_only=False)
-        self.static = np.bincount(sheet.members.group[static], minlength=sheet.number).tolist()
-        self.names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
-        self.ids = sheet.member_id.to_pylist()
+        self.partitions = subscribed_partitions(specs).tolist()
+        self.members = np.bincount(specs.members.group, minlength=specs.number).tolist()
+        static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
+        self.static = np.bincount(specs.members.group[static], minlength=specs.number).tolist()
+        self.names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
+        self.ids = specs.member_id.to_pylist()
 
     def named(self, group: int) -> dict[str, Any]:
         """The names of a group."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.group.sheet import Sheet
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.zones.ground import Ground
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -41,10 +41,10 @@ class Crossing:
     unknown: IntArray
 
 
-def crossing(sheet: Sheet, ground: Ground, runs: PartitionSlices) -> tuple[Crossing, Crossing]:
+def crossing(specs: GroupSpecs, ground: Ground, runs: PartitionSlices) -> tuple[Crossing, Crossing]:
     """What crosses a zone where members have these partitions: without follower fetching, and with it."""
     member, place = ground.numbered(runs)
-    group, rack, leader = sheet.members.group[member], sheet.members.rack[member], ground.leader[place]
+    group, rack, leader = specs.members.group[member], specs.members.rack[member], ground.leader[place]
     size = ground.read[place]
     known = size >= 0
     same, hidden = rack == leader, (rack < 0) | (leader < 0)
@@ -53,10 +53,10 @@ def crossing(sheet: Sheet, ground: Ground, runs: PartitionSlices) -> tuple[Cross
         has_near = ground.near[ground.replicas[place], np.maximum(rack, 0)] & (rack >= 0)
 
     def total(some: BoolArray) -> IntArray:
-        return np.bincount(group[some], minlength=sheet.number)
+        return np.bincount(group[some], minlength=specs.number)
 
     def added(some: BoolArray) -> IntArray:
-        sums = np.zeros(sheet.number, np.int64)
+        sums = np.zeros(specs.number, np.int64)
         np.add.at(sums, group[some], size[some])  # whole numbers: in any order the same
         return sums
 

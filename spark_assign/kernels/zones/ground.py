@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.group.facts import LAYOUT
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.names import Places, numbers
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -19,7 +19,7 @@ MOST = 10**18
 
 @dataclass(frozen=True)
 class Ground:
-    """Partitions of topics, numbered topic by topic; racks by their names' places in `Sheet.racks`.
+    """Partitions of topics, numbered topic by topic; racks by their names' places in `GroupSpecs.racks`.
 
     Attributes:
         begin: of each topic the number of its partition 0, and the end.
@@ -43,27 +43,27 @@ class Ground:
         return rows.member[there], place[there]
 
 
-def survey(sheet: Sheet) -> Ground:
+def survey(specs: GroupSpecs) -> Ground:
     """Where the partitions of all groups lie; the facts have the racks of preferred leaders, and loads."""
-    partitions = np.maximum(sheet.topics.partitions, 0)
+    partitions = np.maximum(specs.topics.partitions, 0)
     begin = np.append(0, np.cumsum(partitions))
     replicas = np.zeros(int(begin[-1]), np.int64)
-    for topic, sets in sheet.rack_set.items():
+    for topic, sets in specs.rack_set.items():
         replicas[begin[topic] : begin[topic] + len(sets)] = sets
-    near = np.array([[rack in each for rack in range(len(sheet.racks))] for each in sheet.rack_sets], bool)
-    rate = sheet.loads.bytes
+    near = np.array([[rack in each for rack in range(len(specs.racks))] for each in specs.rack_sets], bool)
+    rate = specs.loads.bytes
     known = np.isfinite(rate) & (rate >= 0)
     a_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
-    near = near.reshape(len(sheet.rack_sets), len(sheet.racks))
-    return Ground(begin, _leaders(sheet, begin), near, replicas, np.where(known, a_day, -1))
+    near = near.reshape(len(specs.rack_sets), len(specs.racks))
+    return Ground(begin, _leaders(specs, begin), near, replicas, np.where(known, a_day, -1))
 
 
-def _leaders(sheet: Sheet, begin: IntArray) -> IntArray:
+def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:
     """Of each partition the rack of its preferred leader."""
-    told, topics = sheet.told, sheet.topics
+    told, topics = specs.told, specs.topics
     leader = np.full(int(begin[-1]), -1, np.int64)
     number = np.full(told.number, -1, np.int64)
-    number[sheet.of_told] = np.arange(sheet.number)
+    number[specs.fact_group_index] = np.arange(specs.number)
     size = max(len(told.topics), 1)
     rows = told.rows[LAYOUT]
     rows = rows[number[told.group[rows]] >= 0]
@@ -75,7 +75,7 @@ def _leaders(sheet: Sheet, begin: IntArray) -> IntArray:
     of = np.repeat(topic, numbers(at.value_lengths(), 0))
     partition = numbers(at.flatten(), -1)
     coded = racks.flatten().dictionary_encode()
-    known = {name: rack for rack, name in enumerate(sheet.racks)}
+    known = {name: rack for rack, name in enumerate(specs.racks)}
     rack = np.array([known.get(name, -1) for name in coded.dictionary.to_pylist()] + [-1], np.int64)
     rack = rack[numbers(coded.indices, -1)]
     there = (partition >= 0) & (partition < topics.partitions[of])

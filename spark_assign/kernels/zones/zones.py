@@ -21,8 +21,8 @@ from spark_assign.kernels.group.answers import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
 from spark_assign.kernels.group.names import named
-from spark_assign.kernels.group.sheet import Sheet, idle_groups, read_sheet
 from spark_assign.kernels.group.told import read
 from spark_assign.kernels.group.what_it_is import assignors_of, kinds_of, other_kinds
 from spark_assign.kernels.server import SERVER_SIDE
@@ -85,19 +85,19 @@ def zones(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     faults = find_faults(told, also=("share", "streams"))
     others = other_kinds(told, "compare")
     yield tagged_table(REJECTED, refusals(told, others | faults), ZONED)
-    sheet = read_sheet(told, {*faults, *others})
-    ground = survey(sheet)
-    wrong = dict.fromkeys(np.flatnonzero(_beyond(sheet, ground)).tolist(), BEYOND) | dict(sheet.loads.faults)
-    names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
+    specs = read_group_specs(told, {*faults, *others})
+    ground = survey(specs)
+    wrong = dict.fromkeys(np.flatnonzero(_beyond(specs, ground)).tolist(), BEYOND) | dict(specs.loads.faults)
+    names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
     refused = [
         {"cluster": names[0][group], "group_id": names[1][group], "code": code, "detail": detail}
         for group, (code, detail) in sorted(wrong.items())
     ]
     yield tagged_rows(REJECTED, refused, ZONED)
-    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), sheet.number)
-    rows = [row for group in _ways(sheet, ground, asked, fine) for row in group]
+    fine = ~mask_from_indexes(np.array(list(wrong), np.int64), specs.number)
+    rows = [row for group in _ways(specs, ground, asked, fine) for row in group]
     yield tagged_rows(OF_WAY, [*rows, *_idle(told, {*faults, *others}, asked)], ZONED)
-    yield _reads(sheet, ground, fine)
+    yield _reads(specs, ground, fine)
 
 
 BEYOND = (
@@ -106,32 +106,32 @@ BEYOND = (
 )
 
 
-def _beyond(sheet: Sheet, ground: Ground) -> BoolArray:
+def _beyond(specs: GroupSpecs, ground: Ground) -> BoolArray:
     """Groups that would read more than anybody writes."""
-    topic = np.repeat(np.arange(len(sheet.topics)), np.diff(ground.begin))
+    topic = np.repeat(np.arange(len(specs.topics)), np.diff(ground.begin))
     a_day = np.maximum(ground.read, 0).astype(np.float64)
-    total: BoolArray = np.bincount(sheet.topics.group[topic], a_day, sheet.number) >= MOST
+    total: BoolArray = np.bincount(specs.topics.group[topic], a_day, specs.number) >= MOST
     return total
 
 
-def _ways(sheet: Sheet, ground: Ground, asked: Question, fine: BoolArray) -> list[list[dict[str, Any]]]:
+def _ways(specs: GroupSpecs, ground: Ground, asked: Question, fine: BoolArray) -> list[list[dict[str, Any]]]:
     """Of each group the ways in which it may read, as rows."""
-    now = assignors_of(sheet)
+    now = assignors_of(specs)
     by_broker = np.array(
-        [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(kinds_of(sheet), now, strict=True)], bool
+        [kind == "consumer" or name in SERVER_SIDE for kind, name in zip(kinds_of(specs), now, strict=True)], bool
     )
-    members = np.bincount(sheet.members.group, minlength=sheet.number).tolist()
-    lost = np.bincount(sheet.members.group[sheet.members.rack < 0], minlength=sheet.number).tolist()
-    found: list[list[dict[str, Any]]] = [[] for _ in range(sheet.number)]
-    owner = _owners(ground, sheet.claims)
+    members = np.bincount(specs.members.group, minlength=specs.number).tolist()
+    lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.number).tolist()
+    found: list[list[dict[str, Any]]] = [[] for _ in range(specs.number)]
+    owner = _owners(ground, specs.claims)
     for name in (TODAY, *CLIENT_SIDE, *SERVER_SIDE):
         chosen = fine if name == TODAY else fine & (by_broker == (name in SERVER_SIDE))
         if not chosen.any():
             continue
-        planned = None if name == TODAY else assign(sheet, name, chosen, {})
-        runs = sheet.claims if planned is None else planned.runs
-        moved = _moved(sheet, ground, owner, runs).tolist()
-        for fetching, crosses in enumerate(crossing(sheet, ground, runs)):
+        planned = None if name == TODAY else assign(specs, name, chosen, {})
+        runs = specs.claims if planned is None else planned.runs
+        moved = _moved(specs, ground, owner, runs).tolist()
+        for fetching, crosses in enumerate(crossing(specs, ground, runs)):
             for group in np.flatnonzero(chosen).tolist():
                 row = {"assignor": name, "follower_fetching": bool(fetching)}
                 if planned is not None and group in planned.refused:
@@ -139,7 +139,7 @@ def _ways(sheet: Sheet, ground: Ground, asked: Question, fine: BoolArray) -> lis
                 else:
                     row |= _figures(crosses, group, asked) | {"moved": moved[group]}
                 found[group].append(row)
-    names = [sheet.cluster.to_pylist(), sheet.group_id.to_pylist()]
+    names = [specs.cluster.to_pylist(), specs.group_id.to_pylist()]
     for group, rows in enumerate(found):
         for row in rows:
             row |= {"cluster": names[0][group], "group_id": names[1][group], "currency": asked.currency}
@@ -217,23 +217,23 @@ def _owners(ground: Ground, runs: PartitionSlices) -> IntArray:
     return owner
 
 
-def _moved(sheet: Sheet, ground: Ground, owner: IntArray, runs: PartitionSlices) -> IntArray:
+def _moved(specs: GroupSpecs, ground: Ground, owner: IntArray, runs: PartitionSlices) -> IntArray:
     """Of each group the partitions that somebody has who is not the owner."""
     member, place = ground.numbered(runs)
     other = (owner[place] >= 0) & (owner[place] != member)
-    return np.bincount(sheet.members.group[member[other]], minlength=sheet.number)
+    return np.bincount(specs.members.group[member[other]], minlength=specs.number)
 
 
-def _reads(sheet: Sheet, ground: Ground, fine: BoolArray) -> pa.Table:
+def _reads(specs: GroupSpecs, ground: Ground, fine: BoolArray) -> pa.Table:
     """What is read today, by partition and rack: the groups of a cluster together."""
-    member, place = ground.numbered(sheet.claims)
-    chosen = (ground.read[place] >= 0) & fine[sheet.members.group[member]]
+    member, place = ground.numbered(specs.claims)
+    chosen = (ground.read[place] >= 0) & fine[specs.members.group[member]]
     member, place = member[chosen], place[chosen]
     topic = np.searchsorted(ground.begin, place, "right") - 1
     partition = place - ground.begin[topic]
-    cluster = sheet.cluster.dictionary_encode()
+    cluster = specs.cluster.dictionary_encode()
     of_group = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    key = (of_group[sheet.members.group[member]], sheet.topics.name[topic], partition, sheet.members.rack[member])
+    key = (of_group[specs.members.group[member]], specs.topics.name[topic], partition, specs.members.rack[member])
     order = np.lexsort(key[::-1])
     columns = [each[order] for each in key]
     new = np.ones(len(order), bool)
@@ -244,9 +244,9 @@ def _reads(sheet: Sheet, ground: Ground, fine: BoolArray) -> pa.Table:
     clusters, topics, partitions, racks = (each[begins] for each in columns)
     found = {
         "cluster": named(cluster.dictionary, clusters),
-        "topic": named(sheet.told.topics, topics),
+        "topic": named(specs.told.topics, topics),
         "partition": pa.array(partitions),
-        "rack_id": named(pa.array(sheet.racks, _TEXT), racks),
+        "rack_id": named(pa.array(specs.racks, _TEXT), racks),
         "bytes_per_day": pa.array(np.add.reduceat(size, begins) if len(begins) else size),
         "groups": pa.array(np.diff(np.append(begins, len(order)))),
     }

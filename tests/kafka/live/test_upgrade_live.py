@@ -26,7 +26,7 @@ from tests.kafka import client_libraries, fetched, group_members, java_programs,
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
-from tests.unit.test_migration_restarts import sheet_of, who_has
+from tests.unit.test_migration_restarts import specs_of, who_has
 
 pytestmark = [pytest.mark.kafka]
 
@@ -157,9 +157,9 @@ def test_who_leads_and_who_has_what_after_each_restart(
     now = ids(before, group)
     drawn = {now[f"c{at}"]: ids(story[f"{at} back"], group)[f"c{at}"] for at in range(MEMBERS)}
     monkeypatch.setattr(kernel, "next_id", drawn.__getitem__)
-    sheet, listed = sheet_of([row_of(before, group)]), (ASSIGNORS[group],)
+    specs, listed = specs_of([row_of(before, group)]), (ASSIGNORS[group],)
     course = Course(Setup(OLD, listed), (Setup(NEW, listed),), leader=now[f"c{FIRST}"])
-    steps = play(sheet, [course]).steps[0]
+    steps = play(specs, [course]).steps[0]
     leads = f"c{FIRST}"
     for number, step in enumerate(steps):
         tables = story[f"{number} back"]
@@ -168,10 +168,10 @@ def test_who_leads_and_who_has_what_after_each_restart(
         assert step.leader_release == (NEW if int(leads[1]) <= number else OLD)
         library, releases = leader_of(tables, group)
         assert (library, WRITTEN_BY.get(str(releases))) == ("Java", step.leader_release), (number, releases)
-        monkeypatch.setattr(kernel, "restarts_played", lambda sheet, most=number + 1: sheet.of_told * 0 + most)
-        after = play(sheet, [course]).after
+        monkeypatch.setattr(kernel, "restarts_played", lambda specs, most=number + 1: specs.fact_group_index * 0 + most)
+        after = play(specs, [course]).after
         seats = sorted(now)
-        found = {seats[at]: got for at, got in who_has(sheet, after, group).items()}
+        found = {seats[at]: got for at, got in who_has(specs, after, group).items()}
         assert found == owners(tables, group), f"after {number}"
         moved = sum(
             len(got & had)
@@ -194,8 +194,8 @@ def test_the_first_member_leads_whatever_it_runs_on(
     assert leader_of(story["before"], group) == first
     row, left = row_of(story["before"], group), ids(story["before"], group)
     away = row | {"members": [each for each in row["members"] if each["id"] != left[f"c{FIRST}"]]}
-    sheet = sheet_of([away])
-    leader = Seats(((each, None) for each in sheet.member_id.to_pylist()), (MIXED[group],)).group.leader_id
+    specs = specs_of([away])
+    leader = Seats(((each, None) for each in specs.member_id.to_pylist()), (MIXED[group],)).group.leader_id
     (name,) = (name for name, each in left.items() if each == leader)
     library, releases = leader_of(story["2 back"], group)
     assert (library, WRITTEN_BY[str(releases)]) == ("Java", OLD if name in ("c2", "c3") else NEW)

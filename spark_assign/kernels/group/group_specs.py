@@ -56,12 +56,12 @@ class Members:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class GroupSpecs:
     """Groups 0, 1, … that have members and no fault.
 
     Attributes:
         told: the facts.
-        of_told: of each group its number there.
+        fact_group_index: of each group its number there.
         members, topics: of all groups.
         classes: of each class of subscribers that are not all of their group, the members, ascending.
         claims: what members own.
@@ -76,7 +76,7 @@ class Sheet:
     """
 
     told: Told
-    of_told: IntArray
+    fact_group_index: IntArray
     members: Members
     topics: Topics
     classes: list[IntArray]
@@ -93,7 +93,7 @@ class Sheet:
     @property
     def number(self) -> int:
         """How many groups."""
-        return len(self.of_told)
+        return len(self.fact_group_index)
 
     @cached_property
     def member_id(self) -> pa.Array:
@@ -108,17 +108,17 @@ class Sheet:
     @cached_property
     def cluster(self) -> pa.Array:
         """Of each group its cluster."""
-        return self.told.cluster.take(pa.array(self.of_told))
+        return self.told.cluster.take(pa.array(self.fact_group_index))
 
     @cached_property
     def group_id(self) -> pa.Array:
         """Of each group its id."""
-        return self.told.group_id.take(pa.array(self.of_told))
+        return self.told.group_id.take(pa.array(self.fact_group_index))
 
     @cached_property
     def loads(self) -> Loads:
         """What goes through the partitions of the topics."""
-        return self.carries or read_loads(self.told, self.of_told, self.topics)
+        return self.carries or read_loads(self.told, self.fact_group_index, self.topics)
 
     def planned(self, assignor: str) -> PartitionSlices:
         """The runs that windows have laid out by an assignor, of topics with metadata.
@@ -149,23 +149,23 @@ class Sheet:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read_sheet(told: Told, faulty: set[int]) -> Sheet:
+def read_group_specs(told: Told, faulty: set[int]) -> GroupSpecs:
     """The groups that have members, but those that are faulty."""
     sound = np.ones(told.number, bool)
     sound[list(faulty)] = False
     with_members = np.zeros(told.number, bool)
     with_members[told.group[told.rows[MEMBER]]] = True
-    of_told = np.flatnonzero(sound & with_members)
+    fact_group_index = np.flatnonzero(sound & with_members)
     number = np.full(told.number, -1, np.int64)
-    number[of_told] = np.arange(len(of_told))
+    number[fact_group_index] = np.arange(len(fact_group_index))
     members = _read_members(told, number)
     wanted, claimed = asked(told, number >= 0), owned(told, number >= 0)
     topics, classes, subscriptions, rows, claims, left = _read_topics(told, number, members, wanted, claimed)
     racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
     owners = subscriptions // max(len(topics), 1)
-    return Sheet(
+    return GroupSpecs(
         told=told,
-        of_told=of_told,
+        fact_group_index=fact_group_index,
         members=replace(members, rack=rack, subscribes=np.bincount(owners, minlength=len(members)) > 0),
         topics=topics,
         classes=classes,

@@ -1,4 +1,4 @@
-"""Share groups as facts tell of them (`kernels.group.sheet`), read for the assignor.
+"""Share groups as facts tell of them (`kernels.group.group_specs`), read for the assignor.
 
 What members own is taken for their assignment so far. Topics without an id count by name, as for the broker's other
 assignors (`kernels.group.server`); members stand where the broker lists them.
@@ -12,10 +12,10 @@ import numpy as np
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import INITIALIZED
+from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.in_order import as_told, told_in_order
 from spark_assign.kernels.group.names import Places
 from spark_assign.kernels.group.server_orders import members_in_order, previous_in_order
-from spark_assign.kernels.group.sheet import Sheet
 from spark_assign.kernels.group.told import owned
 from spark_assign.kernels.server.orders import TopicIds, set_order
 from spark_assign.kernels.share.simple import ShareGroups
@@ -29,12 +29,12 @@ _NONE = -1
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Share groups as the assignor is told of them, in the numbers of a sheet.
+class ShareGroupInput:
+    """Share groups as the assignor is told of them, in the numbers of a specs.
 
     Attributes:
         groups: what it is told.
-        members: of each of its members the number in the sheet; topics and groups have the sheet's numbers.
+        members: of each of its members the number in the specs; topics and groups have the specs's numbers.
         empty_member, empty_topic: members and topics of which they have a set without partitions.
     """
 
@@ -44,23 +44,23 @@ class Listed:
     empty_topic: IntArray
 
 
-def list_groups(sheet: Sheet, ids: TopicIds, chosen: BoolArray) -> Listed:
-    """Some groups of a sheet."""
-    topics, members = sheet.topics, members_in_order(sheet).at
-    members = members[chosen[sheet.members.group[members]]]
-    place = np.full(len(sheet.members), -1, np.int64)
+def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGroupInput:
+    """Some groups of a specs."""
+    topics, members = specs.topics, members_in_order(specs).at
+    members = members[chosen[specs.members.group[members]]]
+    place = np.full(len(specs.members), -1, np.int64)
     place[members] = np.arange(len(members))
-    alike = np.ones(sheet.number, bool)
+    alike = np.ones(specs.number, bool)
     alike[topics.group[topics.asked & (topics.subscribers != EVERYONE)]] = False
-    member, topic = np.divmod(sheet.subscriptions, max(len(topics), 1))
+    member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
     mine = (place[member] >= 0) & (topics.partitions[topic] >= 0)
     asking, asked = place[member[mine]], topic[mine]
-    order = np.lexsort((_walk_of_names(sheet)[asked], asking))
-    assignable, partition = _assignable(sheet, chosen)
-    had, empty = _previous(sheet, place, ids)
+    order = np.lexsort((_walk_of_names(specs)[asked], asking))
+    assignable, partition = _assignable(specs, chosen)
+    had, empty = _previous(specs, place, ids)
     groups = ShareGroups(
-        group=sheet.members.group[members],
-        names=sheet.members.subscribes[members],
+        group=specs.members.group[members],
+        names=specs.members.subscribes[members],
         alike=alike,
         topic_group=topics.group,
         topic_hash=ids.hash,
@@ -72,21 +72,21 @@ def list_groups(sheet: Sheet, ids: TopicIds, chosen: BoolArray) -> Listed:
         had_topic=had.topic,
         had=had.first,
     )
-    return Listed(groups, members, empty.member, empty.topic)
+    return ShareGroupInput(groups, members, empty.member, empty.topic)
 
 
-def _walk_of_names(sheet: Sheet) -> IntArray:
+def _walk_of_names(specs: GroupSpecs) -> IntArray:
     """Of each topic its place in the hash set of all names that its group subscribes to."""
-    asked = np.flatnonzero(sheet.topics.asked)
-    names = string_hashes(sheet.told.topics.to_pylist())[sheet.topics.name[asked]]
-    walk = np.zeros(len(sheet.topics), np.int64)
-    walk[asked[set_order(names, sheet.topics.group[asked])]] = np.arange(len(asked))
+    asked = np.flatnonzero(specs.topics.asked)
+    names = string_hashes(specs.told.topics.to_pylist())[specs.topics.name[asked]]
+    walk = np.zeros(len(specs.topics), np.int64)
+    walk[asked[set_order(names, specs.topics.group[asked])]] = np.arange(len(asked))
     return walk
 
 
-def _assignable(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:
+def _assignable(specs: GroupSpecs, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     """Topic and number of the partitions that may be assigned, ascending."""
-    topics, told = sheet.topics, sheet.told
+    topics, told = specs.topics, specs.told
     known = np.flatnonzero(topics.asked & (topics.partitions > 0) & chosen[topics.group])
     at, partition = expand_slices(np.zeros_like(known), np.ones_like(known), topics.partitions[known])
     topic = known[at]
@@ -96,42 +96,44 @@ def _assignable(sheet: Sheet, chosen: BoolArray) -> tuple[IntArray, IntArray]:
     said = np.zeros(told.number, bool)
     said[told.group[rows]] = True
     size = max(len(told.topics), 1)
-    of_row = Places(sheet.of_told[topics.group] * size + topics.name).of(told.group[rows] * size + told.topic[rows])
+    of_row = Places(specs.fact_group_index[topics.group] * size + topics.name).of(
+        told.group[rows] * size + told.topic[rows]
+    )
     rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
     run, number = expand_slices(*(told.numbers(name, 0)[rows] for name in ("first", "step", "count")))
     there = np.isin(topic << PARTITION_BITS | partition, of_row[run] << PARTITION_BITS | number)
-    there |= ~said[sheet.of_told[topics.group[topic]]]
+    there |= ~said[specs.fact_group_index[topics.group[topic]]]
     return topic[there], partition[there]
 
 
-def _previous(sheet: Sheet, place: IntArray, ids: TopicIds) -> tuple[PartitionSlices, PartitionSlices]:
+def _previous(specs: GroupSpecs, place: IntArray, ids: TopicIds) -> tuple[PartitionSlices, PartitionSlices]:
     """What members own, partition by partition in the walk of their maps and sets; and the topics with none.
 
     Args:
         place: of each member its number for the assignor; -1 for those that it is not asked about.
     """
-    one_by_one = sheet.claims.expand()
-    none = _without_partitions(sheet)
+    one_by_one = specs.claims.expand()
+    none = _without_partitions(specs)
     had = one_by_one.concat(PartitionSlices(*none, *(np.full(len(none[0]), each) for each in (_NONE, 1, 1))))
     had = had.take(place[had.member] >= 0)
     had = PartitionSlices(place[had.member], *had.columns[1:])
     had = had.take(np.lexsort((had.first, had.topic, had.member)))
     had, _, _ = previous_in_order(had, ids.hash, ids.rank)
-    told = told_in_order(sheet)
+    told = told_in_order(specs)
     told = told.take(place[told.member] >= 0)
     had = had.take(as_told(had, PartitionSlices(place[told.member], *told.columns[1:]))[0])
     return had.take(had.first != _NONE), had.take(had.first == _NONE)
 
 
-def _without_partitions(sheet: Sheet) -> tuple[IntArray, IntArray]:
+def _without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArray]:
     """Members and topics of owned runs that are empty; they count in the member's map of topics."""
-    told = sheet.told
+    told = specs.told
     sound = np.zeros(told.number, bool)
-    sound[sheet.of_told] = True
+    sound[specs.fact_group_index] = True
     claimed = owned(told, sound)
     rows = np.unique(claimed.row[claimed.count == 0])
     names, size = max(len(told.member_id), 1), max(len(told.topics), 1)
-    group = sheet.of_told[sheet.members.group]
-    members = Places(group * names + told.member[sheet.members.row]).of(told.group[rows] * names + told.member[rows])
-    topics = Places(sheet.of_told[sheet.topics.group] * size + sheet.topics.name)
+    group = specs.fact_group_index[specs.members.group]
+    members = Places(group * names + told.member[specs.members.row]).of(told.group[rows] * names + told.member[rows])
+    topics = Places(specs.fact_group_index[specs.topics.group] * size + specs.topics.name)
     return members, topics.of(told.group[rows] * size + told.topic[rows])

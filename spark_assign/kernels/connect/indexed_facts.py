@@ -46,7 +46,7 @@ NO_POSITION = np.iinfo(np.int32).max
 NOTHING = -1
 
 
-class Sheet:
+class IndexedConnectFacts:
     """The facts as numbers.
 
     Attributes:

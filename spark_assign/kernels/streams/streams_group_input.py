@@ -15,7 +15,7 @@ Held = dict[str, dict[Task, list[str]]]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class StreamsGroupInput:
     """A group without a fault.
 
     Attributes:
@@ -37,7 +37,7 @@ class Sheet:
     state: dict[tuple[str, Task], int | None]
 
 
-def read_sheet(told: Told, *, release_4_3: bool, standby_replicas: int | None) -> Sheet:
+def read_group_input(told: Told, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
     """Number the names of a group.
 
     Args:
@@ -77,7 +77,7 @@ def read_sheet(told: Told, *, release_4_3: bool, standby_replicas: int | None) -
     for row in told.rows[LEFT]:
         if row["text"] is not None:
             had[row["text"]].setdefault((number[row["name"]], row["number"]), []).append(row["member_id"])
-    return Sheet(group, names, has, had, {each.member_id: each.process for each in members}, own, state)
+    return StreamsGroupInput(group, names, has, had, {each.member_id: each.process for each in members}, own, state)
 
 
 def _nothing() -> Held:
