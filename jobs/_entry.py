@@ -73,7 +73,7 @@ def _help(words: list[str]) -> str | None:
     names = ("-".join(words[:2]), words[0])
     files = (shipped(__file__) / "help" / f"{name}.txt" for name in names)
     file = next((file for file in files if file.is_file()), None)
-    return file and file.read_text(encoding="utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
+    return None if file is None else file.read_text("utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
 
 
 def _spark_of_this_machine() -> None:
