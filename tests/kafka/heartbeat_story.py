@@ -16,7 +16,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, expirations, repeated
 from tests.kafka.group_members import Consumer
 from tests.kafka.kip848_story import AWAY, create_topics, describe
-from tests.kafka.live_groups import Partition, Row, Tables, events
+from tests.kafka.live_groups import Partition, Row, Tables, delete_groups, events
 from tests.kafka.protocol_story import CALLS, Calls, Owners
 
 # No two names share a bucket of a hash set of so many, nor do their ids (`create_topics`).
@@ -216,7 +216,14 @@ def play(cluster: Cluster, folder: Path) -> Story:
     for case in CASES:
         times = {"heartbeat.interval": HEARTBEAT_INTERVAL_MS, "session.timeout": case.session_timeout_ms}
         cluster.configure_group(case.group, {f"consumer.{name}.ms": str(ms) for name, ms in times.items()})
-    return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
+
+    def attempted(attempt: int) -> Story:
+        if attempt:
+            # The coordinator's table of members, which decides ties, never shrinks: a group begins with a new one.
+            delete_groups(cluster, [case.group for case in CASES])
+        return _play(cluster, folder / f"attempt-{attempt}")
+
+    return repeated(attempted)
 
 
 def _play(cluster: Cluster, folder: Path) -> Story:

@@ -45,6 +45,20 @@ def wait_until(find: Callable[[], Found], what: object, within_s: float = PATIEN
     return found
 
 
+def delete_groups(cluster: Cluster, groups: Iterable[str]) -> None:
+    """Deletes groups as soon as their last members are gone; static members stay for a session."""
+    left = list(groups)
+    with closing(cluster.admin()) as admin:
+
+        def delete() -> bool:
+            nonlocal left
+            answers = admin.delete_groups(left).items()
+            left = [group for group, answer in answers if answer not in ("OK", "GroupIdNotFoundError")]
+            return not left
+
+        wait_until(delete, lambda: f"deleted: {left}", every_s=1)
+
+
 def read(cluster: Cluster, groups: str | list[str], topics: str = "none") -> Tables:
     """Returns a snapshot of these groups, of these topics and of those that the groups use, as rows."""
     taken = snapshot(cluster.bootstrap_servers, groups=groups, topics=topics)

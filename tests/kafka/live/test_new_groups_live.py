@@ -67,6 +67,8 @@ def test_a_consumer_that_does_not_poll_leaves(cluster: Cluster, tmp_path: Path) 
             killed.kill()
             group_members.order(process, "resume", [first])
             _wait(lambda: [_given(each) for each in _of(cluster, "n-consumer", "c0")].count(7) == 2)
+            # The answer is logged before the listener is called.
+            _wait(lambda: told.read_text().count('"assigned"') == 2)
     mine = _of(cluster, "n-consumer", "c0")
     assert [each.request["memberEpoch"] for each in mine].count(JOINS) == 2
     assert LEAVES not in [each.request["memberEpoch"] for each in _of(cluster, "n-consumer", "c1")]
