@@ -1,8 +1,8 @@
-"""Maps that are filled by `HashMap.computeIfAbsent`, which does three things in another way than `put`.
+"""Computes the iteration order of maps filled by `HashMap.computeIfAbsent`, which differs from `put` in three ways.
 
-order      a new key goes to the head of its bucket, not to its end
-growth     the table doubles at the call after the one that made it fuller than three quarters, new key or not
-trees      a bucket of a large table becomes one with its eighth key, not with its ninth
+order      a new key becomes the head of its bucket, not its tail
+growth     the table doubles at the call after it became more than three quarters full, even for a present key
+trees      a bucket of a large table becomes a tree with its eighth key, not with its ninth
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 def capacities_for(expected: IntArray) -> IntArray:
-    """Buckets of maps and sets that are made for so many keys (`AssignorHelpers.newHashMap`)."""
+    """Returns the number of buckets of a map created for a number of keys (`AssignorHelpers.newHashMap`)."""
     wanted = ((expected.astype(np.float32) + np.float32(1)) / np.float32(0.75) + np.float32(1)).astype(np.int64)
     capacities = np.ones(len(expected), np.int64)
     while (tight := capacities < wanted).any():
@@ -31,20 +31,20 @@ def capacities_for(expected: IntArray) -> IntArray:
 def computed_order(
     calls: IntArray, of: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
 ) -> IntArray:
-    """The order in which such maps are walked.
+    """Returns the iteration order of maps filled by `computeIfAbsent`.
 
     Args:
-        calls: the keys that were asked for, as numbers, in the order of the calls; no two maps share a key.
-        of: of each call the number of its map, ascending.
+        calls: the key of each call, as an integer, in call order; no two maps share a key.
+        of: index of the map of each call, ascending.
         hashes: of each key, unsigned.
-        ranks: of each key, ascending as `compareTo` has them; null for keys that do not compare.
-        capacities: of each map the buckets that it begins with.
+        ranks: of each key, in the order of `compareTo`; None if the keys are not `Comparable`.
+        capacities: initial number of buckets of each map.
 
     Returns:
-        the keys in the order of the walk, map after map.
+        the keys in iteration order, map after map.
 
     Raises:
-        IdentityDecides: Java would have to order two keys that do not compare.
+        IdentityDecides: Java would have to order two keys that are not `Comparable`.
     """
     if not len(calls):
         return np.empty(0, np.int64)
@@ -60,7 +60,7 @@ def computed_order(
     while (tight := before_last > grown * 3 // 4).any():
         grown[tight] *= 2
     walk = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
-    # Where no bucket of the smallest table has so many keys, none of a larger one has.
+    # If no bucket of the smallest table has so many keys, no bucket of a larger one has.
     chain = np.sort(table << PARTITION_BITS | spread[key] & (capacities[table] - 1))
     eighth = chain[LONGEST_CHAIN - 1 :]
     for each in np.unique(eighth[eighth == chain[: len(eighth)]] >> PARTITION_BITS).tolist():
@@ -72,15 +72,15 @@ def computed_order(
 
 
 class ComputedTable(HashTable[int]):
-    """Such a map, bucket by bucket."""
+    """A map filled by `computeIfAbsent`, kept bucket by bucket."""
 
     def __init__(self, capacity: int, rank: Callable[[int], Any] | None) -> None:
-        """An empty one; arguments as for `HashTable`."""
+        """Creates an empty map; arguments: see `HashTable`."""
         super().__init__(capacity, rank)
         self._buckets = {}
 
     def put(self, key: int, spread: int) -> None:
-        """Ask for a key."""
+        """Calls `computeIfAbsent` with a key and its hash as returned by `HashMap.hash`."""
         assert self._buckets is not None
         if len(self.spread) > self.capacity * 3 // 4:
             self._double()

@@ -1,11 +1,11 @@
-"""Java's hash orders, which Kafka's assignors inherit from `String.hashCode` and `HashMap`.
+"""Computes the iteration order of Java's `HashMap` and `HashSet`, on which results of Kafka's assignors depend.
 
-The sticky assignors use them in four places: who keeps one partition more, who wins a claim, which old claimer is
-remembered, and which partition of a topic moves back. A table here is a `HashMap` or `HashSet` that, if nothing else is
-said, began with 16 buckets.
+The sticky assignors depend on it in four places: which member keeps one partition more, which of two owners of a
+partition wins, which older owner is remembered, and which partition of a topic moves back. Unless stated otherwise, a
+table starts with 16 buckets.
 
-A bucket is walked in the order in which its keys were put in, unless it gets a ninth one. Then a table of fewer than 64
-buckets doubles; in a larger one the bucket becomes a tree (`java_tree`).
+A bucket is iterated in insertion order until it gets a ninth key. Then a table of fewer than 64 buckets doubles; in a
+larger one the bucket becomes a tree (`tree_bin`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16
 LONGEST_CHAIN = 8
-"""So many keys may share a bucket before Java does something about it."""
+"""The number of keys that a bucket holds as a list (`HashMap.TREEIFY_THRESHOLD`)."""
 NEVER_REHASHED_FOR_CHAINS = 64
 _SUSPECT = 150
-"""Of maps with more keys some nine or more of them share a bucket of 64 by mere chance."""
+"""In maps with more keys, nine of them often share a bucket of 64 by chance."""
 
 
 def string_hashes(texts: Sequence[str]) -> IntArray:
-    """`String.hashCode` of each text, as unsigned 32 bits: 31 * hash + unit, over UTF-16 code units."""
+    """Returns `String.hashCode` of each text as unsigned 32 bits: 31 * hash + unit, over UTF-16 code units."""
     encoded = [text.encode("utf-16-le", "surrogatepass") for text in texts]
     lengths = np.fromiter((len(each) // 2 for each in encoded), np.int64, len(encoded))
     units = np.frombuffer(b"".join(encoded), dtype="<u2").astype(np.uint32)
@@ -44,12 +44,12 @@ def string_hashes(texts: Sequence[str]) -> IntArray:
 
 
 def java_key(text: str) -> bytes:
-    """A key that sorts texts as `String.compareTo` does: by UTF-16 code units."""
+    """Returns a key that sorts texts as `String.compareTo` does: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def string_hash(text: str) -> int:
-    """The same of one text, where an array would be too much."""
+    """Returns `String.hashCode` of one text as an unsigned 32-bit integer."""
     code = 0
     units = java_key(text)
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -58,37 +58,37 @@ def string_hash(text: str) -> int:
 
 
 def spread_hashes(hashes: IntArray) -> IntArray:
-    """What `HashMap` spreads over its buckets (`HashMap.hash`), as unsigned 32 bits."""
+    """Returns the hashes that `HashMap` distributes over its buckets (`HashMap.hash`), unsigned 32 bits."""
     return (hashes ^ (hashes >> 16)) & _MASK
 
 
 def partition_hash(topic_hash: int, partition: int) -> int:
-    """`TopicPartition.hashCode`, as unsigned 32 bits."""
+    """Returns `TopicPartition.hashCode` as an unsigned 32-bit integer."""
     return (31 * (31 + partition) + topic_hash) & _MASK
 
 
 def table_order(hashes: IntArray, ranks: IntArray | None, group: IntArray | None = None) -> IntArray:
-    """The order in which a `HashMap` is walked.
+    """Returns the iteration order of `HashMap`s.
 
     Args:
-        hashes: of the keys, in the order in which they were put in.
-        ranks: of the keys, ascending as `compareTo` has them; null for keys that do not compare.
-        group: of each key, ascending, the number of its own map; null for one map.
+        hashes: of the keys, in insertion order.
+        ranks: of the keys, in the order of `compareTo`; None if the keys are not `Comparable`.
+        group: index of the map of each key, ascending; None for a single map.
 
     Returns:
-        the indexes of the keys in the order of the walk, map after map.
+        the indexes of the keys in iteration order, map after map.
 
     Raises:
-        IdentityDecides: Java would have to order two keys that do not compare.
+        IdentityDecides: Java would have to order two keys that are not `Comparable`.
     """
     group = np.zeros(len(hashes), np.int64) if group is None else group
     return _order(spread_hashes(hashes), ranks, group, crowded_groups(hashes, group))
 
 
 def table_orders(hashes: IntArray, ranks: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
-    """The same, and the order in which a second `HashMap` is walked that is filled in the walk of the first one.
+    """Returns the iteration order of `HashMap`s, and of second ones that are filled in that order.
 
-    The second is the very first, if no second map is crowded.
+    Both are one array if no second map has a tree.
     """
     spread = spread_hashes(hashes)
     suspects = _suspects(spread, group)
@@ -101,7 +101,7 @@ def table_orders(hashes: IntArray, ranks: IntArray, group: IntArray) -> tuple[In
 
 
 def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, crowded: IntArray) -> IntArray:
-    """Bucket after bucket; of crowded maps as a table has them that is filled key by key."""
+    """Returns the iteration order. Maps that may have a tree are filled key by key."""
     sizes = np.bincount(group)
     order = np.lexsort((spread & (capacities(sizes)[group] - 1), group))
     begins = np.cumsum(sizes) - sizes
@@ -115,36 +115,36 @@ def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, crowded: I
 
 
 def text_order(texts: Sequence[str]) -> list[int]:
-    """The order in which a `HashMap` is walked whose keys are these texts, put in one after the other."""
+    """Returns the iteration order of a `HashMap` with these keys, as indexes into `texts` (insertion order)."""
     return table_order(string_hashes(texts), text_ranks(texts)).tolist() if texts else []
 
 
 def text_walk(texts: Sequence[str]) -> list[str]:
-    """The same texts in that order."""
+    """Returns the texts in the iteration order of a `HashMap` with these keys."""
     return [texts[at] for at in text_order(texts)]
 
 
 def text_ranks(texts: Sequence[str]) -> IntArray:
-    """Of each text its place among all by `String.compareTo`."""
+    """Returns the position of each text among all, in the order of `String.compareTo`."""
     ranks = np.empty(len(texts), np.int64)
     ranks[sorted(range(len(texts)), key=lambda at: java_key(texts[at]))] = np.arange(len(texts))
     return ranks
 
 
 def crowded_groups(hashes: IntArray, group: IntArray) -> IntArray:
-    """The maps in which so many keys fall into one bucket that the table grows early or the bucket becomes a tree.
+    """Returns the maps in which a bucket gets so many keys that the table grows early or the bucket becomes a tree.
 
-    Arguments as `table_order` has them. A map may be named in vain, but none is left out.
+    Arguments: see `table_order`. The result may contain further maps, but it misses none.
     """
     spread = spread_hashes(hashes)
     return _crowded(spread, group, _suspects(spread, group))
 
 
 def _suspects(spread: IntArray, group: IntArray) -> BoolArray:
-    """Of each map whether it may be crowded, in whatever order its keys are put in.
+    """Returns, for each map, whether a bucket may get too many keys, for any insertion order.
 
-    A small table may grow at any time, up to where buckets become trees. Keys that share a bucket of a larger table
-    share one of 64, too; of very large maps that says nothing.
+    A small table may grow at any time, until buckets become trees. Keys that share a bucket of a larger table also
+    share one of 64; for very large maps this excludes nothing.
     """
     sizes = np.bincount(group)
     buckets = capacities(sizes)
@@ -156,7 +156,7 @@ def _suspects(spread: IntArray, group: IntArray) -> BoolArray:
 
 
 def _crowded(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray:
-    """Those of the suspects that are, with the keys put in in this order."""
+    """Returns the suspects in which a bucket gets too many keys, for this insertion order."""
     if not suspects.any():
         return np.empty(0, np.int64)
     sizes = np.bincount(group)
@@ -165,7 +165,7 @@ def _crowded(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray
     place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
     capacity = NEVER_REHASHED_FOR_CHAINS
     while (large := suspects & (buckets >= capacity)).any():
-        # So many keys are in when the table doubles next; what comes later meets larger tables only.
+        # At most this many keys are in the table before it doubles; later keys meet larger tables.
         early = np.flatnonzero((place <= capacity * 3 // 4) & large[group])
         _mark(crowded, spread[early], group[early], large, capacity)
         capacity *= 2
@@ -173,7 +173,7 @@ def _crowded(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray
 
 
 def _mark(crowded: BoolArray, spread: IntArray, group: IntArray, those: BoolArray, capacity: int) -> None:
-    """Mark those groups in which a bucket of a table of this capacity gets too many keys."""
+    """Marks the groups in which a bucket of a table of this capacity gets too many keys."""
     if not those.any():
         return
     mine = those[group]
@@ -184,7 +184,7 @@ def _mark(crowded: BoolArray, spread: IntArray, group: IntArray, those: BoolArra
 
 
 def capacities(sizes: IntArray) -> IntArray:
-    """Buckets of tables of these sizes: 16, doubled once the size exceeds three quarters of them."""
+    """Returns the number of buckets of tables with these numbers of keys: 16, doubled while more than 3/4 are used."""
     buckets = np.full(len(sizes), _SMALLEST, np.int64)
     while (tight := sizes * 4 > buckets * 3).any():
         buckets[tight] *= 2
@@ -199,18 +199,18 @@ def _rank_of_text(key: Any) -> bytes:
 
 
 class HashTable(Generic[Key]):
-    """A `HashSet`, or the keys of a `HashMap`, whose order is asked for now and then.
+    """A `HashSet`, or the keys of a `HashMap`, with its iteration order.
 
-    As long as no bucket has become a tree, the order in which keys were put in says everything. From the first tree on
-    every bucket is kept by itself.
+    While no bucket is a tree, the insertion order of all keys is enough. From the first tree on, each bucket is kept
+    separately.
     """
 
     def __init__(self, capacity: int = _SMALLEST, rank: Callable[[Key], Any] | None = _rank_of_text) -> None:
-        """An empty table.
+        """Creates an empty table.
 
         Args:
-            capacity: buckets that it begins with, a power of two.
-            rank: of a key, what compares as `compareTo` of the keys does; null for keys that do not compare.
+            capacity: initial number of buckets, a power of two.
+            rank: maps a key to a value that compares as `compareTo`; None if the keys are not `Comparable`.
         """
         self.capacity = capacity
         self.spread: dict[Key, int] = {}
@@ -220,18 +220,18 @@ class HashTable(Generic[Key]):
 
     @property
     def treed(self) -> bool:
-        """Whether some bucket is or was a tree."""
+        """Returns whether a bucket is, or was, a tree."""
         return self._buckets is not None
 
     def add(self, key: Key, hash_code: int) -> None:
-        """Put a key in; one that is there stays where it is."""
+        """Adds a key; a key that is present stays where it is."""
         self.put(key, (hash_code ^ (hash_code >> 16)) & _MASK)
 
     def put(self, key: Key, spread: int) -> None:
-        """Put a key in, by the hash that `HashMap` spreads over its buckets.
+        """Adds a key with its hash as returned by `HashMap.hash`.
 
         Raises:
-            IdentityDecides: Java would have to order two keys that do not compare.
+            IdentityDecides: Java would have to order two keys that are not `Comparable`.
         """
         if key in self.spread:
             return
@@ -255,7 +255,7 @@ class HashTable(Generic[Key]):
             self._double()
 
     def remove(self, key: Key) -> None:
-        """Take a key out; the table never shrinks."""
+        """Removes a key; the table never shrinks."""
         bucket = self.bucket(key)
         del self.spread[key]
         self._chains[bucket] -= 1
@@ -268,7 +268,7 @@ class HashTable(Generic[Key]):
             self._buckets[bucket] = list(there)
 
     def clear(self) -> None:
-        """Take all keys out; the table stays as large as it is."""
+        """Removes all keys; the number of buckets stays."""
         self.spread.clear()
         self._chains.clear()
         self._buckets = None
@@ -277,10 +277,10 @@ class HashTable(Generic[Key]):
         return len(self.spread)
 
     def first(self, among: Iterable[Key] | None = None) -> Key:
-        """The key that an iterator gives first.
+        """Returns the first key of an iterator.
 
         Args:
-            among: only of these, in the order in which they were put in; null: of all.
+            among: consider only these keys, in insertion order; None for all keys.
         """
         if self._buckets is None:
             return min(self.spread if among is None else among, key=self.bucket)
@@ -288,20 +288,20 @@ class HashTable(Generic[Key]):
         return next(key for key in self.walk() if key in wanted)
 
     def walk(self) -> list[Key]:
-        """The keys in the order of an iterator: bucket after bucket, and in a bucket mostly as they were put in."""
+        """Returns the keys in iteration order: by bucket, and in a list bucket by insertion."""
         if self._buckets is None:
             return sorted(self.spread, key=self.bucket)
         return [key for bucket in sorted(self._buckets) for key in self._buckets[bucket]]
 
     def bucket(self, key: Key) -> int:
-        """Where a key that is there stands."""
+        """Returns the bucket of a key that is present."""
         return self.spread[key] & (self.capacity - 1)
 
     def _entry(self, key: Key) -> Entry[Key]:
         return Entry(key, self.spread[key], None if self._rank is None else self._rank(key))
 
     def _treeify(self, bucket: int) -> None:
-        """Make a tree of a bucket (`treeifyBin`)."""
+        """Turns a bucket into a tree (`treeifyBin`)."""
         if self._buckets is None:
             self._buckets = {}
             for key in self.spread:
@@ -311,7 +311,7 @@ class HashTable(Generic[Key]):
         self._buckets[bucket] = Tree([self._entry(key) for key in self._buckets[bucket]])
 
     def _double(self) -> None:
-        """Twice as many buckets (`resize`)."""
+        """Doubles the number of buckets (`resize`)."""
         bit = self.capacity
         self.capacity *= 2
         self._chains = dict(Counter(spread & (self.capacity - 1) for spread in self.spread.values()))

@@ -1,4 +1,4 @@
-"""`java.util.PriorityQueue`: a binary heap, whose sift rules say which of several least ones comes first."""
+"""Implements `java.util.PriorityQueue`: its sift rules decide which of several equal items comes first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Item = TypeVar("Item")
 
 
 class Heap(Generic[Item]):
-    """Items by ascending priority; of equal ones none has come first or last, but stands higher in the heap."""
+    """A binary heap of items by ascending priority. Among equal priorities the heap order decides."""
 
     def __init__(self, items: Iterable[tuple[float, Item]] = ()) -> None:
-        """A heap of these, put in one after the other."""
+        """Creates a heap and adds the items in this order."""
         self._rows: list[tuple[float, Item]] = []
         for priority, item in items:
             self.add(priority, item)
@@ -21,7 +21,7 @@ class Heap(Generic[Item]):
         return len(self._rows)
 
     def add(self, priority: float, item: Item) -> None:
-        """Put one in, at the end, and up from there past all that are larger (`siftUp`)."""
+        """Adds an item at the end and moves it up past all larger ones (`siftUp`)."""
         rows = self._rows
         rows.append((priority, item))
         at = len(rows) - 1
@@ -31,7 +31,7 @@ class Heap(Generic[Item]):
         rows[at] = (priority, item)
 
     def poll(self) -> Item:
-        """Take the first one out; the last one goes to its place, and down past all that are smaller (`siftDown`)."""
+        """Removes and returns the first item. The last item replaces it and sinks (`siftDown`)."""
         rows = self._rows
         first, last = rows[0][1], rows.pop()
         size, at = len(rows), 0

@@ -1,7 +1,7 @@
-"""A bucket that `HashMap` keeps as a tree (`HashMap.TreeNode`), and in which order it is walked.
+"""Computes the iteration order of a bucket that `HashMap` keeps as a tree (`HashMap.TreeNode`).
 
-Principle: the tree is there to be searched; the walk still follows the list that its nodes also are. But the tree
-changes that list: a new node comes right after its parent in the tree, and whoever is the root stands first.
+The tree is for lookups; iteration follows the list that its nodes also form. But the tree changes that list: a new node
+is inserted after its parent in the tree, and the root is moved to the front.
 
     Java's method                   here
     treeify, moveRootToFront        Tree(…): the list stays as it was, but for the root
@@ -9,9 +9,9 @@ changes that list: a new node comes right after its parent in the tree, and whoe
     removeTreeNode                  remove: out of the list; few nodes become a linked list again
     split                           split: two lists, in their order; six or fewer are linked again
 
-The tree is ordered by the spread hash as a *signed* number, then by `compareTo` of the keys. Keys that do not compare
-(`Optional`, say) are ordered by `System.identityHashCode`, which is another one in every process: what hangs on it is
-not decidable (`IdentityDecides`).
+The tree is ordered by the spread hash as a *signed* number, then by `compareTo` of the keys. Keys that are not
+`Comparable` (for example `Optional`) are ordered by `System.identityHashCode`, which differs in every process: what
+depends on it cannot be decided (`IdentityDecides`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SIGN = 1 << 31
 
 
 class IdentityDecides(Exception):
-    """Java would order two keys by their identity hash code, which is another one in every process."""
+    """Java would order two keys by their identity hash code, which differs in every process."""
 
 
 class Entry(NamedTuple, Generic[Key]):
-    """A key, its spread hash (unsigned), and what compares as the key does; None where keys do not compare."""
+    """A key, its spread hash (unsigned), and a value that compares as the key; None if keys are not `Comparable`."""
 
     key: Key
     spread: int
@@ -56,7 +56,7 @@ class Tree(Generic[Key]):
     """The tree of one bucket."""
 
     def __init__(self, entries: Iterable[Entry[Key]]) -> None:
-        """Of these keys, in the order of the list (`treeify`)."""
+        """Builds the tree of these keys, in the order of the list (`treeify`)."""
         self._of: dict[Key, _Node[Key]] = {}
         self._root: _Node[Key] | None = None
         self._first: _Node[Key] | None = None
@@ -79,14 +79,14 @@ class Tree(Generic[Key]):
             node = node.next
 
     def entries(self) -> list[Entry[Key]]:
-        """The keys in the order of the walk, with what they are ordered by."""
+        """Returns the keys in iteration order, with their hashes and ranks."""
         return [self._of[key].entry for key in self]
 
     def __len__(self) -> int:
         return len(self._of)
 
     def put(self, entry: Entry[Key]) -> None:
-        """Put a key in that is not there (`putTreeVal`)."""
+        """Adds a key that is not present (`putTreeVal`)."""
         node = _Node(entry)
         self._of[entry.key] = node
         parent = self._insert(node)
@@ -97,7 +97,7 @@ class Tree(Generic[Key]):
         self._move_root_to_front()
 
     def remove(self, key: Key) -> bool:
-        """Take a key out (`removeTreeNode`); False: the few that are left are a linked list from now on."""
+        """Removes a key (`removeTreeNode`). Returns False if the remaining few keys are a linked list from now on."""
         node = self._of.pop(key)
         before, after = node.prev, node.next
         if before is None:
@@ -115,7 +115,7 @@ class Tree(Generic[Key]):
         return True
 
     def split(self, bit: int) -> tuple[Bucket[Key], Bucket[Key]]:
-        """The lower and the upper bucket that this one becomes when the table doubles; `bit` tells their hashes."""
+        """Returns the lower and the upper bucket that replace this one when the table doubles; `bit` tells them apart."""
         entries = self.entries()
         low = [each for each in entries if not each.spread & bit]
         high = [each for each in entries if each.spread & bit]
@@ -130,7 +130,7 @@ class Tree(Generic[Key]):
     # --- the tree -------------------------------------------------------------------------------------------
 
     def _insert(self, node: _Node[Key]) -> _Node[Key]:
-        """Hang a node into the tree; its parent as it was then."""
+        """Inserts a node into the tree, and returns its parent before rebalancing."""
         at = self._root
         assert at is not None
         while True:
@@ -163,7 +163,7 @@ class Tree(Generic[Key]):
         root.next, root.prev, self._first = first, None, root
 
     def _replace(self, parent: _Node[Key] | None, old: _Node[Key], new: _Node[Key] | None) -> None:
-        """Put another node below a parent (or at the root); what it knows of its parent is the caller's."""
+        """Replaces a child of a parent (or the root). The caller sets the parent of the new child."""
         if parent is None:
             self._root = new
         elif parent.left is old:
@@ -226,7 +226,7 @@ class Tree(Generic[Key]):
                     (self._rotate_right if on_left else self._rotate_left)(grand)
 
     def _unlink(self, node: _Node[Key]) -> None:
-        """Take a node out of the tree; where it has two children, it first changes places with its successor."""
+        """Removes a node from the tree. If it has two children, it first trades places with its successor."""
         if node.left is not None and node.right is not None:
             successor = node.right
             while successor.left is not None:
@@ -251,7 +251,7 @@ class Tree(Generic[Key]):
             self._balance_deletion(replacement)
 
     def _swap(self, node: _Node[Key], successor: _Node[Key]) -> None:
-        """A node and the next one by order, which has no left child, change places and colours."""
+        """Swaps the places and the colors of a node and its successor, which has no left child."""
         node.red, successor.red = successor.red, node.red
         below, above, left, right = successor.right, node.parent, node.left, node.right
         assert left is not None
@@ -317,4 +317,4 @@ def _red(node: _Node[Any] | None) -> bool:
 
 
 Bucket = list[Key] | Tree[Key]
-"""The keys of a bucket in the order of the walk, whatever Java keeps them as."""
+"""The keys of a bucket in iteration order, as a list or as a tree."""
