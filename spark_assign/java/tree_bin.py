@@ -115,7 +115,7 @@ class Tree(Generic[Key]):
         return True
 
     def split(self, bit: int) -> tuple[Bucket[Key], Bucket[Key]]:
-        """Returns the lower and the upper bucket that replace this one when the table doubles; `bit` tells them apart."""
+        """Returns the lower and the upper bucket that replace this one when the table doubles; `bit` separates them."""
         entries = self.entries()
         low = [each for each in entries if not each.spread & bit]
         high = [each for each in entries if each.spread & bit]
