@@ -89,7 +89,7 @@ def test_every_job_starts(environment: Path, job: str) -> None:
     done = call(environment, job, "--no-such-option")
     assert done.returncode == 2, done.stderr
     assert done.stderr.endswith(f"Its options: spark-assign {job} --help\n")
-    assert call(environment, job, "--help").stdout.startswith(f"Usage: spark-assign {job} [OPTIONS]\n")
+    assert call(environment, job, "--help").stdout.startswith(f"Usage: spark-assign {job} [OPTIONS]")
 
 
 def test_a_job_is_imported_when_it_is_called(environment: Path) -> None:
