@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
-from spark_assign.command.job import Commands
-from spark_assign.command.options import shipped
+from spark_assign.cli.job import Commands
+from spark_assign.cli.options import shipped
 
 JOBS = Path(__file__).parent
 

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
 from spark_assign.caching import cached
-from spark_assign.command.fleets import on_fleet
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import fail_on, milliseconds, reads, together, top, writes
-from spark_assign.command.storing import store_run
+from spark_assign.cli.fleet_input import on_fleet
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
+from spark_assign.cli.result_output import store_run
 from spark_assign.protocol.settings import Settings
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.schemas import COMPARE_TABLES
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 from spark_assign.what_if import Change, read_change
 
 ASSIGNORS = "those of a group's own protocol: the clients' four, or uniform,server-range where the broker assigns"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spark_assign.command.job import Commands, Job, Options, job
-from spark_assign.command.settings_faults import did_you_mean
-from spark_assign.command.settings_file import defaults, from_file, validated
+from spark_assign.cli.job import Commands, Job, Options, job
+from spark_assign.cli.settings_errors import did_you_mean
+from spark_assign.cli.settings_file import defaults, from_file, validated
 from spark_assign.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def _model(of: str) -> type[BaseModel]:
         found: type[BaseModel] = _airflow().File
         return found
     if of == "plan":
-        from spark_assign.command.plan_settings import PlanSettings
+        from spark_assign.cli.plan_settings import PlanSettings
 
         return PlanSettings
-    from spark_assign.command.settings_of_flags import model_of
+    from spark_assign.cli.settings_model import model_of
 
     return model_of(_job(of).params)
 

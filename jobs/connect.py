@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from spark_assign import SparkAssignError
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, milliseconds, reads, together, top, writes
-from spark_assign.command.storing import store_run
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
+from spark_assign.cli.result_output import store_run
 from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.connect.local_simulation import Story, play_story
 from spark_assign.connect.scenarios import SCENARIOS
 from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
-from spark_assign.connect.story import Story, play_story
 from spark_assign.errors import ConfigError
 from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
-from spark_assign.sinks.plan_store import check_output
-from spark_assign.sinks.rows import write_rows
+from spark_assign.sinks.driver_rows import write_rows
+from spark_assign.sinks.run_store import check_output
 from spark_assign.sources.tables import Shape, read_tables
 
 TIMES = (

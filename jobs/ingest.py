@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import REPEATABLE, one_snapshot_place, writes_snapshot
-from spark_assign.command.storing import store_snapshot
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import REPEATABLE, one_snapshot_place, writes_snapshot
+from spark_assign.cli.result_output import store_snapshot
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.sources import describe_text, snapshot_files
 

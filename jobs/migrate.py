@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, migrate
-from spark_assign.command.fleets import on_fleet
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import (
+from spark_assign.cli.fleet_input import on_fleet
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import (
     fail_on,
     milliseconds,
     patterns,
@@ -21,11 +21,11 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_or_keep
-from spark_assign.comparing.schemas import MIGRATION_TABLES
+from spark_assign.cli.result_output import store_or_keep
+from spark_assign.comparison.schemas import MIGRATION_TABLES
 from spark_assign.protocol.settings import Settings
-from spark_assign.report.chosen import no_match, with_steps
 from spark_assign.report.migration import steps_in_words, summarize_migration
+from spark_assign.report.selected_groups import no_match, with_steps
 from spark_assign.schemas import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")

@@ -12,15 +12,15 @@ import click
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.command import plan_settings
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import named_values, reads, sample_fleet, shipped, top, writes
+from spark_assign.cli import plan_settings
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.options import named_values, reads, sample_fleet, shipped, top, writes
 from spark_assign.errors import ConfigError
-from spark_assign.places import time_as_run_id
+from spark_assign.locations import time_as_run_id
 from spark_assign.report.summary import summarize
 from spark_assign.sinks.openmetrics import write_metrics
-from spark_assign.sinks.plan_store import check_output, stored_plan, write_plan
-from spark_assign.sources.small import interpreted
+from spark_assign.sinks.run_store import check_output, stored_plan, write_plan
+from spark_assign.sources.interpreted_queries import interpreted
 from spark_assign.sources.tables import read_fleet
 
 SETTINGS = shipped(__file__) / "plan.toml"

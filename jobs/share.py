@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from spark_assign import SparkAssignError
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, reads, top, writes
-from spark_assign.command.storing import store_run
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.options import fail_on, reads, top, writes
+from spark_assign.cli.result_output import store_run
 from spark_assign.errors import ConfigError
 from spark_assign.report.share import summarize_plan
 from spark_assign.share import plan_share
 from spark_assign.share.schemas import PLAN_TABLES
-from spark_assign.sinks.plan_store import check_output
+from spark_assign.sinks.run_store import check_output
 from spark_assign.sources.tables import read_fleet
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;

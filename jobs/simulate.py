@@ -12,8 +12,8 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import (
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.options import (
     PLACE,
     fail_on,
     fleet_or_sample,
@@ -24,10 +24,11 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_run
+from spark_assign.cli.result_output import store_run
 from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, Simulation, holds_for, simulate, simulate_protocols, upgrade_plan
 from spark_assign.protocol.compare import side_by_side
+from spark_assign.protocol.local_simulation import play_story
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario
 from spark_assign.protocol.schemas import (
     EVENTS,
@@ -36,13 +37,12 @@ from spark_assign.protocol.schemas import (
     SETTINGS_OF_PARTITIONS,
 )
 from spark_assign.protocol.settings import BROKER_RELEASES
-from spark_assign.protocol.simulating import play_fleet
-from spark_assign.protocol.story import play_story
-from spark_assign.report.html.collect_simulated import drawn_ownership
+from spark_assign.protocol.simulation import play_fleet
+from spark_assign.report.group_pictures import Sight, draw_group, sight_of_simulation, sight_of_story
+from spark_assign.report.html.collect_simulation import drawn_ownership
 from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story
-from spark_assign.report.story import Sight, draw_group, sight_of_simulation, sight_of_story
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.sinks.plan_store import check_output, read_plan
+from spark_assign.sinks.run_store import check_output, read_plan
 from spark_assign.sources.tables import Shape, read_fleet, read_tables
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;

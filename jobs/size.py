@@ -9,11 +9,11 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, size
-from spark_assign.advising.schemas import SIZE_TABLES
-from spark_assign.advising.size import HEADROOM, OWN, QUANTILE
-from spark_assign.command.fleets import on_fleet, with_capacities
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import (
+from spark_assign.advice.schemas import SIZE_TABLES
+from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
+from spark_assign.cli.fleet_input import on_fleet, with_capacities
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import (
     fail_on,
     named_values,
     patterns,
@@ -22,9 +22,9 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_or_keep
+from spark_assign.cli.result_output import store_or_keep
 from spark_assign.errors import ConfigError
-from spark_assign.report.chosen import no_match, with_steps
+from spark_assign.report.selected_groups import no_match, with_steps
 from spark_assign.report.size import autoscaler, curves_in_words, summarize_sizes
 from spark_assign.schemas import GROUP_KEY
 

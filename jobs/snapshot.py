@@ -10,17 +10,17 @@ import sys
 
 import click
 
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import DURATION, one_snapshot_place, patterns, writes_snapshot
-from spark_assign.command.storing import store_snapshot
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import DURATION, one_snapshot_place, patterns, writes_snapshot
+from spark_assign.cli.result_output import store_snapshot
 from spark_assign.errors import ConfigError
 from spark_assign.sources import (
     client_properties,
     client_settings,
     connect,
-    connect_access,
+    connect_cluster_options,
     connect_group,
-    connect_targets,
+    connect_http_settings,
     kafka,
     kafka_loads,
     secret_scope,
@@ -40,7 +40,7 @@ RENAMED = {
     "--protocol": "--connect-protocol",
     "--max-delay-ms": "--connect-max-delay-ms",
 }
-AUTH = f"file with user:password (or the environment variable {connect_access.CREDENTIALS_VARIABLE})"
+AUTH = f"file with user:password (or the environment variable {connect_http_settings.CREDENTIALS_VARIABLE})"
 TIMES = 5
 OF_KAFKA = ("cluster", "group", "topic", "every", "times", "rates_since")
 OF_CONNECT = (
@@ -150,14 +150,14 @@ def _loads(options: Options) -> kafka_loads.Loads | None:
 
 
 def _of_connect(options: Options) -> Snapshot:
-    targets = connect_targets.targets(options.connect_url, options.connect_workers, options.connect_group)
-    http = connect_access.HttpSettings(
+    targets = connect_cluster_options.targets(options.connect_url, options.connect_workers, options.connect_group)
+    http = connect_http_settings.HttpSettings(
         options.connect_timeout_s,
         options.connect_attempts,
-        connect_access.credentials(options.connect_auth),
+        connect_http_settings.credentials(options.connect_auth),
         options.connect_ca,
     )
-    http = connect_access.configured(http, options.connect_config)
+    http = connect_http_settings.configured(http, options.connect_config)
     if (http.credentials or http.token or http.tokens) and any(
         url.startswith("http:") for target in targets for url in target.urls
     ):

@@ -7,12 +7,12 @@ import sys
 import click
 
 from spark_assign import SparkAssignError
-from spark_assign.command.job import Options, job, spark_session
-from spark_assign.command.options import fail_on, reads, top, writes
-from spark_assign.command.storing import store_run
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.options import fail_on, reads, top, writes
+from spark_assign.cli.result_output import store_run
 from spark_assign.errors import ConfigError
 from spark_assign.report.streams import summarize_streams
-from spark_assign.sinks.plan_store import check_output
+from spark_assign.sinks.run_store import check_output
 from spark_assign.sources.tables import read_fleet
 from spark_assign.streams import plan_streams
 from spark_assign.streams.schemas import PLAN_TABLES

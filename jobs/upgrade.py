@@ -9,12 +9,12 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, upgrade
-from spark_assign.command.fleets import on_fleet
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import fail_on, named_values, patterns, reads, together, top, writes
-from spark_assign.command.storing import store_or_keep
-from spark_assign.comparing.schemas import UPGRADE_TABLES
-from spark_assign.report.chosen import no_match, with_steps
+from spark_assign.cli.fleet_input import on_fleet
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import fail_on, named_values, patterns, reads, together, top, writes
+from spark_assign.cli.result_output import store_or_keep
+from spark_assign.comparison.schemas import UPGRADE_TABLES
+from spark_assign.report.selected_groups import no_match, with_steps
 from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
 from spark_assign.schemas import GROUP_KEY
 

@@ -9,11 +9,11 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, zones
-from spark_assign.advising.schemas import ZONES_TABLES
-from spark_assign.advising.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
-from spark_assign.command.fleets import on_fleet
-from spark_assign.command.job import Options, job
-from spark_assign.command.options import (
+from spark_assign.advice.schemas import ZONES_TABLES
+from spark_assign.advice.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
+from spark_assign.cli.fleet_input import on_fleet
+from spark_assign.cli.job import Options, job
+from spark_assign.cli.options import (
     fail_on,
     patterns,
     reads,
@@ -21,10 +21,10 @@ from spark_assign.command.options import (
     top,
     writes,
 )
-from spark_assign.command.storing import store_or_keep
-from spark_assign.places import is_path, join
+from spark_assign.cli.result_output import store_or_keep
+from spark_assign.locations import is_path, join
 from spark_assign.replicas import tool_files, write_tool_files
-from spark_assign.report.chosen import first_rows, no_match
+from spark_assign.report.selected_groups import first_rows, no_match
 from spark_assign.report.zones import summarize_zones, ways_in_words
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;

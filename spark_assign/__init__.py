@@ -7,25 +7,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_assign.advising.advise import Advised, advise
-    from spark_assign.advising.loads import loads_between
-    from spark_assign.advising.membership import Membership, membership
-    from spark_assign.advising.size import Size, size
-    from spark_assign.advising.zones import Zones, zones
+    from spark_assign.advice.advise import Advised, advise
+    from spark_assign.advice.loads import loads_between
+    from spark_assign.advice.membership import Membership, membership
+    from spark_assign.advice.size import Size, size
+    from spark_assign.advice.zones import Zones, zones
     from spark_assign.assignors import Group, GroupAssignor, Member, register
-    from spark_assign.comparing.compare import compare
-    from spark_assign.comparing.drift import Drift, drift
-    from spark_assign.comparing.migrate import Migration, migrate
-    from spark_assign.comparing.upgrade import Upgrade, upgrade
-    from spark_assign.comparing.what_if import Change
+    from spark_assign.comparison.compare import compare
+    from spark_assign.comparison.drift import Drift, drift
+    from spark_assign.comparison.migrate import Migration, migrate
+    from spark_assign.comparison.upgrade import Upgrade, upgrade
+    from spark_assign.comparison.what_if import Change
+    from spark_assign.convergence import converge, heartbeats
     from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
     from spark_assign.explaining import explain
     from spark_assign.fleet import Fleet
     from spark_assign.history.history import History
     from spark_assign.history.replay import Replay, replay
     from spark_assign.planning import Plan, plan
-    from spark_assign.rounds import converge, heartbeats
-    from spark_assign.sources.offsets import Offsets
+    from spark_assign.sources.snapshot_offsets import Offsets
 
 __version__ = "0.1.0"
 
@@ -68,25 +68,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "advising.advise": ("Advised", "advise"),
-    "advising.loads": ("loads_between",),
-    "advising.membership": ("Membership", "membership"),
-    "advising.size": ("Size", "size"),
-    "advising.zones": ("Zones", "zones"),
+    "advice.advise": ("Advised", "advise"),
+    "advice.loads": ("loads_between",),
+    "advice.membership": ("Membership", "membership"),
+    "advice.size": ("Size", "size"),
+    "advice.zones": ("Zones", "zones"),
     "assignors": ("Group", "GroupAssignor", "Member", "register"),
-    "comparing.compare": ("compare",),
-    "comparing.drift": ("Drift", "drift"),
-    "comparing.migrate": ("Migration", "migrate"),
-    "comparing.upgrade": ("Upgrade", "upgrade"),
-    "comparing.what_if": ("Change",),
+    "comparison.compare": ("compare",),
+    "comparison.drift": ("Drift", "drift"),
+    "comparison.migrate": ("Migration", "migrate"),
+    "comparison.upgrade": ("Upgrade", "upgrade"),
+    "comparison.what_if": ("Change",),
     "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
     "explaining": ("explain",),
     "fleet": ("Fleet",),
     "history.history": ("History",),
     "history.replay": ("Replay", "replay"),
     "planning": ("Plan", "plan"),
-    "rounds": ("converge", "heartbeats"),
-    "sources.offsets": ("Offsets",),
+    "convergence": ("converge", "heartbeats"),
+    "sources.snapshot_offsets": ("Offsets",),
 }
 
 

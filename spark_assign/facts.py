@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from spark_assign.assignors.windows import lay_out
+from spark_assign.assignors.spark_windows import lay_out
 from spark_assign.kernels.group import facts as kinds
-from spark_assign.kernels.group.blocks import BLOCK_BITS, WORDS
+from spark_assign.kernels.group.ownership_bitmaps import BLOCK_BITS, WORDS
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def in_whole_groups(
 
     Args:
         fleet, user_data, clients, topic_ids, in_order, loads: as for `gather`.
-        assignors: those of `assignors.windows` that lay out every group.
+        assignors: those of `assignors.spark_windows` that lay out every group.
         leaders: whether it is asked for in which racks the preferred leaders are.
 
     Returns:
@@ -247,7 +247,8 @@ def _to_those_alike(subscriptions: DataFrame, alike: DataFrame) -> DataFrame:
 def as_blocks(owned: DataFrame) -> DataFrame:
     """Rows of single partitions as blocks of bits: cluster, group_id, member_id, topic, block, bits, twice, count.
 
-    An aggregation that needs neither a sort nor Python and leaves little to shuffle; see `kernels.group.blocks`.
+    An aggregation that needs neither a sort nor Python and leaves little to shuffle; see
+    `kernels.group.ownership_bitmaps`.
     """
     word = F.shiftright("partition", 6).bitwiseAND(WORDS - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")

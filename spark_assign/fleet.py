@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_assign.check import Sizes, check
-from spark_assign.comparing import changed_fleet
-from spark_assign.conform import conform
+from spark_assign.comparison import fleet_changes
 from spark_assign.errors import Fault, FleetError
-from spark_assign.rejected import faulty_groups
+from spark_assign.faulty_groups import faulty_groups
+from spark_assign.fleet_check import Sizes, check
 from spark_assign.runs import compress
+from spark_assign.schema_check import conform
 from spark_assign.schemas import GROUP_KEY, REQUIRED_TABLES, RUNS
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Fleet:
             |         ledger-2|payments-ledger-2|
             +-----------------+-----------------+
         """
-        from spark_assign.history.moment import fleet_at  # which makes the fleet, and so needs this class
+        from spark_assign.history.fleet_as_of import fleet_at  # which makes the fleet, and so needs this class
 
         return fleet_at(history, timestamp, topics=topics)
 
@@ -215,12 +215,12 @@ class Fleet:
             3
         """
         by_pattern = member_id is not None or number is not None
-        changed_fleet.either("leavers", leavers, by_pattern)
+        fleet_changes.either("leavers", leavers, by_pattern)
         if leavers is None:
-            leavers = changed_fleet.leavers(
+            leavers = fleet_changes.leavers(
                 self, cluster=cluster, group_id=group_id, member_id=member_id or "*", number=number
             )
-        return changed_fleet.without_members(self, leavers)
+        return fleet_changes.without_members(self, leavers)
 
     def with_members_joined(
         self,
@@ -258,13 +258,13 @@ class Fleet:
             |  joiner-01|
             +-----------+
         """
-        changed_fleet.either("joiners", joiners, number is not None)
+        fleet_changes.either("joiners", joiners, number is not None)
         if joiners is None:
             assert number is not None
-            joiners = changed_fleet.joiners(
+            joiners = fleet_changes.joiners(
                 self, cluster=cluster, group_id=group_id, number=number, member_id=member_id
             )
-        return changed_fleet.with_joiners(self, joiners, topics)
+        return fleet_changes.with_joiners(self, joiners, topics)
 
     def with_partitions(
         self,
@@ -296,11 +296,11 @@ class Fleet:
             |    t|         6|
             +-----+----------+
         """
-        changed_fleet.either("partitions", partitions, topic is not None)
+        fleet_changes.either("partitions", partitions, topic is not None)
         if partitions is None:
             assert topic is not None
-            partitions = changed_fleet.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
-        return changed_fleet.with_counts(self, partitions)
+            partitions = fleet_changes.grown(self, cluster=cluster, topic=topic, factor=factor, to=to)
+        return fleet_changes.with_counts(self, partitions)
 
     def with_clients(
         self, library: str, release: str | None = None, *, cluster: str = "*", group_id: str = "*"
@@ -309,7 +309,7 @@ class Fleet:
 
         Args:
             library: as `groups.client_library` has it: Java, librdkafka, franz-go, …
-            release: of the library; of Java's clients one that `kernels.releases` knows. Null: as of today.
+            release: of the library; of Java's clients one that `kernels.release_rules` knows. Null: as of today.
             cluster, group_id: shell patterns; the groups that match.
 
         Raises:
@@ -325,7 +325,7 @@ class Fleet:
             |payments-eu|range@2.8|Java 2.8 (given)|
             +-----------+---------+----------------+
         """
-        return changed_fleet.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
+        return fleet_changes.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
 
     def with_capacity(
         self,
@@ -354,7 +354,7 @@ class Fleet:
             |payments-eu|  5000.0|
             +-----------+--------+
         """
-        return changed_fleet.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
+        return fleet_changes.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
 
     def after(self, plan: Plan) -> Fleet:
         """The same fleet once every member has what a plan of it assigns, and has given up the rest.

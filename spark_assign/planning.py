@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign import facts
-from spark_assign.assignors.registry import custom, find, names
+from spark_assign.arrow_batches import in_arrow
+from spark_assign.assignors.registry import custom_assignors, find, names
 from spark_assign.assignors.server import BY_IDS
-from spark_assign.assignors.windows import BY_WINDOWS
+from spark_assign.assignors.spark_windows import BY_WINDOWS
 from spark_assign.fleet import Fleet
-from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.group.decide import (
+from spark_assign.kernels.group.plan_groups import (
     ASSIGNED,
     CONFIGURED,
     METRICS,
@@ -37,14 +37,14 @@ from spark_assign.kernels.group.decide import (
     columns_of,
     decide,
 )
-from spark_assign.kernels.releases import client_side, tells_order
+from spark_assign.kernels.release_rules import client_side, tells_order
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
-from spark_assign.places import time_as_run_id
+from spark_assign.locations import time_as_run_id
 from spark_assign.runs import expand
 from spark_assign.schemas import DECIDED, GROUP_KEY, MEMBER_KEY, PLAN_TABLES
 
 if TYPE_CHECKING:
-    from spark_assign.sinks.plan_store import Manifest
+    from spark_assign.sinks.run_store import Manifest
 
 _RUN = ("first", "step", "count")
 _KINDS = {
@@ -68,7 +68,7 @@ class Plan:
 
     Attributes:
         fleet: what was planned.
-        pass_over: makes one pass for the kinds of rows that are wanted (`kernels.group.decide`).
+        pass_over: makes one pass for the kinds of rows that are wanted (`kernels.group.plan_groups`).
         stored: what such a pass has answered, read back; null where every table is computed.
 
     Examples:
@@ -125,13 +125,13 @@ class Plan:
 
         Only `uniform` and franz-go's sticky balancers are asked for that. What is not in here is sure: it has this
         owner in each of the orders that there may be (of members, topics, and what a member has;
-        `kernels.server.sure`, `kernels.franz_go.sure`).
+        `kernels.server.order_dependence`, `kernels.franz_go.order_dependence`).
         """
         return self._runs(UNSURE)
 
     @cached_property
     def moves(self) -> DataFrame:
-        """Every change of owner against what is owned now, with the reason (`kernels.group.changes`).
+        """Every change of owner against what is owned now, with the reason (`kernels.group.ownership_changes`).
 
         A row per partition and owner that loses it, one row where nobody owned it: cluster, group_id, topic, partition,
         from_member_id (null: nobody owned it), to_member_id (null: nobody gets it), reason.
@@ -193,15 +193,15 @@ class Plan:
         Args:
             place: a folder, a URI or a catalog prefix.
             run_id: the run's name; a run of the same name is replaced. By default the time, in UTC.
-            format, tables, options, inputs: as `sinks.plan_store.write_plan` has them, which this calls.
+            format, tables, options, inputs: as `sinks.run_store.write_plan` has them, which this calls.
 
         Returns:
-            the manifest of the run: its name, and the rows of each table. `sinks.plan_store.read_plan` reads it back.
+            the manifest of the run: its name, and the rows of each table. `sinks.run_store.read_plan` reads it back.
 
         Raises:
             SourceError: an unknown table, or the place cannot be written to.
         """
-        from spark_assign.sinks.plan_store import write_plan  # the core does not bring sinks along
+        from spark_assign.sinks.run_store import write_plan  # the core does not bring sinks along
 
         run_id = run_id or time_as_run_id()
         return write_plan(self, place, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
@@ -223,7 +223,7 @@ class Plan:
         return self.to_html()
 
     def rows(self, *kinds: str) -> DataFrame:
-        """The rows of these kinds (`kernels.group.decide`), in one pass."""
+        """The rows of these kinds (`kernels.group.plan_groups`), in one pass."""
         decided = self.pass_over(frozenset(kinds)) if self.stored is None else self.stored
         return decided.where(F.col("kind").isin(*kinds))
 
@@ -278,7 +278,7 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
     return Question(
         patterns=tuple(patterns.items()),
         known=tuple(names()),
-        custom=custom(),
+        custom=custom_assignors(),
         racks_known=fleet.racks_known,
         loads_known=fleet.loads is not None,
     )
@@ -289,7 +289,7 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = Fa
 
     With `loads` also what goes through the partitions, as far as the fleet says so.
     """
-    own = custom()
+    own = custom_assignors()
     wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
     laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]

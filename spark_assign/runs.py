@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.facts import as_blocks
-from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.group.blocks import runs_of_blocks, words
-from spark_assign.kernels.group.names import number_rows, numbers
+from spark_assign.kernels.group.key_index import number_rows, numbers
+from spark_assign.kernels.group.ownership_bitmaps import runs_of_blocks, words
 from spark_assign.schemas import GROUP_KEY, RUNS
 
 

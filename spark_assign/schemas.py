@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_assign.fields import nullable, required
-from spark_assign.kernels.group import decide
+from spark_assign.kernels.group import plan_groups
+from spark_assign.schema_fields import nullable, required
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 
@@ -95,8 +95,8 @@ GROUPS = StructType(
 name; `group_type` is `classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071); `standby_replicas` is
 what a streams group is configured with (`streams.num.standby.replicas`, 0 where null). A classic group is assigned by
 its leader: `client_library` and `client_version` (such as `2.8-3.3`, `3.4+`) are the leader's, as far as they can be
-told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`kernels.fingerprints`). `subscription_type` says how the
-broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
+told; `certainty` is `sure`, `likely`, `guess` or `unknown` (`kernels.leader_fingerprint`). `subscription_type` says how
+the broker counts the subscriptions of a `consumer` group: `homogeneous`, or `heterogeneous`, which patterns may make of
 equal ones; null: as they are. `capacity`: messages a second that one member can handle; `load_bound`: how many times
 the mean load a member may have at most (`weighted-sticky`). No snapshot knows these two."""
 
@@ -234,7 +234,7 @@ and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `
 that gets them a round later. `unsure`: partitions that Kafka may give to somebody else, as that hangs on an order which
 the fleet does not say (`Plan.unsure`); counted for `uniform` only. `max_over_mean` is null where nothing is assigned;
 `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by whose rules a group
-is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.fingerprints`).
+is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.leader_fingerprint`).
 
 `bound` is null but for `weighted-sticky`: how it went with the load that a member may have. `held`: nobody has more;
 `hot-partition`: nobody but members of one partition, which is more by itself; `relaxed`: no assignment was found that
@@ -245,7 +245,7 @@ The five before it are null where `loads` says nothing of a group. `load`: messa
 assigned; `max_load_per_member`, `load_max_over_mean`: the same as of partitions; `load_unknown`: assigned partitions
 whose rate is not known, and counts as 0; `drain_seconds`: how long the slowest member takes until it has read what it
 is behind; infinite where as much is written as it can read, null where nothing tells how fast a member reads
-(`kernels.group.carried.capacities`)."""
+(`kernels.group.member_load.capacities`)."""
 
 ROUNDS = StructType(
     [
@@ -302,21 +302,21 @@ COMPARISON = StructType(
 """A row per group, assignor and change of `compare`. Counts are of partitions, but `members` and `rounds`; they hold
 for the end, when everybody has what was withheld from it. `moved` and `revoked` as in METRICS, of all rounds;
 `rounds`: 1 under the eager protocol, and `stable` whether no further one follows; `partition_seconds_paused`:
-partition-seconds, see `kernels.pauses`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
+partition-seconds, see `kernels.pause_estimates`; `cross_rack_share`: of 1, of all `partitions`, null where racks are
 unknown, as is `rack_matched`. `configured`: whether the group runs with it now, null where that is unknown.
 `rejected`: why there is no plan (a code of REJECTED), null where there is one; the figures are null then, and `reason`
 has the detail. `runs_with`: the assignor that the group runs with now, null where unknown. `clients`: the libraries
-that its members run on, as far as their client ids tell, with the number of members (`kernels.clients`). `way`: how to
-switch to the recommended assignor, where the group runs with another one or that is not known. `load_max_over_mean` and
-`drain_seconds` as in METRICS."""
+that its members run on, as far as their client ids tell, with the number of members (`kernels.client_libraries`).
+`way`: how to switch to the recommended assignor, where the group runs with another one or that is not known.
+`load_max_over_mean` and `drain_seconds` as in METRICS."""
 
 COMPARE_REJECTED = StructType([*_GROUP, *required(assignor=_STRING, change=_STRING, code=_STRING, detail=_STRING)])
 
 COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
 
-DECIDED = from_arrow_schema(decide.DECIDED)
+DECIDED = from_arrow_schema(plan_groups.DECIDED)
 """Everything that a plan holds, a row per run, group or refusal; `kind` says which columns a row uses
-(`kernels.group.decide`). The tables of a plan are projections of it."""
+(`kernels.group.plan_groups`). The tables of a plan are projections of it."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "assignments": ASSIGNMENTS,

@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 from jobs._entry import JOBS
-from spark_assign.command.options import shipped
+from spark_assign.cli.options import shipped
 
 FOLDER = shipped(__file__) / "help"
 

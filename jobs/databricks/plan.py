@@ -31,7 +31,7 @@ import html
 
 from spark_assign import Fleet, plan
 from spark_assign.report.summary import summarize
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 
 catalog = dbutils.widgets.get("catalog")
 fleet_place = f"{catalog}.{dbutils.widgets.get('schema')}"

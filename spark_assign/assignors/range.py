@@ -14,10 +14,10 @@ Steps
     1. Rank the topic's subscribers: static members first, by instance id, then the others by member id.
     2. The member of rank k begins at k * (p / n) + min(k, p % n) and gets p / n partitions, the first p % n one more.
 
-Topics that racks decide are laid out anew by `kernels.rack_range`, over the whole group. Sets of partitions never
+Topics that racks decide are laid out anew by `kernels.rack_aware_range`, over the whole group. Sets of partitions never
 depend on Java's hash order.
 
-Clients before 3.5.0 know no racks (`range@3.4`, `kernels.releases`).
+Clients before 3.5.0 know no racks (`range@3.4`, `kernels.release_rules`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.assignors`
 (its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
-Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `kernels.releases`), or as another library has
-them (`sticky@franz-go`, `kernels.libraries`).
+Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `kernels.release_rules`), or as another library
+has them (`sticky@franz-go`, `kernels.library_assignors`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 
-from spark_assign.assignors.per_group import GroupAssignor
+from spark_assign.assignors.custom import GroupAssignor
 from spark_assign.assignors.server import SERVER_SIDE
+from spark_assign.assignors.spark_windows import BY_WINDOWS
 from spark_assign.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.assignors.windows import BY_WINDOWS
 from spark_assign.errors import UnknownAssignorError
-from spark_assign.kernels.releases import CLIENT_SIDE, is_profile, known_lines
+from spark_assign.kernels.release_rules import CLIENT_SIDE, is_profile, known_lines
 
 ENTRY_POINTS = "spark_assign.assignors"
 
@@ -54,10 +54,10 @@ def register(name: str, assignor: GroupAssignor) -> None:
 
 def names() -> list[str]:
     """The names of all assignors there are, sorted."""
-    return sorted({*BY_WINDOWS, *BY_KERNEL, *custom()})
+    return sorted({*BY_WINDOWS, *BY_KERNEL, *custom_assignors()})
 
 
-def custom() -> dict[str, GroupAssignor]:
+def custom_assignors() -> dict[str, GroupAssignor]:
     """By name, the assignors that are not Kafka's own; one may stand in the place of Kafka's."""
     return {**_installed(), **_registered}
 
@@ -72,8 +72,8 @@ def find(name: str) -> GroupAssignor | str:
         >>> find("sticky@2.8")
         'sticky@2.8'
     """
-    if name in custom():
-        return custom()[name]
+    if name in custom_assignors():
+        return custom_assignors()[name]
     if name in names() or is_profile(name):
         return name
     assignor, at, release = name.partition("@")

@@ -16,8 +16,9 @@ Rack-uniform and rack-server-range are not Kafka's but ours: they say what the t
 Everybody gets as many partitions, nobody gives up more, and as many as possible are read from the member's own rack.
 (A broker takes assignors of one's own, too, by `group.consumer.assignors`.)
 
-Uniform hangs on orders (`kernels.server.orders`): of members, by their ids and places in the coordinator's table
-(`members.position`), and of topics, by their ids (`topics.topic_id`). The kernels are in `kernels.server`.
+Uniform hangs on orders (`kernels.server.coordinator_hash_order`): of members, by their ids and places in the
+coordinator's table (`members.position`), and of topics, by their ids (`topics.topic_id`). The kernels are in
+`kernels.server`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ The decision hangs on the order in which partitions are looked at, so that it is
 (`kernels.sticky`), not a window. Where Java's hash order decides: who keeps one partition more, who wins a claim, which
 old claimer is remembered, which partition of a topic moves back (`java.hash_map`).
 
-The rules are those of Kafka 3.7.1 to 4.4. Older ones are profiles (`sticky@2.8`): `kernels.releases`.
+The rules are those of Kafka 3.7.1 to 4.4. Older ones are profiles (`sticky@2.8`): `kernels.release_rules`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Kafka has no such assignor, and a client's own one knows nothing of loads: its p
 assignment (docs/weighted.md).
 
 What hangs on what was given up before it, and on sums, is no window: it is a kernel over whole groups
-(`kernels.weighted`, where the steps are), asked with `GroupSpecs` by `kernels.group.weighted`.
+(`kernels.weighted`, where the steps are), asked with `GroupSpecs` by `kernels.group.weighted_assignor`.
 """
 
 from __future__ import annotations

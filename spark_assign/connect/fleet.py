@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 
 from pyspark.sql import DataFrame
 
-from spark_assign.conform import conform
 from spark_assign.connect.schemas import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.errors import Fault, FleetError
+from spark_assign.schema_check import conform
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, IntegerType, StringType, StructField, StructType
 
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.schemas import DECIDED, ITEM, PLAN_TABLES, STATE
 from spark_assign.errors import Fault, FleetError
-from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import indexed_facts as kinds
-from spark_assign.kernels.connect.rounds import plan_facts
+from spark_assign.kernels.connect.plan_clusters import plan_facts
 
 Rows = Sequence[Mapping[str, Any]]
 

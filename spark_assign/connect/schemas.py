@@ -68,7 +68,7 @@ STATE = StructType(
         StructField("successive_revoking_rebalances", _INT),
     ]
 )
-"""What the leader remembers (`kernels.connect.memory.Memory`). Null, or no row at all: as in the beginning.
+"""What the leader remembers (`kernels.connect.assignor_state.Memory`). Null, or no row at all: as in the beginning.
 `can_revoke` is of `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` are of Kafka 4.x."""
 
 INPUT_TABLES: dict[str, StructType] = {
@@ -170,7 +170,8 @@ DECIDED = StructType(
         StructField("detail", _STRING),
     ]
 )
-"""What the kernel answers (`kernels.connect.answers.DECIDED`): folded, a connector itself being a task that is null."""
+"""What the kernel answers (`kernels.connect.result_table.DECIDED`): folded, a connector itself being a task that is
+null."""
 
 # --- the ConnectSimulation --------------------------------------------------------------------------------
 
@@ -251,4 +252,4 @@ PLAYED = StructType(
         StructField("detail", _STRING),
     ]
 )
-"""What the kernel answers (`kernels.connect.plays.PLAYED`)."""
+"""What the kernel answers (`kernels.connect.simulate_clusters.PLAYED`)."""

@@ -10,17 +10,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.caching import cached, uncached
-from spark_assign.conform import conform
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed, tasks_for
 from spark_assign.connect.schemas import EVENTS, PLAYED
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
-from spark_assign.in_arrow import in_arrow
 from spark_assign.kernels.connect import indexed_facts as kinds
 from spark_assign.kernels.connect.faults import PROTOCOLS
-from spark_assign.kernels.connect.plays import play_facts
+from spark_assign.kernels.connect.simulate_clusters import play_facts
 from spark_assign.kernels.connect.simulation import Timing
+from spark_assign.schema_check import conform
 
 EVENTS_PER_TASK = 500
 """Plays of so many events take a task some seconds."""

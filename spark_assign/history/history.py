@@ -1,6 +1,6 @@
 """The history of groups: what their records tell, as tables.
 
-All of it is one pass over the records (`history.reading`).
+All of it is one pass over the records (`history.record_facts`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Self
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.answer import Answer
 from spark_assign.errors import ConfigError
-from spark_assign.history import reading
-from spark_assign.history.reading import conformed
+from spark_assign.history import record_facts
+from spark_assign.history.record_facts import conformed
 from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
-from spark_assign.kernels.history import told as kinds
-from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history import history_rows as kinds
+from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.lazy_result import Answer
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class History(Answer):
                 raise ConfigError(f"{name} {value}: expected 1 or more")
         names = None if topics is None else conformed("topics", topics, TOPIC_IDS)
         ends = None if end_offsets is None else conformed("end_offsets", end_offsets, END_OFFSETS)
-        return cls(reading.told(records, asked), names, ends)
+        return cls(record_facts.told(records, asked), names, ends)
 
     @cached_property
     def groups(self) -> DataFrame:

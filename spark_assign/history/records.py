@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
 
-from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
 from spark_assign.history.schemas import RECORDS
+from spark_assign.schema_check import conform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,9 +86,9 @@ def without_secrets(records: DataFrame, *, without_hosts: bool = False, without_
         return records
 
     def emptied(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_assign.kernels.history import secrets
+        from spark_assign.kernels.history import redact
 
         for batch in batches:
-            yield secrets.without_secrets(batch, hosts=without_hosts, metadata=without_metadata)
+            yield redact.without_secrets(batch, hosts=without_hosts, metadata=without_metadata)
 
     return records.mapInArrow(emptied, records.schema)

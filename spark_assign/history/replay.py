@@ -11,15 +11,15 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
-from spark_assign.answer import Answer
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.errors import ConfigError, UnknownAssignorError
-from spark_assign.history import reading
+from spark_assign.history import record_facts
 from spark_assign.history.schemas import REPLAY, REPLAY_TABLES
-from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.replay import replay as kernel
-from spark_assign.kernels.replay.read import replay_parts
-from spark_assign.kernels.replay.ways import ASSIGNORS
+from spark_assign.kernels.replay.read_history import replay_parts
+from spark_assign.kernels.replay.replay_variants import ASSIGNORS
+from spark_assign.lazy_result import Answer
 from spark_assign.protocol.settings import Settings
 
 
@@ -78,8 +78,8 @@ def replay(
 
     Where commits show the pause of a rebalance, a partition that stops in another way stops as long as one did then:
     all of them by the eager protocol, what is given up for each round by the cooperative one, what moves by the
-    broker's. Where they do not, it is what `settings` let expect (`kernels.pauses`). What waits for a crashed member's
-    session is in every way.
+    broker's. Where they do not, it is what `settings` let expect (`kernels.pause_estimates`). What waits for a crashed
+    member's session is in every way.
 
     Args:
         records: as for `History.read`: of each group all that there are.
@@ -123,5 +123,5 @@ def replay(
         raise ValueError("settings: replay takes times that hold for all groups, and no tables; simulate takes those")
     ways = (False, True) if static is None else (static,)
     asked = kernel.Question(names, ways, settings.timing, Asked(gap_ms=gap_ms))
-    rows = reading.in_whole_groups(records, gap_ms)
+    rows = record_facts.in_whole_groups(records, gap_ms)
     return Replay(rows.mapInArrow(in_arrow(partial(replay_parts, asked=asked)), REPLAY))

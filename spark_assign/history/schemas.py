@@ -14,9 +14,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_assign.fields import nullable, required
-from spark_assign.kernels.history import told
+from spark_assign.kernels.history import history_rows
 from spark_assign.kernels.replay import replay
+from spark_assign.schema_fields import nullable, required
 from spark_assign.schemas import REJECTED
 
 _STRING, _INT, _LONG, _DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
@@ -169,8 +169,8 @@ HISTORY_TABLES: dict[str, StructType] = {
     "rejected": REJECTED,
 }
 
-TOLD = from_arrow_schema(told.TOLD)
-"""All of it as one table; `kind` says of which table a row is (`kernels.history.told`)."""
+TOLD = from_arrow_schema(history_rows.TOLD)
+"""All of it as one table; `kind` says of which table a row is (`kernels.history.history_rows`)."""
 
 # --- what it would have been otherwise --------------------------------------------------------------------
 

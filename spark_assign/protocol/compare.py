@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol.simulation_input import CONSUMER, COOPERATIVE, EAGER, STATIC
 from spark_assign.protocol.settings import Settings
-from spark_assign.protocol.simulating import Simulation, play_fleet
+from spark_assign.protocol.simulation import Simulation, play_fleet
 from spark_assign.schemas import GROUP_KEY
 
 COMPARED = (EAGER, COOPERATIVE, STATIC, CONSUMER)

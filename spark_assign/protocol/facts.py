@@ -14,10 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_assign.facts import replica_racks
+from spark_assign.faulty_groups import sound
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.protocol import simulation_input as kinds
 from spark_assign.protocol.settings import Settings
-from spark_assign.rejected import sound
 from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
 
 Rows = Sequence[Mapping[str, Any]]

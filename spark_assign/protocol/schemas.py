@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from spark_assign.fields import required
+from spark_assign.schema_fields import required
 
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
 
@@ -176,8 +176,8 @@ UPGRADE = StructType(
     ]
 )
 """A row per restart, in order: `member_id` comes back with `strategies`; `eager_members` then still follow the eager
-protocol. `client`: the library it runs on, as far as its client id tells (`kernels.clients`). `refused`: why this
-restart must not be. The rest: the rebalances that follow from it, the last generation, its assignor, and how many
+protocol. `client`: the library it runs on, as far as its client id tells (`kernels.client_libraries`). `refused`: why
+this restart must not be. The rest: the rebalances that follow from it, the last generation, its assignor, and how many
 partitions were revoked and moved in all of them; null where there was no rebalance."""
 
 REJECTED = StructType([*_GROUP, *required(code=_STRING, detail=_STRING)])

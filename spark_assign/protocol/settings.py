@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields, replace
 
 from pyspark.sql import DataFrame
 
-from spark_assign.conform import conform
 from spark_assign.errors import Fault, FleetError
-from spark_assign.kernels.protocol.consumer_group_messages import RELEASES
+from spark_assign.kernels.protocol.consumer_group_requests import RELEASES
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.protocol.schemas import SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
+from spark_assign.schema_check import conform
 
 BROKER_RELEASES = tuple(RELEASES)
 """Releases of the broker that `Settings.broker_release` knows."""

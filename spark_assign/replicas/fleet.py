@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
-from spark_assign.replicas.faults import faulty_rows, raise_faults, shaped, together
 from spark_assign.replicas.schemas import BROKERS, SIZES
+from spark_assign.replicas.table_faults import faulty_rows, raise_faults, shaped, together
 from spark_assign.schemas import REPLICAS
 
 KEYS = {

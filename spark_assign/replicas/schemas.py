@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_assign.fields import nullable, required
+from spark_assign.schema_fields import nullable, required
 
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
 _BOOLEAN, _DOUBLE = BooleanType(), DoubleType()
@@ -185,7 +185,7 @@ ADMITTED = StructType(
         *nullable(code=_STRING, detail=_STRING),
     ]
 )
-"""`kernels.replicas.requests.ADMITTED`."""
+"""`kernels.replicas.placement_requests.ADMITTED`."""
 
 PLACED = StructType(
     [
@@ -197,7 +197,7 @@ PLACED = StructType(
         *required(replication_factor=_INT, count=_INT, placed=_IDS),
     ]
 )
-"""`kernels.replicas.tiles.PLACED`."""
+"""`kernels.replicas.placement_chunks.PLACED`."""
 
 DECIDED = StructType(
     [

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.kernels.advise.rows import BALANCE, BEHIND, MATTERS, MONEY, NOTHING, PAUSE, UNKNOWN
 from spark_assign.progress import progress
-from spark_assign.report.words import NONE, count, rejected_lines
+from spark_assign.report.formatting import NONE, count, rejected_lines
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]

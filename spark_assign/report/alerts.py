@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.columns import aligned
+from spark_assign.report.text_table import aligned
 
 _SHOWN = 10
 

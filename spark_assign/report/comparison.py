@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import ratio
+from spark_assign.report.formatting import ratio
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10

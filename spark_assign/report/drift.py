@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
+from spark_assign.report.text_table import aligned
 
 _SHOWN = 10
 _MEMBERS = ("came", "went", "restarted")

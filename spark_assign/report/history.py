@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
-from spark_assign.report.chosen import first_rows
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, REJECTED_SHOWN, count, duration, number, rejected_lines, without_uuids
+from spark_assign.report.formatting import NONE, REJECTED_SHOWN, count, duration, number, rejected_lines, without_uuids
+from spark_assign.report.selected_groups import first_rows
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 _PARTITION = ["cluster", "topic", "partition"]

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.membership.words import time
+from spark_assign.kernels.membership.advice_text import time
 from spark_assign.progress import progress
-from spark_assign.report.chosen import with_steps
-from spark_assign.report.columns import aligned
+from spark_assign.report.selected_groups import with_steps
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]

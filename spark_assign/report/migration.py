@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.migration.rules import GO, STAY, THERE, WARN
+from spark_assign.kernels.migration.migration_verdict import GO, STAY, THERE, WARN
 from spark_assign.kernels.migration.words import SETTINGS
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10

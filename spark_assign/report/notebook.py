@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_assign.caching import cached, uncached
-from spark_assign.report.ranking import SUMS, nobody_gets, over_share, worst_first
-from spark_assign.report.words import count, number, ratio, share
+from spark_assign.report.formatting import count, number, ratio, share
+from spark_assign.report.worst_groups import SUMS, nobody_gets, over_share, worst_first
 
 if TYPE_CHECKING:
     from spark_assign.planning import Plan

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
 from spark_assign.protocol.compare import COMPARED
-from spark_assign.protocol.story import Story
-from spark_assign.report.words import rejected_lines
+from spark_assign.protocol.local_simulation import Story
+from spark_assign.report.formatting import rejected_lines
 from spark_assign.schemas import GROUP_KEY
 
 _SHOWN = 10

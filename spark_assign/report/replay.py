@@ -8,11 +8,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.replay.ways import ASSIGNORS
+from spark_assign.kernels.replay.replay_variants import ASSIGNORS
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
+from spark_assign.report.formatting import REJECTED_SHOWN, count, number, rejected_lines
 from spark_assign.report.history import name_of, partition_time
-from spark_assign.report.words import REJECTED_SHOWN, count, number, rejected_lines
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import REJECTED_SHOWN, count, rejected_lines
+from spark_assign.report.formatting import REJECTED_SHOWN, count, rejected_lines
+from spark_assign.report.text_table import aligned
 from spark_assign.share.plan import SharePlan
 
 _SHOWN = 10

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.size.answer import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
+from spark_assign.kernels.size.verdict import CANNOT, ENOUGH, TOO_FEW, TOO_MANY, UNKNOWN
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, duration, number, ratio, rejected_lines
+from spark_assign.report.formatting import NONE, duration, number, ratio, rejected_lines
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 _TITLES = {

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.progress import progress
 from spark_assign.report.connect import aligned
-from spark_assign.report.words import REJECTED_SHOWN, rejected_lines
+from spark_assign.report.formatting import REJECTED_SHOWN, rejected_lines
 from spark_assign.streams.plan import StreamsPlan
 
 _SHOWN = 10

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.whose_rules import count_rules, rules_in_words
-from spark_assign.report.words import duration, ratio
+from spark_assign.kernels.rule_source import count_rules, rules_in_words
+from spark_assign.report.formatting import duration, ratio
 from spark_assign.schemas import METRICS, REJECTED
-from spark_assign.sinks.on_this_machine import read_rows
-from spark_assign.sinks.plan_store import StoredPlan
+from spark_assign.sinks.local_parquet import read_rows
+from spark_assign.sinks.run_store import StoredPlan
 
 _REJECTED_SHOWN = 10
 _READ = {"metrics", "rejected"}

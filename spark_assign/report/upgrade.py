@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.upgrade.rules import GO, NOT_KNOWN, STAY, THERE, WARN
+from spark_assign.kernels.upgrade.upgrade_verdict import GO, NOT_KNOWN, STAY, THERE, WARN
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import without_uuids
+from spark_assign.report.formatting import without_uuids
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 _TITLES = {WARN: "Go with a warning", GO: "Go", STAY: "Stay", NOT_KNOWN: "Not known"}

@@ -13,8 +13,8 @@ from spark_assign.kernels.zones.recommend import TODAY
 from spark_assign.kernels.zones.replica_moves import REORDER
 from spark_assign.kernels.zones.zones import CLIENT_SIDE
 from spark_assign.progress import progress
-from spark_assign.report.columns import aligned
-from spark_assign.report.words import NONE, count, number, rejected_lines
+from spark_assign.report.formatting import NONE, count, number, rejected_lines
+from spark_assign.report.text_table import aligned
 from spark_assign.schemas import GROUP_KEY
 
 Row = Mapping[str, Any]

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import facts
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
-from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.share.decide import ASSIGNED, CHANGE, METRICS, REJECTED, decide
+from spark_assign.kernels.share.plan_groups import ASSIGNED, CHANGE, METRICS, REJECTED, decide
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY, RUNS
 from spark_assign.share.schemas import CHANGES, DECIDED, PLAN_TABLES

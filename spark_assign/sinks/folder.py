@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.places import join, local_path
+from spark_assign.locations import join, local_path
 from spark_assign.schemas import MANIFEST
-from spark_assign.sinks import on_this_machine
-from spark_assign.sources.text import CSV_READ, CSV_WRITE
+from spark_assign.sinks import local_parquet
+from spark_assign.sources.typed_text import CSV_READ, CSV_WRITE
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class FolderTarget:
 
         An attempt has a name of its own: a folder of that name is the one that Spark has written, wherever Spark runs.
         """
-        folder = on_this_machine.folder_here(self._path(table, run_id, attempt))
+        folder = local_parquet.folder_here(self._path(table, run_id, attempt))
         return folder if folder is not None and folder.is_dir() else None
 
     def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
@@ -68,19 +68,19 @@ class FolderTarget:
             row: of the manifest.
             seen: a table that the attempt has written.
         """
-        folder = on_this_machine.folder_here(self.output)
+        folder = local_parquet.folder_here(self.output)
         if folder is not None and self.here(seen, row["run_id"], row["attempt"]):
-            on_this_machine.append_manifest(folder, row)
+            local_parquet.append_manifest(folder, row)
             return
         frame = one_row(self.spark, row)
         frame.write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
 
     def manifest_rows(self) -> list[dict[str, Any]] | None:
         """All rows of the manifest, read without Spark; None where that cannot be."""
-        folder = on_this_machine.folder_here(self.output)
-        if folder is None or not on_this_machine.spark_is_here(self.spark) or not (folder / "manifest").is_dir():
+        folder = local_parquet.folder_here(self.output)
+        if folder is None or not local_parquet.spark_is_here(self.spark) or not (folder / "manifest").is_dir():
             return None
-        return on_this_machine.manifest_rows(folder)
+        return local_parquet.manifest_rows(folder)
 
     def manifest(self) -> DataFrame | None:
         """All rows of the manifest; None where nothing has been written yet."""

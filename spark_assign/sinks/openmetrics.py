@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.errors import SourceError, missing_extra
 from spark_assign.report.history import worst_first as worst_of_the_past
-from spark_assign.report.ranking import nobody_gets, over_share, worst_first
+from spark_assign.report.worst_groups import nobody_gets, over_share, worst_first
 from spark_assign.schemas import GROUP_KEY
-from spark_assign.sinks.plan_store import StoredPlan
+from spark_assign.sinks.run_store import StoredPlan
 
 MOST_GROUPS = 10_000
 """Groups with figures of their own, those with most partitions affected first: a series each is what they cost."""
@@ -53,7 +53,7 @@ class Figures:
         groups: `schemas.METRICS`.
         planned: cluster, groups: how many were planned.
         rejected: cluster, code, groups: how many were rejected.
-        drifted: `comparing.schemas.DRIFT_GROUPS`; null where no drift was given.
+        drifted: `comparison.schemas.DRIFT_GROUPS`; null where no drift was given.
         past: `history.schemas.GROUPS`; null where no history was given.
     """
 

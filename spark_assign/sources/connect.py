@@ -17,11 +17,11 @@ from typing import Any
 from spark_assign.errors import SourceError
 from spark_assign.progress import progress as shown
 from spark_assign.sources import connect_rest
+from spark_assign.sources.connect_cluster_options import ConnectTarget
 from spark_assign.sources.connect_group import ConnectGroup, ConnectGroups
 from spark_assign.sources.connect_http import ConnectHttp, HttpSettings, host_and_port
 from spark_assign.sources.connect_rest import UNASSIGNED, RestView
 from spark_assign.sources.connect_tables import ConnectRows
-from spark_assign.sources.connect_targets import ConnectTarget
 from spark_assign.sources.kafka_groups import Progress
 from spark_assign.sources.snapshot import Snapshot
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_assign.errors import SourceError, missing_extra
-from spark_assign.sources.connect_access import CREDENTIALS_VARIABLE, HttpSettings, credentials
+from spark_assign.sources.connect_http_settings import CREDENTIALS_VARIABLE, HttpSettings, credentials
 from spark_assign.sources.secret import Secret, hidden
 
 if TYPE_CHECKING:

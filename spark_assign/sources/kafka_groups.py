@@ -19,10 +19,10 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.errors import SourceError
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels import fingerprints
+from spark_assign.kernels import leader_fingerprint
 from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
-from spark_assign.sources.described import Group, Member, fault
+from spark_assign.sources.group_description import Group, Member, fault
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
@@ -313,11 +313,11 @@ def _classic_member(member: Any, assignor: str) -> Member:
         said.topics,
         _as_told(given.partitions, assignor) if given else (),
         in_order=assignor == "sticky",
-        seen=fingerprints.Seen(
+        seen=leader_fingerprint.Seen(
             member.member_id,
             member.client_id,
-            fingerprints.Subscribed(said.version, said.user_data, said.cut_short),
-            fingerprints.Assigned(given.version, given.user_data) if given else None,
+            leader_fingerprint.Subscribed(said.version, said.user_data, said.cut_short),
+            leader_fingerprint.Assigned(given.version, given.user_data) if given else None,
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_assign.sources.described import Group, Member, fault
+from spark_assign.sources.group_description import Group, Member, fault
 from spark_assign.sources.snapshot_tables import SnapshotRows, runs
 from spark_assign.wire.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 

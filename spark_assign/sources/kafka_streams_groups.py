@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from spark_assign.sources.described import Group, Member, fault
+from spark_assign.sources.group_description import Group, Member, fault
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 
 _ROLES = ("active", "standby", "warmup")

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_assign.arrow_batches import forget_zipped_pyspark
 from spark_assign.errors import SourceError
 from spark_assign.history.schemas import RECORDS
-from spark_assign.in_arrow import forget_zipped_pyspark
 from spark_assign.kernels.history import segments
-from spark_assign.places import for_spark
+from spark_assign.locations import for_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.sources.clusters import KEYS
+from spark_assign.sources.cluster_folders import KEYS
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from spark_assign.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.progress import progress
 from spark_assign.schemas import LOADS, SNAPSHOTS
-from spark_assign.sources.clusters import KEYS
+from spark_assign.sources.cluster_folders import KEYS
 from spark_assign.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """A snapshot as files: the folder of its cluster in a fleet's folder, with a file per table and `snapshot.json`.
 
-What is written where, and why a snapshot that dies leaves the one before, is in `clusters`. Tables of a catalog are in
-`snapshot_catalog`.
+What is written where, and why a snapshot that dies leaves the one before, is in `cluster_folders`. Tables of a catalog
+are in `snapshot_catalog`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from spark_assign.errors import ConfigError, SourceError
-from spark_assign.places import local_path
-from spark_assign.sources.clusters import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest, taken_name
+from spark_assign.locations import local_path
+from spark_assign.sources.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest, taken_name
 from spark_assign.sources.snapshot import Snapshot
 
 FORMATS = ("parquet", "csv", "json")

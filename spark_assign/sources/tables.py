@@ -1,8 +1,8 @@
 """A Fleet from tables that exist already: files in a folder, or tables of a catalog.
 
 A folder holds, for each table of `schemas.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
-`<table>/`; or it holds a folder for each cluster with those in it (`clusters`), and is read as one fleet. A catalog
-holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything
+`<table>/`; or it holds a folder for each cluster with those in it (`cluster_folders`), and is read as one fleet. A
+catalog holds tables of those names. Only `schemas.REQUIRED_TABLES` must be there. Everything
 is asked of Spark and nothing of the JVM behind it, so the same call works on Spark Connect.
 """
 
@@ -21,10 +21,10 @@ from pyspark.sql.types import StructType
 
 from spark_assign.errors import SourceError, reason
 from spark_assign.fleet import Fleet
-from spark_assign.places import for_spark, is_path, join, local_path
+from spark_assign.locations import for_spark, is_path, join, local_path
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.sources import text
-from spark_assign.sources.clusters import is_cluster, key_of, parts
+from spark_assign.sources import typed_text
+from spark_assign.sources.cluster_folders import is_cluster, key_of, parts
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -111,12 +111,12 @@ def read_tables(
     if missing := [name for name in shape.required if name not in places]:
         raise SourceError(_missing(missing, location, format))
 
-    checks: list[text.Check] = []
+    checks: list[typed_text.Check] = []
     frames: dict[str, DataFrame] = {}
     for name, found_at in places.items():
         read = [_readable(spark, name, shape.schemas[name], place, options, checks) for place in found_at]
         frames[name] = reduce(_union, read)
-    text.verify(checks)
+    typed_text.verify(checks)
     return frames
 
 
@@ -126,7 +126,7 @@ def _readable(
     schema: StructType,
     place: _Place,
     options: Mapping[str, str],
-    checks: list[text.Check],
+    checks: list[typed_text.Check],
 ) -> DataFrame:
     try:
         frame = _read(spark, table, schema, place, options, checks)
@@ -146,12 +146,12 @@ def _read(
     schema: StructType,
     place: _Place,
     options: Mapping[str, str],
-    checks: list[text.Check],
+    checks: list[typed_text.Check],
 ) -> DataFrame:
     if place.format is None:
         return spark.table(place.names[0])
     if place.format in ("csv", "json"):
-        read = text.read_csv if place.format == "csv" else text.read_json
+        read = typed_text.read_csv if place.format == "csv" else typed_text.read_json
         frame, check = read(spark, table, schema, place.names, options)
         checks += [check] if check is not None else []
         return frame

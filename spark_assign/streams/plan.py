@@ -13,14 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_assign.arrow_batches import in_arrow
 from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.fleet import Fleet
-from spark_assign.in_arrow import in_arrow
-from spark_assign.kernels.streams import told as kinds
-from spark_assign.kernels.streams.decide import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, Question, decide
-from spark_assign.kernels.streams.group import TaskAssignor
+from spark_assign.kernels.streams import grouped_facts as kinds
+from spark_assign.kernels.streams.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, Question, decide
 from spark_assign.kernels.streams.sticky import STICKY
+from spark_assign.kernels.streams.task_assignor_api import TaskAssignor
 from spark_assign.schemas import GROUP_KEY
 from spark_assign.streams.schemas import DECIDED, PLAN_TABLES
 
@@ -125,7 +125,7 @@ def tasks_for(fleet: Fleet) -> int:
     return max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_TASK))
 
 
-# --- the facts; their columns are described in kernels.streams.told ---------------------------------------------------
+# --- the facts; their columns are described in kernels.streams.grouped_facts ------------------------------------------
 
 
 def gather_facts(fleet: Fleet) -> DataFrame:

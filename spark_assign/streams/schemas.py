@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from spark_assign.fields import nullable, required
-from spark_assign.kernels.streams import decide
+from spark_assign.kernels.streams import plan_groups
+from spark_assign.schema_fields import nullable, required
 from spark_assign.schemas import REJECTED
 
 _STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
@@ -27,20 +27,20 @@ MOVES = StructType(
         *nullable(state=_STRING, changelog_offset=_LONG),
     ]
 )
-"""Every change of owner in a role, with the reason (`kernels.streams.changes`). `state`: whether `to_member_id` has
+"""Every change of owner in a role, with the reason (`kernels.streams.task_moves`). `state`: whether `to_member_id` has
 state of the task: `member` (it itself), `process` (another member of its process, on the same disk), `none` (all of it
 has to be restored from the changelog); null where the task has no state, or nobody gets it. `changelog_offset`: how far
 the state there is, as that process reports it."""
 
-METRICS = StructType([*_GROUP, *required(assignor=_STRING), *required(**dict.fromkeys(decide.COUNTS, _LONG))])
+METRICS = StructType([*_GROUP, *required(assignor=_STRING), *required(**dict.fromkeys(plan_groups.COUNTS, _LONG))])
 """A row per planned group. `tasks`, `stateful_tasks`: of its subtopologies, each counted once; `standby_replicas`: what
 was planned with; `min_active` … `max_standby`: tasks of one member; `moved_active`: tasks that get another owner than
 they have, of those `moved_without_state` one whose process has nothing of their state; `moved_standby`: likewise, of
 copies; `unassigned_active`: tasks of a group without members; `unassigned_standby`: copies for which there is no
 process."""
 
-DECIDED = from_arrow_schema(decide.DECIDED)
+DECIDED = from_arrow_schema(plan_groups.DECIDED)
 """Everything that a plan holds, a row per task, move, group or refusal; `kind` says which columns a row uses
-(`kernels.streams.decide`). The tables of a plan are projections of it."""
+(`kernels.streams.plan_groups`). The tables of a plan are projections of it."""
 
 PLAN_TABLES: dict[str, StructType] = {"tasks": TASKS, "moves": MOVES, "metrics": METRICS, "rejected": REJECTED}

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.connect.items import Names, connector_item, named, task_item
-from spark_assign.kernels.connect.wire import over_the_wire
+from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, named, task_item
+from spark_assign.kernels.connect.serialized_order import over_the_wire
 from spark_assign.wire.reader import Reader, WireError
 
 CONNECTOR_TASK = -1

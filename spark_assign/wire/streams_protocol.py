@@ -14,8 +14,8 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from spark_assign.wire.group_records.layout import Field, int32, int64, many, struct, text
-from spark_assign.wire.group_records.reading import Layout
+from spark_assign.wire.group_records.decoder import Layout
+from spark_assign.wire.group_records.record_schema import Field, int32, int64, many, struct, text
 from spark_assign.wire.reader import Reader, WireError, as_text
 
 PROTOCOL = "stream"

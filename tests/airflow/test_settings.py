@@ -116,8 +116,8 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 def test_the_faults_are_worded_as_those_of_the_jobs() -> None:
     """One text, in both packages."""
-    here = CLONE / "jobs" / "airflow" / "spark_assign_airflow" / "settings_faults.py"
-    assert here.read_text() == (CLONE / "spark_assign" / "command" / "settings_faults.py").read_text()
+    here = CLONE / "jobs" / "airflow" / "spark_assign_airflow" / "settings_errors.py"
+    assert here.read_text() == (CLONE / "spark_assign" / "cli" / "settings_errors.py").read_text()
 
 
 def test_a_driver_in_the_cluster_leaves_its_outcome_where_the_worker_sees_it(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.plan import gather_facts
 from spark_assign.connect.schemas import INPUT_TABLES
-from spark_assign.kernels.connect.rounds import plan_facts
+from spark_assign.kernels.connect.plan_clusters import plan_facts
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.kafka import maven
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report.html import report
 from spark_assign.schemas import PLAN_TABLES
-from spark_assign.sinks.plan_store import read_plan, write_plan
+from spark_assign.sinks.run_store import read_plan, write_plan
 from tests.benchmarks.bench import Bench, Result
 
 MEMBERS, PARTITIONS = 40, 200

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import plan
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
-from spark_assign.kernels.server.previous import Targets
+from spark_assign.kernels.server.target_assignments import Targets
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.benchmarks import fleets

@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, converge, plan
-from spark_assign.kernels.libraries import ASSIGNORS
-from spark_assign.kernels.releases import LINES, client_side
+from spark_assign.kernels.library_assignors import ASSIGNORS
+from spark_assign.kernels.release_rules import LINES, client_side
 from spark_assign.runs import expand
 from spark_assign.schemas import GROUP_KEY
 from tests.benchmarks import fleets

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.kernels.weighted.give_up import least_to_give
-from spark_assign.kernels.weighted.groups import HELD, Weighted
+from spark_assign.kernels.weighted.min_cover import least_to_give
 from spark_assign.kernels.weighted.plan import plan_weighted
+from spark_assign.kernels.weighted.weighted_groups import HELD, Weighted
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, Floats, Ints, r_score, stream
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.fewest import fewest_members

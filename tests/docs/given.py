@@ -20,7 +20,7 @@ from spark_assign.history.records import records_of
 from spark_assign.protocol.scenarios import SCENARIOS
 from spark_assign.replicas.schemas import REQUESTS
 from spark_assign.schemas import INPUT_TABLES
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 from spark_assign.sources.tables import read_fleet
 from tests.docs.pages import ROOT
 from tests.frames import dataframe

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet
-from spark_assign.command import fleets
+from spark_assign.cli import fleet_input
 from spark_assign.sources.tables import read_fleet
 
 JOBS = ("advise", "migrate", "upgrade", "zones")
@@ -28,7 +28,7 @@ JOBS = ("advise", "migrate", "upgrade", "zones")
 def recalled() -> Iterator[None]:
     """Within it the fleets that the jobs read, and what they compute of them, are kept for the next command."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleets, "read_fleet", _fleets_by_content())
+        patch.setattr(fleet_input, "read_fleet", _fleets_by_content())
         for name in JOBS:
             job = importlib.import_module(f"jobs.{name}")
             patch.setattr(job, name, _called_once(getattr(job, name)))

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from jobs import compare, report, snapshot
 from spark_assign import schemas
 from spark_assign.assignors.registry import ENTRY_POINTS
-from spark_assign.command import plan_settings
-from spark_assign.comparing import schemas as comparing_schemas
+from spark_assign.cli import plan_settings
+from spark_assign.comparison import schemas as comparison_schemas
 from spark_assign.connect import schemas as connect_schemas
 from spark_assign.protocol import Settings
 from spark_assign.protocol import schemas as protocol_schemas
@@ -203,7 +203,7 @@ def test_the_table_of_loads() -> None:
 def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
     assert {row[0] for row in table("docs/plan.md", "| table | a row is |")} == {*schemas.PLAN_TABLES, "decided"}
-    assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparing_schemas.DRIFT_TABLES)
+    assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparison_schemas.DRIFT_TABLES)
 
 
 def test_the_way_of_the_rows() -> None:

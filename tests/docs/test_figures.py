@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.plays import play_whole
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.protocol.simulate_groups import play_whole
 from spark_assign.protocol import Settings
 from spark_assign.protocol.facts import facts_of_rows
 from spark_assign.protocol.scenarios import SCENARIOS, rolling_deployment

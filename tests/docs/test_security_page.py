@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.sources import client_properties, client_settings, client_tls, connect_access, kafka_permissions
-from spark_assign.sources.connect_access import HttpSettings
+from spark_assign.sources import (
+    client_properties,
+    client_settings,
+    client_tls,
+    connect_http_settings,
+    kafka_permissions,
+)
+from spark_assign.sources.connect_http_settings import HttpSettings
 from tests.docs.pages import ROOT, Block, others
 
 PAGE = "docs/security.md"
@@ -55,7 +61,7 @@ def test_the_settings_of_connect(block: Block, tmp_path: Path) -> None:
     """docs/connect-snapshot.md: each is taken."""
     file = tmp_path / "connect.properties"
     file.write_text("\n".join(block.lines))
-    found = connect_access.configured(HttpSettings(), str(file))
+    found = connect_http_settings.configured(HttpSettings(), str(file))
     assert found.tokens is not None or found.proxy is not None
     assert "…" not in repr(found)
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import zones
-from spark_assign.advising.zones import CURRENCY, PRICE, WORTH
+from spark_assign.advice.zones import CURRENCY, PRICE, WORTH
 from tests.docs import given
 from tests.docs.pages import ROOT, block, others
 

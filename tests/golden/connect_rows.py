@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
-from spark_assign.kernels.connect.items import Names, connector_item, is_task, named, parted, task_item
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.round import Listed as Numbered
-from spark_assign.kernels.connect.round import Round
-from spark_assign.kernels.connect.wire import over_the_wire
+from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, is_task, named, parted, task_item
+from spark_assign.kernels.connect.rebalance_input import Listed as Numbered
+from spark_assign.kernels.connect.rebalance_input import Round
+from spark_assign.kernels.connect.serialized_order import over_the_wire
 
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]

@@ -14,14 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from spark_assign.kernels.protocol.assignment_request import CODE_BITS, code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
-from spark_assign.kernels.protocol.consumer_group_messages import NOT_SENT, GroupConfig, Heartbeat
-from spark_assign.kernels.protocol.leader_asks import CODE_BITS, code
-from spark_assign.kernels.protocol.server_topics import Metadata, Topic
+from spark_assign.kernels.protocol.consumer_group_requests import NOT_SENT, GroupConfig, Heartbeat
+from spark_assign.kernels.protocol.target_assignment import TargetAsk
 from spark_assign.kernels.protocol.target_assignors import assign_targets
-from spark_assign.kernels.protocol.targets import TargetAsk
-from spark_assign.kernels.server.orders import read_topic_ids
+from spark_assign.kernels.protocol.topics_image import Metadata, Topic
+from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 
 FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
 

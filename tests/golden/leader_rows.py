@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.java.hash_map import string_hashes
+from spark_assign.kernels.protocol.assignment_request import CODE_BITS
 from spark_assign.kernels.protocol.leader import Answer, Ask, Joined, Topics, assign, code
-from spark_assign.kernels.protocol.leader_asks import CODE_BITS
 from tests.golden.vectors import Row, Sets
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.server.orders import read_topic_ids
-from spark_assign.kernels.share.sharing import STAYS, UNSUBSCRIBED
-from spark_assign.kernels.share.simple import ShareGroups, assign_simple
+from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
+from spark_assign.kernels.share.pool_assignment import STAYS, UNSUBSCRIBED
+from spark_assign.kernels.share.simple_assignor import ShareGroups, assign_simple
 
 Row = dict[str, Any]
 Got = dict[str, dict[str, list[int]]] | str

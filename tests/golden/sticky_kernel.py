@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, WITHHELD, Question, decide
+from spark_assign.kernels.group.cooperative_rounds import follow
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.rounds import follow
-from spark_assign.kernels.group.told import read
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, WITHHELD, Question, decide
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key, text_walk
-from spark_assign.kernels.streams.group import Group, Member, Target, Task
-from spark_assign.kernels.streams.orders import process_walk
-from spark_assign.kernels.streams.told import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.kernels.streams.grouped_facts import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.kernels.streams.hash_order import process_walk
+from spark_assign.kernels.streams.task_assignor_api import Group, Member, Target, Task
 from spark_assign.schemas import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
 
@@ -134,7 +134,7 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
 
 
 def facts_of(rows: Iterable[Row]) -> pa.Table:
-    """The same as the kernel's facts (`kernels.streams.told`)."""
+    """The same as the kernel's facts (`kernels.streams.grouped_facts`)."""
     facts: list[dict[str, Any]] = []
     for row in rows:
         tables = table_rows(row)

@@ -8,12 +8,12 @@ from itertools import chain
 
 import pytest
 
-from spark_assign.kernels.connect.items import Names
-from spark_assign.kernels.connect.loads import Loads
-from spark_assign.kernels.connect.lost import handle_lost
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.orders import walk
-from spark_assign.kernels.connect.round import Round
+from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.connector_task_ids import Names
+from spark_assign.kernels.connect.hash_set_order import walk
+from spark_assign.kernels.connect.lost_assignments import handle_lost
+from spark_assign.kernels.connect.rebalance_input import Round
+from spark_assign.kernels.connect.worker_load import Loads
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Answer, Numbers, Row, answer, asked, expected
 from tests.golden.connect_sequences import Workers

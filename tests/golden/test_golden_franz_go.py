@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.group.decide import ASSIGNED, METRICS, REJECTED, UNSURE
+from spark_assign.kernels.group.plan_groups import ASSIGNED, METRICS, REJECTED, UNSURE
 from tests.golden import franz_go_rows, tables, vectors
 
 STICKY = ("sticky", "cooperative-sticky")

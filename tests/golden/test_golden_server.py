@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.group.decide import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
 from spark_assign.runs import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.kernels.streams.group import TaskAssignor
 from spark_assign.kernels.streams.sticky import STICKY, assign_tasks
+from spark_assign.kernels.streams.task_assignor_api import TaskAssignor
 from spark_assign.streams import plan_streams
 from tests.golden import streams_rows
 from tests.golden.streams_mock import streams_mock

@@ -23,10 +23,10 @@ from spark_assign.java.hash_map import (
     string_hashes,
     text_walk,
 )
-from spark_assign.kernels.connect.items import Names
-from spark_assign.kernels.connect.orders import walk_of_copy
-from spark_assign.kernels.sticky.groups import Groups
-from spark_assign.kernels.sticky.walks import walk_after_balancing, walk_while_balanced, walks
+from spark_assign.kernels.connect.connector_task_ids import Names
+from spark_assign.kernels.connect.hash_set_order import walk_of_copy
+from spark_assign.kernels.sticky.hash_map_order import walk_after_balancing, walk_while_balanced, walks
+from spark_assign.kernels.sticky.sticky_types import Groups
 from tests.kafka import java_programs
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions, NewTopic
 
 from spark_assign.java.hash_map import spread_hashes
-from spark_assign.kernels.server.orders import read_topic_ids
+from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 from spark_assign.sources import kafka_groups
 from spark_assign.sources.kafka import snapshot
 from spark_assign.sources.kafka_connection import ClusterConnection

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs import connect, plan, replicas, simulate
 from spark_assign import Fleet, FleetError
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 from spark_assign.sources.tables import read_fleet
 from tests.spark.fleets import tuples
 

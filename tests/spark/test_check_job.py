@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, drift, plan
 from spark_assign.alerts import alerts
-from spark_assign.comparing.schemas import DRIFT_GROUPS
+from spark_assign.comparison.schemas import DRIFT_GROUPS
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import REJECTED
 from tests.frames import dataframe

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
-from spark_assign.kernels.clients import way_over
-from spark_assign.kernels.pauses import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.client_libraries import way_over
+from spark_assign.kernels.pause_estimates import Counts, cooperative_seconds, eager_seconds
 from spark_assign.protocol import Settings
 from spark_assign.schemas import COMPARISON
 from spark_assign.what_if import AS_IS, members_joined, members_left

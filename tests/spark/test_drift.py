@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, drift, plan
 from spark_assign.caching import cached
-from spark_assign.comparing.schemas import DRIFT_TABLES
+from spark_assign.comparison.schemas import DRIFT_TABLES
 from spark_assign.errors import SourceError
 from tests.spark.fleets import fleet, kept, tuples
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.runs import compress, expand
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark

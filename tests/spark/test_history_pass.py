@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from spark_assign import History
 from spark_assign.errors import ConfigError, FleetError
 from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, RECORDS, TOPIC_IDS
-from spark_assign.kernels.history import told
+from spark_assign.kernels.history import history_rows
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 from tests.frames import dataframe
@@ -77,14 +77,14 @@ def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
         for at, (key, value) in enumerate(pairs)
     ]
     history = History.read(dataframe(spark, RECORDS, records).repartition(4))
-    rows = history.told.where(F.col("kind").isin(told.GROUP, told.UNREAD)).collect()
-    unread = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == told.UNREAD}
+    rows = history.told.where(F.col("kind").isin(history_rows.GROUP, history_rows.UNREAD)).collect()
+    unread = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == history_rows.UNREAD}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
     assert {place: row["code"] for place, row in unread.items()} == expected
-    assert len([row for row in rows if row["kind"] == told.UNREAD]) == len(unread)
+    assert len([row for row in rows if row["kind"] == history_rows.UNREAD]) == len(unread)
     for (_, at), row in unread.items():
         assert (row["timestamp"].replace(tzinfo=UTC), row["key"], row["value"]) == records[at][3:]
-    used = sum(row["records"] for row in rows if row["kind"] == told.GROUP)
+    used = sum(row["records"] for row in rows if row["kind"] == history_rows.GROUP)
     assert used + len(unread) == len(records)
 
 

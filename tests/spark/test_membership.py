@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs import membership as job
 from spark_assign import membership
-from spark_assign.advising.schemas import MEMBERSHIP_TABLES
+from spark_assign.advice.schemas import MEMBERSHIP_TABLES
 from spark_assign.errors import ConfigError
 from spark_assign.protocol import Settings, simulate
 from spark_assign.protocol.schemas import EVENTS

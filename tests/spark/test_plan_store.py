@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.command.outcome import Outcome
+from spark_assign.cli.outcome import Outcome
 from spark_assign.errors import SourceError
 from spark_assign.report.summary import summarize
 from spark_assign.schemas import PLAN_TABLES
-from spark_assign.sinks import on_this_machine
+from spark_assign.sinks import local_parquet
 from spark_assign.sinks.catalog import CatalogTarget
 from spark_assign.sinks.folder import FolderTarget
-from spark_assign.sinks.plan_store import check_output, read_plan, run_before, safe_run_id, write_plan
+from spark_assign.sinks.run_store import check_output, read_plan, run_before, safe_run_id, write_plan
 
 pytestmark = pytest.mark.spark
 
@@ -120,13 +120,13 @@ def test_a_folder_that_only_spark_sees(
     for run_id, orders, hidden in (("r", 3, False), ("r", 4, True), ("s", 2, True), ("s", 6, False)):
         with monkeypatch.context() as patch:
             if hidden:
-                patch.setattr(on_this_machine, "folder_here", lambda _: None)
+                patch.setattr(local_parquet, "folder_here", lambda _: None)
             written = write_plan(small_plan(spark, orders), output, run_id=run_id, format=format)
         counted = dict.fromkeys(PLAN_TABLES, 1) | {"assignments": orders, "revocations": 0}
         assert written.rows == counted
         here, earlier = read_plan(spark, output, run_id), run_before(spark, output, "t")
         with monkeypatch.context() as patch:
-            patch.setattr(on_this_machine, "folder_here", lambda _: None)
+            patch.setattr(local_parquet, "folder_here", lambda _: None)
             there = read_plan(spark, output, run_id)
             assert run_before(spark, output, "t") == earlier == run_id
         assert here.manifest == there.manifest == written

@@ -11,7 +11,7 @@ from spark_assign import Fleet, Plan, compare, converge, drift, explain, plan
 from spark_assign.caching import cached
 from spark_assign.report.comparison import summarize_comparison
 from spark_assign.report.html import report
-from spark_assign.sinks.plan_store import read_plan
+from spark_assign.sinks.run_store import read_plan
 from spark_assign.what_if import AS_IS, members_joined, members_left
 from tests.spark.fleets import fleet, kept, tuples
 

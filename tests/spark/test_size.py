@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import size as job
 from spark_assign import Fleet, FleetError, compare, size
-from spark_assign.advising.schemas import SIZE_TABLES
+from spark_assign.advice.schemas import SIZE_TABLES
 from spark_assign.schemas import INPUT_TABLES
 from spark_assign.what_if import members_joined, members_left
 from tests.frames import dataframe

@@ -14,17 +14,17 @@ from jobs import connect
 from spark_assign.connect import plan as connect_plan
 from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
+from spark_assign.connect.local_simulation import play_story as play_connect_story
 from spark_assign.connect.scenarios import ninety_by_ten
 from spark_assign.connect.schemas import SIMULATION_TABLES
-from spark_assign.connect.story import play_story as play_connect_story
 from spark_assign.protocol import Settings, facts
+from spark_assign.protocol.local_simulation import play_story
 from spark_assign.protocol.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
-from spark_assign.protocol.simulating import play_fleet
-from spark_assign.protocol.story import play_story
+from spark_assign.protocol.simulation import play_fleet
+from spark_assign.report.group_pictures import sight_of_simulation, sight_of_story
 from spark_assign.report.protocol import summarize_simulation, summarize_story
-from spark_assign.report.story import sight_of_simulation, sight_of_story
-from spark_assign.sinks.plan_store import read_plan
-from spark_assign.sinks.rows import write_rows
+from spark_assign.sinks.driver_rows import write_rows
+from spark_assign.sinks.run_store import read_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from jobs import upgrade as job
 from spark_assign import upgrade
-from spark_assign.comparing.schemas import UPGRADE_TABLES
+from spark_assign.comparison.schemas import UPGRADE_TABLES
 from spark_assign.errors import ConfigError
 from tests.spark.fleets import kept, mixed, stored, tuples, two_members
 

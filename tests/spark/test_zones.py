@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import zones as job
 from spark_assign import zones
-from spark_assign.advising.schemas import ZONES_TABLES
+from spark_assign.advice.schemas import ZONES_TABLES
 from spark_assign.errors import ConfigError, FleetError
 from tests.docs import given
 from tests.spark.fleets import kept, mixed, shuffled, table, tuples, written_as_json

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.tell import tell
+from spark_assign.kernels.history.build_tables import tell
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Owned, Timeline
 from spark_assign.kernels.history.timelines import timelines
 from spark_assign.wire.group_records import NAMES, write_key, write_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_assign.report.html.rows import HistoryRows
+from spark_assign.report.html.report_data import HistoryRows
 
 Row = dict[str, Any]
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)

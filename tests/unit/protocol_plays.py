@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_assign.kernels.protocol.assignment_request import Topics, code
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.leader_asks import Topics, code
+from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.member import ClassicMember
-from spark_assign.kernels.protocol.play import Play
-from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.stage import Stage
+from spark_assign.kernels.protocol.simulate_groups import answers
 
 EAGER, COOPERATIVE, STICKY = ("range",), ("cooperative-sticky",), ("sticky",)
 BEATS = 5_000

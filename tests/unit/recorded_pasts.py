@@ -10,13 +10,13 @@ import struct
 from collections.abc import Sequence
 
 from spark_assign.kernels.history.timeline import EMPTY, STABLE, Generation, Member, Timeline
+from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics
+from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.member import ClassicMember
-from spark_assign.kernels.protocol.play import Play
-from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.stage import Stage
+from spark_assign.kernels.protocol.simulate_groups import answers
 from tests.unit.history_log import numbers_bytes, text_bytes
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

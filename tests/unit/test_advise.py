@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.advise.advise import ABOUT, ADVISED, advise
-from spark_assign.kernels.advise.question import Question
+from spark_assign.kernels.advise.params import Question
 
 ASKED = Question()
 Rows = list[dict[str, Any]]

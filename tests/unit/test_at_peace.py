@@ -9,16 +9,16 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.kernels.group import franz_go, librdkafka
+from spark_assign.kernels.group import franz_go_assignors, librdkafka_assignors
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.at_peace import at_peace
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.libraries import read_library
-from spark_assign.kernels.librdkafka.group import served
-from spark_assign.kernels.sticky import at_rest_2_4, general_2_8
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.undisputed import at_peace
+from spark_assign.kernels.library_assignors import read_library
+from spark_assign.kernels.librdkafka.balancer_input import served
+from spark_assign.kernels.sticky import general_2_8, no_rebalance_2_4
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
@@ -89,14 +89,14 @@ def _same(specs: GroupSpecs, one: Planned, other: Planned) -> None:
 def test_librdkafka(specs: GroupSpecs, assignor: str) -> None:
     """Its kernel of single partitions plans all groups, and the one by runs what it can."""
     every: BoolArray = np.ones(specs.number, bool)
-    planned = librdkafka.assign_by_librdkafka(specs, assignor, every)
-    _same(specs, planned, librdkafka._one_by_one(specs, assignor, every))
+    planned = librdkafka_assignors.assign_by_librdkafka(specs, assignor, every)
+    _same(specs, planned, librdkafka_assignors._one_by_one(specs, assignor, every))
 
 
 def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     """Against a loop over partitions and members."""
     every: BoolArray = np.ones(specs.number, bool)
-    reader = librdkafka._Reader(specs, every)
+    reader = librdkafka_assignors._Reader(specs, every)
     expected = set()
     for at, cluster in enumerate(specs.cluster.to_pylist()):
         group = reader.group(at)
@@ -107,7 +107,7 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
                 while topic not in members[turn].topics:
                     turn = (turn + 1) % len(members)
                 expected.add((cluster, members[turn].member_id, topic, partition))
-    planned = librdkafka.assign_by_librdkafka(specs, "roundrobin", every)
+    planned = librdkafka_assignors.assign_by_librdkafka(specs, "roundrobin", every)
     assert _expanded(specs, planned.runs).keys() == expected
 
 
@@ -117,8 +117,8 @@ def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
     every: BoolArray = np.ones(specs.number, bool)
     library = read_library(assignor)
     assert library is not None
-    planned = franz_go.assign_by_franz_go(specs, library[0], every)
-    _same(specs, planned, franz_go._one_by_one(specs, library[0], every))
+    planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every)
+    _same(specs, planned, franz_go_assignors._one_by_one(specs, library[0], every))
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])
@@ -129,7 +129,7 @@ def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyP
     asked = []
     monkeypatch.setattr(general_2_8, "plan_at_rest", lambda *told: asked.append(told))
     _same(specs, planned, assign(specs, assignor, every, {}))
-    at_rest = sum(at_rest_2_4.plan_at_rest(*told) is not None for told in asked)
+    at_rest = sum(no_rebalance_2_4.plan_at_rest(*told) is not None for told in asked)
     assert GROUPS / 5 < at_rest < len(asked)
 
 
@@ -150,5 +150,5 @@ def test_many_are_at_peace(specs: GroupSpecs) -> None:
     """So that the two are held against each other often enough, and not only where nothing moves."""
     peace = at_peace(specs, np.ones(specs.number, bool), specs.members.subscribes)
     assert 2 * GROUPS < peace.groups.sum() < 3.7 * GROUPS
-    moved = librdkafka.assign_by_librdkafka(specs, "cooperative-sticky", peace.groups)
+    moved = librdkafka_assignors.assign_by_librdkafka(specs, "cooperative-sticky", peace.groups)
     assert len(np.unique(specs.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spark_assign.command.job import run_job
+from spark_assign.cli.job import run_job
 from spark_assign.errors import ConfigError, SourceError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.command import plan_settings
+from spark_assign.cli import plan_settings
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import PLAN_TABLES
 

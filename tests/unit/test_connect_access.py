@@ -11,8 +11,8 @@ import pytest
 from jobs import snapshot as job
 from spark_assign.errors import ConfigError, SourceError
 from spark_assign.sources import connect_http, http_session
-from spark_assign.sources.connect_access import HttpSettings, configured
 from spark_assign.sources.connect_http import ConnectHttp
+from spark_assign.sources.connect_http_settings import HttpSettings, configured
 from spark_assign.sources.secret import Secret
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import ROOT, serving

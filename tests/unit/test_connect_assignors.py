@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.connect import incremental, incremental_2_6
-from spark_assign.kernels.connect.items import connector_item, task_item
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.round import Result, Round
+from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.connector_task_ids import connector_item, task_item
+from spark_assign.kernels.connect.rebalance_input import Result, Round
 
 C, *T = connector_item(0), *(task_item(0, number) for number in range(8))
 NOW, MAX = 1_000_000, 300_000

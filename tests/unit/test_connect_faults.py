@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.connect.faults import REMEDIES, Faults
-from spark_assign.kernels.connect.plays import play_facts
-from spark_assign.kernels.connect.rounds import plan_facts
+from spark_assign.kernels.connect.plan_clusters import plan_facts
+from spark_assign.kernels.connect.simulate_clusters import play_facts
 from spark_assign.kernels.connect.simulation import Timing
 from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged, unfolded
 

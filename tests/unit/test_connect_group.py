@@ -13,8 +13,8 @@ from kafka.errors import GroupAuthorizationFailedError
 
 from spark_assign.errors import SourceError
 from spark_assign.sources import connect, connect_group, connect_http, snapshot_files
+from spark_assign.sources.connect_cluster_options import targets
 from spark_assign.sources.connect_group import ConnectGroup, ConnectGroups
-from spark_assign.sources.connect_targets import targets
 from spark_assign.sources.kafka_groups import UnsettledError
 from spark_assign.wire.reader import WireError
 from tests.unit import connect_stub

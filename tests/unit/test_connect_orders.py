@@ -7,10 +7,10 @@ import random
 import pytest
 
 from spark_assign.kernels.connect.backoff import backoff
-from spark_assign.kernels.connect.items import Names, connector_item, named, parted, task_item
-from spark_assign.kernels.connect.loads import Loads
-from spark_assign.kernels.connect.orders import walk, walk_of_copy
-from spark_assign.kernels.connect.wire import list_after, over_the_wire
+from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, named, parted, task_item
+from spark_assign.kernels.connect.hash_set_order import walk, walk_of_copy
+from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
+from spark_assign.kernels.connect.worker_load import Loads
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:

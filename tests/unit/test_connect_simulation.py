@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.connect import simulation
+from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, task_item
 from spark_assign.kernels.connect.costs import Costs
-from spark_assign.kernels.connect.items import Names, connector_item, task_item
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.rounds import ASSIGNORS
+from spark_assign.kernels.connect.plan_clusters import ASSIGNORS
 from spark_assign.kernels.connect.simulation import EVENTS, BadEvent, Event, Stage, Timing
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
 from spark_assign.kernels.protocol.consumer_group_member import MemberState
-from spark_assign.kernels.protocol.consumer_group_messages import RELEASES, GroupConfig, Heartbeat, Response
-from spark_assign.kernels.protocol.leader_asks import code
-from spark_assign.kernels.protocol.server_topics import Metadata, Topic
+from spark_assign.kernels.protocol.consumer_group_requests import RELEASES, GroupConfig, Heartbeat, Response
+from spark_assign.kernels.protocol.target_assignment import TargetAsk
 from spark_assign.kernels.protocol.target_assignors import assign_targets
-from spark_assign.kernels.protocol.targets import TargetAsk
+from spark_assign.kernels.protocol.topics_image import Metadata, Topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
 T0 = Topic(0, "t0", 4, 0, 0)

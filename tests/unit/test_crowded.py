@@ -12,7 +12,7 @@ from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.connect import indexed_facts as facts
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
-from spark_assign.kernels.replicas import requests, striped
+from spark_assign.kernels.replicas import placement_requests, striped
 
 ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
 """Sorted, of one `String.hashCode`."""
@@ -69,5 +69,5 @@ def test_a_request_that_hangs_on_identity_is_rejected(racks: list[str] | None, c
     given = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
     given |= {"start_partition": 0, "brokers": 11, "racked": 11, "unfenced": 11, "overlaps": False}
     table = pa.Table.from_pylist([given | {"many_racks": racks}])
-    assert requests.admit(table, requests.STRIPED)["code"].to_pylist() == [code]
-    assert requests.admit(table, requests.ADMINUTILS)["code"].to_pylist() == [None]
+    assert placement_requests.admit(table, placement_requests.STRIPED)["code"].to_pylist() == [code]
+    assert placement_requests.admit(table, placement_requests.ADMINUTILS)["code"].to_pylist() == [None]

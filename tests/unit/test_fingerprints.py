@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.clients import COOPERATIVE
-from spark_assign.kernels.fingerprints import LIKELY, SURE, UNKNOWN, Assigned, Leader, Seen, Subscribed, find_leader
-from spark_assign.kernels.releases import led_by
+from spark_assign.kernels.client_libraries import COOPERATIVE
+from spark_assign.kernels.leader_fingerprint import (
+    LIKELY,
+    SURE,
+    UNKNOWN,
+    Assigned,
+    Leader,
+    Seen,
+    Subscribed,
+    find_leader,
+)
+from spark_assign.kernels.release_rules import led_by
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
 

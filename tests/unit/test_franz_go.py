@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from spark_assign.assignors.registry import find
-from spark_assign.kernels.franz_go.differing import plan_differing
-from spark_assign.kernels.franz_go.group import NOBODY, Group, believe
-from spark_assign.kernels.franz_go.sure import Answer, plan_group
+from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group, believe
+from spark_assign.kernels.franz_go.heterogeneous import plan_differing
+from spark_assign.kernels.franz_go.order_dependence import Answer, plan_group
+from spark_assign.kernels.group.cooperative_rounds import rounds_of
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.rounds import rounds_of
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.releases import client_side
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.release_rules import client_side
 from tests.golden import sticky_kernel
 
 

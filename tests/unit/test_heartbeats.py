@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.heartbeats import list_heartbeats
-from spark_assign.kernels.group.rounds import converge
+from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember, MemberState
-from spark_assign.kernels.protocol.consumer_group_messages import Heartbeat, Response
-from spark_assign.kernels.protocol.leader_asks import code
-from spark_assign.kernels.protocol.server_topics import Metadata, Topic
-from spark_assign.kernels.protocol.targets import Target
+from spark_assign.kernels.protocol.consumer_group_requests import Heartbeat, Response
+from spark_assign.kernels.protocol.target_assignment import Target
+from spark_assign.kernels.protocol.topics_image import Metadata, Topic
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.commits import committed
-from spark_assign.kernels.history.keys import CORRUPT, UNKNOWN_TYPE, read_keys
-from spark_assign.kernels.history.stretches import LISTS, Stretches, of_commits, united, unlisted
+from spark_assign.kernels.history.commit_intervals import LISTS, Stretches, of_commits, united, unlisted
+from spark_assign.kernels.history.offset_commit_values import committed
+from spark_assign.kernels.history.record_keys import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.sizes import drawn

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.committed import committed
+from spark_assign.kernels.history.commit_intervals import STRETCH
+from spark_assign.kernels.history.commit_rows import committed
 from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
-from spark_assign.kernels.history.pieces import pieces
-from spark_assign.kernels.history.stretches import STRETCH
-from spark_assign.kernels.history.told import TOLD
+from spark_assign.kernels.history.group_chunks import pieces
+from spark_assign.kernels.history.history_rows import TOLD
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""

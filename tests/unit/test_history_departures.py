@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import Departure, departures
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Member
 from tests.unit.history_pasts import SESSION, generation, member, past
 

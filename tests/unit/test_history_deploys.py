@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping, most_in_a_day
-from spark_assign.kernels.history.of_group import of_group
-from spark_assign.kernels.history.silences import stops
+from spark_assign.kernels.history.group_rows import of_group
+from spark_assign.kernels.history.pauses import stops
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Member, Timeline
 from tests.unit.history_pasts import generation, member, past
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.changes import changes
+from spark_assign.kernels.history.build_tables import tell
 from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.generation_changes import changes
 from spark_assign.kernels.history.memberships import memberships
-from spark_assign.kernels.history.owned import runs_of
-from spark_assign.kernels.history.tell import tell
+from spark_assign.kernels.history.ownership_rows import runs_of
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import owners

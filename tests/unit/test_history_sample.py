@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping
+from spark_assign.kernels.history.pauses import stops
 from spark_assign.kernels.history.reduce import RECORDS, reduced
-from spark_assign.kernels.history.silences import stops
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_assign.kernels.history import secrets
+from spark_assign.kernels.history import redact
 from spark_assign.kernels.history.segments import RECORDS
 from spark_assign.wire import connect_protocol, consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value
@@ -29,7 +29,7 @@ def left_of(pairs: list[Pair], *, hosts: bool = True, metadata: bool = True) -> 
     columns = [["c"] * size, [0] * size, list(range(size)), [0] * size, *zip((b"\0\1", b"x"), *pairs, strict=True)]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=RECORDS).slice(1)
-    left = secrets.without_secrets(batch, hosts=hosts, metadata=metadata)
+    left = redact.without_secrets(batch, hosts=hosts, metadata=metadata)
     assert left.schema == RECORDS
     assert left.column("offset") == batch.column("offset")
     return list(zip(left.column("key").to_pylist(), left.column("value").to_pylist(), strict=True))
@@ -211,7 +211,7 @@ def test_of_what_cannot_be_read_nothing_is_left() -> None:
 
 def test_no_host_of_the_sample_is_left_and_all_else_is() -> None:
     for batch in pq.read_table(SAMPLE).to_batches():
-        left = secrets.without_secrets(batch, hosts=True, metadata=True)
+        left = redact.without_secrets(batch, hosts=True, metadata=True)
         assert left.column("key") == batch.column("key")
         before, after = batch.column("value").to_pylist(), left.column("value").to_pylist()
         assert any(b"127.0.0.1" in value for value in before if value)

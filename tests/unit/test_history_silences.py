@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.history.silences import Pause, Stops, pauses, stops
+from spark_assign.kernels.history.pauses import Pause, Stops, pauses, stops
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Timeline
 from tests.unit.history_pasts import generation, member, past
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.librdkafka.answered import answered
-from spark_assign.kernels.librdkafka.cooperative import withhold
-from spark_assign.kernels.librdkafka.group import Group, Member, served
+from spark_assign.kernels.librdkafka.balancer_input import Group, Member, served
+from spark_assign.kernels.librdkafka.metadata_order import answered
 from spark_assign.kernels.librdkafka.movements import Movements, Undefined
 from spark_assign.kernels.librdkafka.sticky import assign_sticky
+from spark_assign.kernels.librdkafka.withhold import withhold
 
 
 def _member(name: str, *owned: tuple[str, int], topics: str = "t", generation: int = 1, **more: str) -> Member:

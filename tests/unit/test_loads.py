@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.carried import LOAD_FIGURES, capacities, drain_seconds
-from spark_assign.kernels.group.decide import METRICS, Question, decide
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
 from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.told import read
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.member_load import LOAD_FIGURES, capacities, drain_seconds
+from spark_assign.kernels.group.plan_groups import METRICS, Question, decide
 
 Fact = dict[str, Any]
 

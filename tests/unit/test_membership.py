@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.clients import LIBRARIES
-from spark_assign.kernels.membership import question
-from spark_assign.kernels.membership.choose import Option, advise
-from spark_assign.kernels.membership.grid import Pause
+from spark_assign.kernels.client_libraries import LIBRARIES
+from spark_assign.kernels.membership import params
 from spark_assign.kernels.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
-from spark_assign.kernels.membership.question import Question
-from spark_assign.kernels.membership.static import CANNOT, SAYS, of_deployment
-from spark_assign.kernels.membership.ways import COOPERATES, DYNAMIC, EAGER, MIXED, SERVED, STATIC, Way
+from spark_assign.kernels.membership.membership_modes import COOPERATES, DYNAMIC, EAGER, MIXED, SERVED, STATIC, Way
+from spark_assign.kernels.membership.option_grid import Pause
+from spark_assign.kernels.membership.params import Question
+from spark_assign.kernels.membership.recommend import Option, advise
+from spark_assign.kernels.membership.static_support import CANNOT, SAYS, of_deployment
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit import protocol_facts as facts
 
@@ -165,12 +165,12 @@ def test_rows_in_any_order() -> None:
 def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its pause scaled to all members."""
     whole = answer(g=four())[OF_OPTION]
-    monkeypatch.setattr("spark_assign.kernels.membership.grid.MOST_RESTARTS", 2)
+    monkeypatch.setattr("spark_assign.kernels.membership.option_grid.MOST_RESTARTS", 2)
     part = answer(g=four())
     assert part[OF_GROUP][0]["restarts_played"] == 2
     same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]
     assert [part[OF_OPTION][at] for at in same] == [whole[at] for at in same]
-    assert question.MOST_RESTARTS == 16
+    assert params.MOST_RESTARTS == 16
 
 
 # --- choosing -------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from spark_assign.kernels.membership.grid import CRASH, RESTART, Grid, Pause
-from spark_assign.kernels.membership.question import Question
-from spark_assign.kernels.membership.ways import Opening, Take, Way, opened
+from spark_assign.kernels.membership.membership_modes import Opening, Take, Way, opened
+from spark_assign.kernels.membership.option_grid import CRASH, RESTART, Grid, Pause
+from spark_assign.kernels.membership.params import Question
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.settings import Timing
 from tests.sizes import drawn

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import FACTS, GROUP
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.migration import restarts
-from spark_assign.kernels.migration.laid import assign_anew
-from spark_assign.kernels.migration.restarts import Played, new_id, play_restarts
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.migration import rolling_restart
+from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.rolling_restart import Played, new_id, play_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -214,12 +214,12 @@ def test_the_only_member_gets_everything_back() -> None:
 def test_large_groups_are_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to a number of restarts, and of partitions that are looked at."""
     specs = specs_of([a_group({f"c{n}": [n] for n in range(4)})])
-    monkeypatch.setattr(restarts, "MOST_RESTARTS", 3)
-    assert restarts.played(specs).tolist() == [3]
+    monkeypatch.setattr(rolling_restart, "MOST_RESTARTS", 3)
+    assert rolling_restart.played(specs).tolist() == [3]
     done = played(specs, "sticky", "uniform")
     assert (len(done.restarts), done.whole.tolist()) == (3, [False])
-    monkeypatch.setattr(restarts, "MOST_PARTITIONS", 4)
-    assert restarts.played(specs).tolist() == [2]
+    monkeypatch.setattr(rolling_restart, "MOST_PARTITIONS", 4)
+    assert rolling_restart.played(specs).tolist() == [2]
 
 
 def test_new_ids_are_as_kafkas() -> None:

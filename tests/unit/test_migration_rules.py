@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.clients import LIBRARIES
+from spark_assign.kernels.client_libraries import LIBRARIES
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.migration import words
 from spark_assign.kernels.migration.migrate import Question, migrate
-from spark_assign.kernels.migration.rules import CLIENTS_OWN, Case, Policy, judge
+from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, Case, Policy, judge
 from spark_assign.kernels.migration.steps import steps_of
 
 FINE = Case(

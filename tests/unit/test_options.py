@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from jobs import _entry
-from spark_assign.command.job import Command, Job, Options, job
-from spark_assign.command.options import DURATION, fleet_or_sample, pairs, patterns, reads, shipped, top, writes
+from spark_assign.cli.job import Command, Job, Options, job
+from spark_assign.cli.options import DURATION, fleet_or_sample, pairs, patterns, reads, shipped, top, writes
 from spark_assign.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]

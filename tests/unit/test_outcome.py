@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.command.job import Job, Options, job
-from spark_assign.command.outcome import VERSION, Outcome, asked_for, write
+from spark_assign.cli.job import Job, Options, job
+from spark_assign.cli.outcome import VERSION, Outcome, asked_for, write
 from spark_assign.errors import ConfigError
-from spark_assign.sinks.rows import write_rows
+from spark_assign.sinks.driver_rows import write_rows
 
 
 def example(run: Any) -> Job:

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign import places
+from spark_assign import locations
 
 
 def test_a_folder_of_this_machine_gets_its_scheme(tmp_path: Path) -> None:
     """What is not there may be the cluster's; what has a scheme keeps it."""
-    assert places.for_spark(str(tmp_path)) == f"file://{tmp_path}"
-    assert places.for_spark("/not/here") == "/not/here"
-    assert places.for_spark("s3a://bucket/fleet") == "s3a://bucket/fleet"
+    assert locations.for_spark(str(tmp_path)) == f"file://{tmp_path}"
+    assert locations.for_spark("/not/here") == "/not/here"
+    assert locations.for_spark("s3a://bucket/fleet") == "s3a://bucket/fleet"
 
 
 def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Databricks it is there on the driver, but `file:` would mean the driver's own disk."""
-    monkeypatch.setattr("spark_assign.places.os.path.exists", lambda _: True)
-    assert places.for_spark("/Volumes/main/kafka/fleet") == "/Volumes/main/kafka/fleet"
-    assert places.is_path("/Volumes/main/kafka/fleet")
-    assert not places.is_path("main.kafka")
+    monkeypatch.setattr("spark_assign.locations.os.path.exists", lambda _: True)
+    assert locations.for_spark("/Volumes/main/kafka/fleet") == "/Volumes/main/kafka/fleet"
+    assert locations.is_path("/Volumes/main/kafka/fleet")
+    assert not locations.is_path("main.kafka")
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
     """What stands behind the last @, where it is not a host."""
-    assert places.place_and_run(text) == (place, run_id)
+    assert locations.place_and_run(text) == (place, run_id)

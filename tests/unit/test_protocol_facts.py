@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.async_member import AsyncMember
-from spark_assign.kernels.protocol.consumer_group_messages import RELEASES
+from spark_assign.kernels.protocol.consumer_group_requests import RELEASES
 from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
-from spark_assign.kernels.protocol.leader_asks import code
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing, is_cooperative
 from spark_assign.kernels.protocol.simulation_input import BadGroup, scenes
-from spark_assign.kernels.protocol.stage import Stage
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.protocol.events import in_order
-from spark_assign.kernels.protocol.play import Play
-from spark_assign.kernels.protocol.plays import play_whole
+from spark_assign.kernels.protocol.group_simulation import Play
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.protocol.simulate_groups import play_whole
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at, modern, names, owners, pauses, play, rounds, run, said
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spark_assign.java.hash_map import string_hash
+from spark_assign.kernels.protocol.assignment_request import Joined
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
-from spark_assign.kernels.protocol.clock import Clock
 from spark_assign.kernels.protocol.coordinator import Coordinator
-from spark_assign.kernels.protocol.leader_asks import Joined
+from spark_assign.kernels.protocol.event_queue import Clock
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit.protocol_plays import EAGER
 

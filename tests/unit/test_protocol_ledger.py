@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.protocol.clock import Clock
-from spark_assign.kernels.protocol.ledger import BEING_REVOKED, DOWN, UNOWNED, Ledger, Partition, merged
+from spark_assign.kernels.protocol.event_queue import Clock
 from spark_assign.kernels.protocol.member import Member
+from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, DOWN, UNOWNED, Ledger, Partition, merged
 
 
 def _member(name: str, instance: str | None = None) -> Member:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.events import Event, in_order
+from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.leader import Ask, assign
-from spark_assign.kernels.protocol.leader_asks import code
-from spark_assign.kernels.protocol.play import Play
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.stage import Stage
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}

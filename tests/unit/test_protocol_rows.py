@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_assign.kernels.protocol import cast, plays
+from spark_assign.kernels.protocol import simulate_groups, simulated_group
 from spark_assign.kernels.protocol.classic_group_state import IllegalState
 from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer
-from spark_assign.kernels.protocol.plays import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.protocol.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.protocol import schemas
-from spark_assign.protocol.simulating import _PLAYED
+from spark_assign.protocol.simulation import _PLAYED
 from tests.unit import protocol_facts as facts
 
 Row = dict[str, Any]
@@ -237,7 +237,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     assert counts["g1", "eager"] == 1
     assert counts["g1", "cooperative"] == 2
     assert counts["g2", "eager"] == 0
-    monkeypatch.setattr(plays, "SIDE_BY_SIDE", 2)
+    monkeypatch.setattr(simulate_groups, "SIDE_BY_SIDE", 2)
     in_pairs = _rows(protocols=("eager", "cooperative"), **groups)
     key = ("group_id", "protocol")
     assert sorted(in_pairs, key=lambda row: _only([row], *key)) == sorted(
@@ -247,7 +247,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """When one is over the next begins; leaders are asked together."""
-    monkeypatch.setattr(plays, "SIDE_BY_SIDE", 3)
+    monkeypatch.setattr(simulate_groups, "SIDE_BY_SIDE", 3)
     asked: list[int] = []
     kafkas = ASSIGNORS["range"]
     monkeypatch.setitem(ASSIGNORS, "range", lambda asks: asked.append(len(asks)) or kafkas(asks))
@@ -257,11 +257,11 @@ def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tables_are_no_longer_than_they_need_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is full as soon as it has so many rows; what is left is the last one; nothing gives no table."""
-    monkeypatch.setattr(plays, "ROWS_PER_TABLE", 3)
+    monkeypatch.setattr(simulate_groups, "ROWS_PER_TABLE", 3)
     groups = {f"g{number}": facts.pair() for number in range(4)}
     assert [len(each) for each in _tables(**groups)] == [3, 1]
     assert [len(each) for each in _tables(PARTITIONS, **groups)] == [3, 3, 3, 3]
-    monkeypatch.setattr(plays, "ROWS_PER_TABLE", 4)
+    monkeypatch.setattr(simulate_groups, "ROWS_PER_TABLE", 4)
     assert [len(each) for each in _tables(**groups)] == [4]
     assert [len(each) for each in _tables(PARTITIONS, **groups)] == [6, 6]
     assert _tables() == []
@@ -339,17 +339,17 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         raise ZeroDivisionError("ours")
         yield
 
-    monkeypatch.setattr(plays.Play, "run", breaks)
+    monkeypatch.setattr(simulate_groups.Play, "run", breaks)
     with pytest.raises(ZeroDivisionError, match="ours"):
         _rows(g=facts.pair(JOIN))
-    monkeypatch.setattr(plays.Play, "run", refuses)
+    monkeypatch.setattr(simulate_groups.Play, "run", refuses)
     [row] = _rows(g=facts.pair(JOIN))
     assert (row["code"], row["detail"]) == ("kafka-refuses", "as Kafka says")
 
 
 def test_a_group_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Giving up takes longer than the others wait: a round follows the other, until it is enough."""
-    monkeypatch.setattr(cast, "MOST_ROUNDS", 20)
+    monkeypatch.setattr(simulated_group, "MOST_ROUNDS", 20)
     slow = facts.group(rebalance_timeout_ms=10_000, revoke_ms=20_000)
     [row] = _rows(g=facts.pair(slow, JOIN))
     assert row["code"] == "endless"

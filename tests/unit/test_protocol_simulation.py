@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from spark_assign.kernels.protocol.events import BadEvent, Event
-from spark_assign.kernels.protocol.ledger import merged
-from spark_assign.kernels.protocol.play import Play
+from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.ownership_log import merged
 from spark_assign.kernels.protocol.settings import Timing
 from tests.sizes import drawn
 from tests.unit.protocol_plays import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.kernels.server.flow import Network
+from spark_assign.kernels.server.max_flow import Network
 from spark_assign.kernels.server.rack_server_range import lay_out_near, spread
 from spark_assign.kernels.server.rack_uniform import assign_near, is_near
 from tests.golden import sticky_kernel

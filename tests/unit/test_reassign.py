@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spark_assign.kernels.replicas.broker_shares import leader_shares
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
 from spark_assign.kernels.replicas.leaders import choose_leaders
 from spark_assign.kernels.replicas.reassign import Reassigned, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.shares import leader_shares
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.replicas import facts as kinds
+from spark_assign.kernels.replicas import reassignment_facts as kinds
 from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED
 from tests.unit.test_replica_facts import decided, fact, partition
 

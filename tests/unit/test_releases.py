@@ -13,8 +13,16 @@ import pytest
 from spark_assign.assignors.registry import find
 from spark_assign.errors import UnknownAssignorError
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
-from spark_assign.kernels.releases import LINES, TODAY, client_side, is_profile, known_lines, read_profile, tells_order
-from spark_assign.kernels.sticky.keep import keep_told, told_by_hash
+from spark_assign.kernels.release_rules import (
+    LINES,
+    TODAY,
+    client_side,
+    is_profile,
+    known_lines,
+    read_profile,
+    tells_order,
+)
+from spark_assign.kernels.sticky.retained_partitions import keep_told, told_by_hash
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

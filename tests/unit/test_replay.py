@@ -14,16 +14,16 @@ from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.kernels.history.timeline import Generation, Timeline
 from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
-from spark_assign.kernels.protocol.plays import answers
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.replay.cost import Clock
-from spark_assign.kernels.replay.course import course_of
-from spark_assign.kernels.replay.past import FOLLOWS, Measured, Past, Refused, Then, read_past
-from spark_assign.kernels.replay.play import play
-from spark_assign.kernels.replay.recorded import find_again
+from spark_assign.kernels.protocol.simulate_groups import answers
+from spark_assign.kernels.replay.pause_cost import Clock
+from spark_assign.kernels.replay.recorded_history import FOLLOWS, Measured, Past, Refused, Then, read_past
 from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, Question
 from spark_assign.kernels.replay.replay import replay as replay_pasts
-from spark_assign.kernels.replay.ways import Way
+from spark_assign.kernels.replay.replay_group import play
+from spark_assign.kernels.replay.replay_steps import course_of
+from spark_assign.kernels.replay.replay_variants import Way
+from spark_assign.kernels.replay.reproduce_recorded import find_again
 from tests.unit import recorded_pasts
 
 TIMING = Timing(poll_interval_ms=500)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spark_assign.kernels.replicas.broker_shares import Shares
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
 from spark_assign.kernels.replicas.reassign import Bound, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.shares import Shares
 from tests.unit.random_clusters import random_cluster
 from tests.unit.test_reassign import fewest_moves, moves
 

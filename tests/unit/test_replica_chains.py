@@ -11,15 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas import chains as chain_kernel
-from spark_assign.kernels.replicas import even_out as evening
-from spark_assign.kernels.replicas.chains import Chain, cheapest_chain
+from spark_assign.kernels.replicas import move_chains as chain_kernel
+from spark_assign.kernels.replicas import rebalance_replicas as evening
+from spark_assign.kernels.replicas.broker_shares import Shares, fair_shares
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
-from spark_assign.kernels.replicas.even_out import Evening
-from spark_assign.kernels.replicas.fill import fill
-from spark_assign.kernels.replicas.keep import choose_kept, most_kept
+from spark_assign.kernels.replicas.fill_vacancies import fill
+from spark_assign.kernels.replicas.move_chains import Chain, cheapest_chain
 from spark_assign.kernels.replicas.reassign import Bound, Reassigned, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.shares import Shares, fair_shares
+from spark_assign.kernels.replicas.rebalance_replicas import Evening
+from spark_assign.kernels.replicas.retained_replicas import choose_kept, most_kept
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 

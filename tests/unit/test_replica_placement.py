@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.replicas import admin_utils, striped
+from spark_assign.kernels.replicas.broker_list import Layout, java_order, layout
 from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
-from spark_assign.kernels.replicas.layout import Layout, java_order, layout
-from spark_assign.kernels.replicas.requests import ADMITTED, admit
-from spark_assign.kernels.replicas.tiles import PLACED, TILE, place_tiles
+from spark_assign.kernels.replicas.placement_chunks import PLACED, TILE, place_tiles
+from spark_assign.kernels.replicas.placement_requests import ADMITTED, admit
 
 INT_MAX = 2**31 - 1
 

@@ -11,13 +11,13 @@ import pytest
 
 from spark_assign.java.hash_map import HashTable, string_hashes
 from spark_assign.kernels.group.compare import Comparison, compare
-from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.facts import GROUP, MEMBER
-from spark_assign.kernels.group.rounds import converge
+from spark_assign.kernels.group.plan_groups import Question, decide
 from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
+from spark_assign.kernels.server.hash_iteration import CoordinatorTable
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
-from spark_assign.kernels.server.orders import read_topic_ids, set_order, table_slots
-from spark_assign.kernels.server.walks import CoordinatorTable
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.group.decide import Question, decide
 from spark_assign.kernels.group.facts import GROUP
+from spark_assign.kernels.group.plan_groups import Question, decide
 from spark_assign.kernels.server.heterogeneous import NOBODY, trade
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.kernels.server.previous import unassigned
-from spark_assign.kernels.server.sure import Shares, Ties, hanging
-from spark_assign.kernels.server.sure_differing import FEW, Differing
+from spark_assign.kernels.server.order_dependence import Shares, Ties, hanging
+from spark_assign.kernels.server.order_dependence_heterogeneous import FEW, Differing
+from spark_assign.kernels.server.target_assignments import unassigned
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -11,11 +11,11 @@ import pytest
 
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.size.counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
+from spark_assign.kernels.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
 from spark_assign.kernels.size.size import Question, size
 from spark_assign.kernels.size.sweep import Terms
+from spark_assign.report.formatting import duration
 from spark_assign.report.size import autoscaler
-from spark_assign.report.words import duration
 
 Fact = dict[str, Any]
 

@@ -11,13 +11,13 @@ import pytest
 
 from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.changes import count_changes
 from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.figures import held
+from spark_assign.kernels.group.group_metrics import held
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.size.resized import resize
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.ownership_changes import count_changes
+from spark_assign.kernels.size.resize import resize
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.sizes import drawn

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_assign.sources import small
+from spark_assign.sources import interpreted_queries
 
 NAMES = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 
@@ -24,7 +24,7 @@ class Settings(dict[str, Any]):
 def interprets(settings: Settings, *places: str | None) -> bool:
     """Whether queries are interpreted for a while; afterwards everything is as it was."""
     before = dict(settings)
-    with small.interpreted(cast(Any, SimpleNamespace(conf=settings)), places):
+    with interpreted_queries.interpreted(cast(Any, SimpleNamespace(conf=settings)), places):
         found = [settings.get(name) for name in NAMES] == ["false", "NO_CODEGEN"]
     assert dict(settings) == before
     return found
@@ -36,10 +36,10 @@ def test_small_fleets_of_a_local_session(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "fleet" / "members" / "part.csv").write_text("x" * 60)
     (tmp_path / "topics.csv").write_text("x" * 60)
     places = [str(tmp_path / "fleet"), f"file://{tmp_path}/topics.csv"]
-    monkeypatch.setattr(small, "_SMALL", 120)
+    monkeypatch.setattr(interpreted_queries, "_SMALL", 120)
     assert interprets(Settings({"spark.master": "local[2]"}), *places)
     assert interprets(Settings({"spark.master": "local[2]", NAMES[0]: "true"}), *places)
-    monkeypatch.setattr(small, "_SMALL", 119)
+    monkeypatch.setattr(interpreted_queries, "_SMALL", 119)
     assert not interprets(Settings({"spark.master": "local[2]"}), *places)
 
 
@@ -62,7 +62,7 @@ def test_a_session_that_keeps_its_settings_to_itself(tmp_path: Path) -> None:
         def get(self, *_: Any) -> Any:
             raise PySparkException("[CONFIG_NOT_AVAILABLE]")
 
-    with small.interpreted(cast(Any, SimpleNamespace(conf=Closed())), [str(tmp_path)]):
+    with interpreted_queries.interpreted(cast(Any, SimpleNamespace(conf=Closed())), [str(tmp_path)]):
         pass
 
 
@@ -70,6 +70,6 @@ def test_settings_are_put_back_after_an_error(tmp_path: Path) -> None:
     """A job that has failed leaves the session as it was."""
     settings = Settings({"spark.master": "local"})
     session = cast(Any, SimpleNamespace(conf=settings))
-    with pytest.raises(ValueError, match="no"), small.interpreted(session, [str(tmp_path)]):
+    with pytest.raises(ValueError, match="no"), interpreted_queries.interpreted(session, [str(tmp_path)]):
         raise ValueError("no")
     assert dict(settings) == {"spark.master": "local"}

@@ -13,7 +13,7 @@ import pytest
 
 from spark_assign.errors import ConfigError
 from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import clusters, snapshot_files, snapshot_tables
+from spark_assign.sources import cluster_folders, snapshot_files, snapshot_tables
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_tables import SnapshotRows
 
@@ -30,7 +30,9 @@ def _snapshot(topics: int = 1) -> Snapshot:
 
 def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
     """Where the tables of a cluster are that count."""
-    [folder] = [fleet / part for part in clusters.parts(_names(fleet), "cluster") if part.startswith(f"{cluster}/")]
+    [folder] = [
+        fleet / part for part in cluster_folders.parts(_names(fleet), "cluster") if part.startswith(f"{cluster}/")
+    ]
     return folder
 
 
@@ -166,7 +168,7 @@ def test_odd_names(tmp_path: Path, name: str) -> None:
     assert home.parent == tmp_path
     assert [each.name for each in tmp_path.iterdir()] == [home.name]
     assert json.loads((_tables(tmp_path, home.name) / "snapshot.json").read_text())["cluster"] == name
-    assert clusters.folder_name("cluster", f"{name}x") != home.name
+    assert cluster_folders.folder_name("cluster", f"{name}x") != home.name
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.decide import Question
+from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.facts import LEFT
 from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.rounds import converge
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.sticky import balance as sticky_balance
-from spark_assign.kernels.sticky.balance import Balance
-from spark_assign.kernels.sticky.groups import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
-from spark_assign.kernels.sticky.levels import level_of, unevenness
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.plan_groups import Question
+from spark_assign.kernels.sticky import general_balance as sticky_balance
+from spark_assign.kernels.sticky.general_balance import Balance
+from spark_assign.kernels.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
+from spark_assign.kernels.sticky.water_filling import level_of, unevenness
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.streams.decide import ASSIGNORS, Question, decide
 from spark_assign.kernels.streams.faults import REMEDIES
-from spark_assign.kernels.streams.group import Group, Target, TaskAssignor, TaskAssignorError
-from spark_assign.kernels.streams.told import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.kernels.streams.grouped_facts import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.kernels.streams.plan_groups import ASSIGNORS, Question, decide
+from spark_assign.kernels.streams.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 

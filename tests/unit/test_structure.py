@@ -92,7 +92,7 @@ def test_assignors_know_nothing_of_files() -> None:
         "spark_assign.sources",
         "spark_assign.sinks",
         "spark_assign.report",
-        "spark_assign.command",
+        "spark_assign.cli",
         "jobs",
     )
     assert importing(sources("spark_assign/assignors", *PURE), *outside) == []
@@ -105,8 +105,8 @@ def test_the_package_does_not_know_its_jobs() -> None:
 
 def test_only_jobs_are_commands() -> None:
     """What jobs share stands in the package, where they all find it; nothing of the package needs it."""
-    others = [path for path in sources("spark_assign") if "command" not in path.parts]
-    assert importing(others, "spark_assign.command.job", "spark_assign.command.options") == []
+    others = [path for path in sources("spark_assign") if "cli" not in path.parts]
+    assert importing(others, "spark_assign.cli.job", "spark_assign.cli.options") == []
     # The bar of progress is click's, where there is a terminal.
     assert importing([path for path in others if path.name != "progress.py"], "click") == []
 
@@ -135,7 +135,7 @@ def test_imports_run_in_one_direction() -> None:
     for name, path in files.items():
         needed = imports(path, for_types=False)
         if name == "spark_assign.fleet":
-            makes_fleets = ("spark_assign.sources.tables.read_fleet", "spark_assign.history.moment.fleet_at")
+            makes_fleets = ("spark_assign.sources.tables.read_fleet", "spark_assign.history.fleet_as_of.fleet_at")
             needed = tuple(each for each in needed if each not in makes_fleets)
         known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
     TopologicalSorter(known).prepare()
@@ -195,7 +195,7 @@ def test_unit_tests_never_start_spark() -> None:
 
 def test_importing_configures_nothing_and_starts_nothing() -> None:
     """No session, no logging handler, no file."""
-    modules = "spark_assign, spark_assign.sinks.plan_store, spark_assign.sources.tables"
+    modules = "spark_assign, spark_assign.sinks.run_store, spark_assign.sources.tables"
     check = (
         f"import logging, sys, {modules}; from pyspark.sql import SparkSession; "
         "assert SparkSession.getActiveSession() is None; "

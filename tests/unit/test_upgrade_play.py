@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.upgrade.anew import start_anew
-from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
-from spark_assign.kernels.upgrade.play import play
-from spark_assign.kernels.upgrade.seats import Seats, next_id
-from spark_assign.kernels.upgrade.tells import generation_told, is_eager, order_after, tells_owned
+from spark_assign.kernels.upgrade.full_restart import start_anew
+from spark_assign.kernels.upgrade.group_membership import Seats, next_id
+from spark_assign.kernels.upgrade.reported_subscription import generation_told, is_eager, order_after, tells_owned
+from spark_assign.kernels.upgrade.rolling_upgrade import play
+from spark_assign.kernels.upgrade.upgrade_path import Course, Played, Setup, Step
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group.compare import AS_GIVEN, Comparison, compare
-from spark_assign.kernels.group.custom import Group as AskedGroup
-from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.decide import Question, decide
+from spark_assign.kernels.group.cooperative_rounds import converge
+from spark_assign.kernels.group.custom_assignor import Group as AskedGroup
+from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.kernels.group.rounds import converge
+from spark_assign.kernels.group.plan_groups import Question, decide
 from spark_assign.kernels.protocol.settings import Timing
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets

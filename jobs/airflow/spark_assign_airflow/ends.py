@@ -24,7 +24,7 @@ Tell = Callable[[str], object]
 """Keeps the text of an alert: Airflow gives callbacks of a skipped task no exception to read it from."""
 
 Outcome = Mapping[str, Any]
-"""As `spark_assign.command.outcome.Outcome` is written."""
+"""As `spark_assign.cli.outcome.Outcome` is written."""
 
 
 def read(place: str) -> Outcome | None:

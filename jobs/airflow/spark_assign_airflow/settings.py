@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from spark_assign_airflow.settings_faults import faults, listed
+from spark_assign_airflow.settings_errors import faults, listed
 
 CLONE = Path(__file__).resolve().parents[3]
 """Where this file is part of a clone; installed as a package it is none, and file and project have to be named."""

@@ -20,18 +20,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.advise.clusters import (
+from spark_assign.kernels.advise.cluster_advice import (
     follower_fetching,
     of_fetching,
     of_replicas,
     to_know,
     unasked,
 )
-from spark_assign.kernels.advise.group import Group
-from spark_assign.kernels.advise.question import Question
+from spark_assign.kernels.advise.group_findings import Group
+from spark_assign.kernels.advise.params import Question
+from spark_assign.kernels.advise.resolve_conflicts import settle
 from spark_assign.kernels.advise.rows import MATTERS, QUESTIONS, Advice
-from spark_assign.kernels.advise.settle import settle
-from spark_assign.kernels.group.answers import tagged_rows
+from spark_assign.kernels.group.tagged_rows import tagged_rows
 
 OF_ADVICE, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
 OF_SIZE, OF_CURVE, OF_MEMBERSHIP, OF_WAY, COMPARED, REFUSED, OF_MOVE, READER = ABOUT = (

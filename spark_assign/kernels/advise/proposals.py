@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
-from spark_assign.kernels.advise.group import Group, same
-from spark_assign.kernels.advise.question import DAYS, Question
+from spark_assign.kernels.advise.group_findings import Group, same
+from spark_assign.kernels.advise.params import DAYS, Question
 from spark_assign.kernels.advise.rows import (
     ASSIGNOR,
     BALANCE,
@@ -19,8 +19,8 @@ from spark_assign.kernels.advise.rows import (
     in_money,
     quoted,
 )
-from spark_assign.kernels.clients import COOPERATIVE
-from spark_assign.kernels.membership.choose import KEEP
+from spark_assign.kernels.client_libraries import COOPERATIVE
+from spark_assign.kernels.membership.recommend import KEEP
 from spark_assign.kernels.zones.recommend import TODAY
 
 _SWITCH = "Members restart, and partitions get other owners once"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_assign.kernels.advise.question import Question
+from spark_assign.kernels.advise.params import Question
 
 BEHIND, MONEY, PAUSE, BALANCE, UNKNOWN = MATTERS = ("behind", "money", "pause", "balance", "unknown")
 """What advice is about, the most pressing first: a group falls behind, money a month, pauses, balance, and what has to

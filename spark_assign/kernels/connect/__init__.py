@@ -1,8 +1,8 @@
 """How Kafka Connect shares connectors and tasks among the workers of one Connect cluster.
 
 Principle: a rebalance is a function of what is configured, of what each worker reports that it runs, and of what the
-leader remembers of the round before. Names are numbers here (`items`), so that sets of them are cheap; `indexed_facts`
-turns the tables of many Connect clusters into such rounds and back.
+leader remembers of the round before. Names are numbers here (`connector_task_ids`), so that sets of them are cheap;
+`indexed_facts` turns the tables of many Connect clusters into such rounds and back.
 
 Example: worker A runs [c0, c0-0, c0-1] and worker B joins. `eager` deals everything anew; `incremental` first takes
 c0-0 from A, and gives it to B in the round after, once A has stopped it.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.connect.items import is_task
+from spark_assign.kernels.connect.connector_task_ids import is_task
 
 
 @dataclass(slots=True)

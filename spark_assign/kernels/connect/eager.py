@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_assign.kernels.connect.items import parted
-from spark_assign.kernels.connect.round import Result, Round
+from spark_assign.kernels.connect.connector_task_ids import parted
+from spark_assign.kernels.connect.rebalance_input import Result, Round
 
 
 def rebalance(round: Round) -> Result:

@@ -9,7 +9,7 @@ Example: A runs t0 t1 t2, and B joins. Round 1: revoked A: [t0]. A stops t0 and 
 configured and runs nowhere, so it is new: assigned B: [t0].
 
 The protocols `compatible` and `sessioned` differ on the wire only. Where Java's hash order matters: see `lost`,
-`balance` and `wire`.
+`load_balancing_revocations` and `serialized_order`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from spark_assign.kernels.connect.assignor_state import Memory
 from spark_assign.kernels.connect.backoff import backoff
-from spark_assign.kernels.connect.balance import surplus
-from spark_assign.kernels.connect.items import parted
-from spark_assign.kernels.connect.loads import Loads
-from spark_assign.kernels.connect.lost import handle_lost
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.round import Listed, Result, Round
+from spark_assign.kernels.connect.connector_task_ids import parted
+from spark_assign.kernels.connect.load_balancing_revocations import surplus
+from spark_assign.kernels.connect.lost_assignments import handle_lost
+from spark_assign.kernels.connect.rebalance_input import Listed, Result, Round
+from spark_assign.kernels.connect.worker_load import Loads
 
 
 def rebalance(round: Round) -> Result:

@@ -11,13 +11,15 @@ Principle and steps are those of `incremental`. What is different:
 
 Example: A runs t0 t1 t2 t3, B runs t4, and C joins. 5 tasks over 3 workers are 2 at most: A gives up t0 and t1.
 
-Where Java's hash order matters: the candidates (`lost`), and which items are at the front of a list (`wire`).
+Where Java's hash order matters: the candidates (`lost_assignments`), and which items are at the front of a list
+(`serialized_order`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from spark_assign.kernels.connect.connector_task_ids import is_task
 from spark_assign.kernels.connect.incremental import (
     close_round,
     compare,
@@ -25,10 +27,9 @@ from spark_assign.kernels.connect.incremental import (
     of_each_worker,
     spread_new,
 )
-from spark_assign.kernels.connect.items import is_task
-from spark_assign.kernels.connect.loads import Loads
-from spark_assign.kernels.connect.lost import handle_lost
-from spark_assign.kernels.connect.round import Result, Round
+from spark_assign.kernels.connect.lost_assignments import handle_lost
+from spark_assign.kernels.connect.rebalance_input import Result, Round
+from spark_assign.kernels.connect.worker_load import Loads
 
 
 def rebalance(round: Round) -> Result:

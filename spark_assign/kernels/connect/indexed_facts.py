@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.java.hash_map import table_orders
-from spark_assign.kernels.connect.items import TASK_BITS, Names
+from spark_assign.kernels.connect.connector_task_ids import TASK_BITS, Names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)

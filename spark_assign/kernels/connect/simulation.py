@@ -12,8 +12,8 @@ What happens while a round runs takes effect in the next one, which begins when 
 Example (sessioned, max delay 5 min): w2 leaves at 0 with task t. Round 1 at 0: nothing assigned, delay 5 min. w2 comes
 back empty at 1 min: round 2, delay 4 min. Round 3 at 5 min: w2 gets t, which has not run for 5 minutes and start_ms.
 
-Workers report as over the wire (`wire`). The leader is the one that is given, else the worker with the lowest id; it
-stays leader until it leaves. The next one begins with a memory of its own, which is empty.
+Workers report as over the wire (`serialized_order`). The leader is the one that is given, else the worker with the
+lowest id; it stays leader until it leaves. The next one begins with a memory of its own, which is empty.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ from itertools import chain, groupby
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.kernels.connect import incremental_2_6
+from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.connector_task_ids import (
+    Names,
+    connector_item,
+    connector_of,
+    is_task,
+    parted,
+    task_item,
+)
 from spark_assign.kernels.connect.costs import Costs
-from spark_assign.kernels.connect.items import Names, connector_item, connector_of, is_task, parted, task_item
-from spark_assign.kernels.connect.memory import Memory
-from spark_assign.kernels.connect.orders import walk
-from spark_assign.kernels.connect.round import Listed, Result, Round
-from spark_assign.kernels.connect.wire import list_after, over_the_wire
+from spark_assign.kernels.connect.hash_set_order import walk
+from spark_assign.kernels.connect.rebalance_input import Listed, Result, Round
+from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
 """What can happen; events of one instant happen in this order."""

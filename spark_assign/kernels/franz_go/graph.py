@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.group import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
 
 
 @dataclass(frozen=True)

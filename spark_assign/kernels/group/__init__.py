@@ -2,6 +2,7 @@
 
     facts ─ told ─ faults ─ specs ─ assign ─ changes ─ decided
 
-`told` numbers the names, `faults` sets groups aside that cannot be planned, `specs` is what the kernels read, `assign`
-finds each group's assignor and asks it, `changes` holds what is planned against what is owned, `decided` writes rows.
+`indexed_facts` numbers the names, `faults` sets groups aside that cannot be planned, `specs` is what the kernels read,
+`assign` finds each group's assignor and asks it, `ownership_changes` holds what is planned against what is owned,
+`decided` writes rows.
 """

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spark_assign.kernels.group.by_library import KERNELS
-from spark_assign.kernels.group.custom import GroupAssignor, ask_group
-from spark_assign.kernels.group.deal import deal_mixed_groups, lay_by_rack
+from spark_assign.kernels.group.custom_assignor import GroupAssignor, ask_group
+from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.server import assign_by_server
-from spark_assign.kernels.group.sticky_batch import sticky_batch
-from spark_assign.kernels.group.weighted import assign_weighted
-from spark_assign.kernels.libraries import AS_KAFKA, read_library
-from spark_assign.kernels.releases import Rules, read_profile
+from spark_assign.kernels.group.library_kernels import KERNELS
+from spark_assign.kernels.group.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
+from spark_assign.kernels.group.server_assignors import assign_by_server
+from spark_assign.kernels.group.sticky_input import sticky_batch
+from spark_assign.kernels.group.weighted_assignor import assign_weighted
+from spark_assign.kernels.library_assignors import AS_KAFKA, read_library
+from spark_assign.kernels.release_rules import Rules, read_profile
 from spark_assign.kernels.server import SERVER_SIDE
-from spark_assign.kernels.sticky.batch import plan_batch, take_groups
-from spark_assign.kernels.sticky.groups import STAYS
+from spark_assign.kernels.sticky.plan_batch import plan_batch, take_groups
+from spark_assign.kernels.sticky.sticky_types import STAYS
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -33,7 +33,7 @@ def nothing_planned() -> Planned:
 
 
 def assign(specs: GroupSpecs, assignor: str, chosen: BoolArray, custom: Mapping[str, GroupAssignor]) -> Planned:
-    """Plan some groups by one assignor, which may be the profile of a release (`kernels.releases`)."""
+    """Plan some groups by one assignor, which may be the profile of a release (`kernels.release_rules`)."""
     if assignor in custom:
         return _custom(specs, chosen, custom[assignor])
     if assignor == WEIGHTED_STICKY:

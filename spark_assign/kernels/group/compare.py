@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.clients import Client, count_clients, recognize, way_over
+from spark_assign.kernels.client_libraries import Client, count_clients, recognize, way_over
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.carried import load_figures
-from spark_assign.kernels.group.changes import count_changes
-from spark_assign.kernels.group.cost import later_rounds, seconds_paused
-from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.decide import configured_of
+from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.figures import held, rack_matched, spread, subscribed_partitions
+from spark_assign.kernels.group.group_metrics import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.heartbeats import find_ways
+from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.member_load import load_figures
+from spark_assign.kernels.group.ownership_changes import count_changes
+from spark_assign.kernels.group.plan_groups import configured_of
 from spark_assign.kernels.group.recommend import figures, judge
-from spark_assign.kernels.group.told import Told, read
+from spark_assign.kernels.group.transition_cost import later_rounds, seconds_paused
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.releases import client_side
+from spark_assign.kernels.release_rules import client_side
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.numeric.array_types import BoolArray
 
@@ -120,7 +120,7 @@ def _listed(told: Told) -> set[Key]:
 
 
 def _clients(told: Told, configured: Mapping[Key, str]) -> dict[Key, str]:
-    """Of each group the libraries of its members, as `kernels.clients` counts them."""
+    """Of each group the libraries of its members, as `kernels.client_libraries` counts them."""
     rows = told.rows[MEMBER]
     columns = [told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
     found: dict[Key, list[Client]] = {}

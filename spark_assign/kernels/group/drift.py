@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.group.answers import tagged
-from spark_assign.kernels.group.changes import NOBODY, Held, Moves, Subscribed, list_changes
-from spark_assign.kernels.group.names import Names, named
-from spark_assign.kernels.group.states import STATE_FACTS, State, read_state
-from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.sticky.claims import crossing_topics
+from spark_assign.kernels.group.group_states import STATE_FACTS, State, read_state
+from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.key_index import Names, named
+from spark_assign.kernels.group.ownership_changes import NOBODY, Held, Moves, Subscribed, list_changes
+from spark_assign.kernels.group.tagged_rows import tagged
+from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, match_equal_slices
 
@@ -64,7 +64,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Both:
-    """Two states of the same groups (`kernels.group.states`)."""
+    """Two states of the same groups (`kernels.group.group_states`)."""
 
     told: Told
     before: State
@@ -120,7 +120,7 @@ class MemberChanges:
 
 
 def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
-    """What changed, in all groups of these facts (`kernels.group.states`); tables of `DRIFTED`."""
+    """What changed, in all groups of these facts (`kernels.group.group_states`); tables of `DRIFTED`."""
     absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))

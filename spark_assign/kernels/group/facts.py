@@ -9,7 +9,7 @@ ALIKE    topic, topic_id, like: a topic with the same subscribers and as many pa
 GROUP    assignor, group_type, subscription_type, client_library, client_version, certainty: a row of `groups`, what it
          is configured with and who leads it
 OWNED    member_id, topic, partitions (of the topic; null: no such topic), first, step, count: a run
-BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.blocks`)
+BLOCK    the same as a block of single partitions: block, bits, twice, count (`kernels.group.ownership_bitmaps`)
 LEFT     as OWNED: a run that a member owned which has left
 IN_ORDER member_id, topic, position, at: partitions of a topic in the order in which a member tells that it owns them;
          its topics come by position
@@ -17,7 +17,7 @@ LAYOUT   topic, at (partitions), racks (those of each one's replicas), leader_ra
 INITIALIZED
          topic, first, step, count: a row of `initialized`
 LOAD     topic, at (partitions), and side by side with them what goes through each, null where that is not known:
-         in_rates, in_rate_stddevs, out_rates, lags, byte_rates: rows of `loads` that hold for all groups
+         in_rates, in_rate_stddevs, out_rates, lags, byte_rates: rows of `partition_loads` that hold for all groups
 OWN_LOAD the same of rows that are of this group alone
 TOPOLOGY nothing more: a row of `subtopologies`
 """
@@ -29,7 +29,7 @@ import pyarrow as pa
 MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD = range(13)
 
 LED_BY = ("client_library", "client_version", "certainty")
-"""What is known of a group's leader (`kernels.fingerprints`)."""
+"""What is known of a group's leader (`kernels.leader_fingerprint`)."""
 
 RATES = {
     "in_rate": "in_rates",

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.blocks import BLOCK_BITS, repeated, unpack, words
 from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, INITIALIZED, MEMBER, OWNED, TOPOLOGY, column
-from spark_assign.kernels.group.names import Names
-from spark_assign.kernels.group.told import Told
+from spark_assign.kernels.group.indexed_facts import Told
+from spark_assign.kernels.group.key_index import Names
+from spark_assign.kernels.group.ownership_bitmaps import BLOCK_BITS, repeated, unpack, words
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
-from spark_assign.kernels.group.loads import Loads, read_loads
-from spark_assign.kernels.group.names import Names, Places, named
-from spark_assign.kernels.group.names import numbers as numbers_of
-from spark_assign.kernels.group.told import Asked, Owned, Told, asked, owned
-from spark_assign.kernels.group.topics import Topics
-from spark_assign.kernels.sticky.batch import EVERYONE
-from spark_assign.kernels.sticky.groups import Crowded
-from spark_assign.kernels.sticky.walks import walks
+from spark_assign.kernels.group.indexed_facts import Asked, Owned, Told, asked, owned
+from spark_assign.kernels.group.key_index import Names, Places, named
+from spark_assign.kernels.group.key_index import numbers as numbers_of
+from spark_assign.kernels.group.partition_loads import Loads, read_loads
+from spark_assign.kernels.group.topic_columns import Topics
+from spark_assign.kernels.sticky.hash_map_order import walks
+from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.sticky_types import Crowded
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -33,7 +33,7 @@ class Members:
         served: its place in the order in which range and roundrobin serve the members of its group: static ones by
             instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
         walk: its place in the walk of its group's hash map; distinct over all members.
-        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky.walks`).
+        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky.hash_map_order`).
         generation: of its subscription; -1 for none.
         in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
         rack: the number of its rack; -1 for none.

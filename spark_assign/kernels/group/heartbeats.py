@@ -1,7 +1,7 @@
 """In how many heartbeats each member of a KIP-848 group comes to its target, and what it waits for.
 
-The target is there with the first heartbeat (`kernels.protocol.reconciliation` says what each one does). A client
-reports at once what it has given up, not a heartbeat interval later; so the others' second heartbeat finds it.
+The target is there with the first heartbeat (`kernels.protocol.current_assignment_builder` says what each one does). A
+client reports at once what it has given up, not a heartbeat interval later; so the others' second heartbeat finds it.
 
     loses nothing, waits for nothing    1: it gets what nobody has
     loses                               2: it is told; it reports, and gets what nobody has
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.decide import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.group.faults import find_faults
+from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.planned import Planned
-from spark_assign.kernels.group.told import read
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.plan_groups import Question, choose, named_groups, plan_groups
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes, match_equal_slices

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.kernels.releases import client_side
+from spark_assign.kernels.release_rules import client_side
 
 BALANCE, RACKS, MOVES, PAUSE, PAUSE_S = 0.05, 0.05, 0.01, 0.1, 5.0
 """What counts as the same; see above. The last is in seconds per partition, the others are shares."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_assign.kernels.group.changes import Held, count_changes
-from spark_assign.kernels.sticky.batch import Batch, plan_batch, take_groups
-from spark_assign.kernels.sticky.groups import Groups
+from spark_assign.kernels.group.ownership_changes import Held, count_changes
+from spark_assign.kernels.sticky.plan_batch import Batch, plan_batch, take_groups
+from spark_assign.kernels.sticky.sticky_types import Groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spark_assign.kernels.history.embedded import NOTHING, PARTITION, Items
-from spark_assign.kernels.history.owners import Owners
+from spark_assign.kernels.history.embedded_protocol import NOTHING, PARTITION, Items
+from spark_assign.kernels.history.ownership_tracker import Owners
 from spark_assign.kernels.history.timeline import Member
 
 CONSUMER, SHARE, STREAMS = TYPES = ("consumer", "share", "streams")

@@ -42,7 +42,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from spark_assign.kernels.history.asked import Asked
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Generation, Member, Owned, Stretch, Timeline
 
 LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"

@@ -24,9 +24,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.departures import CRASHED, GUESS, Departure
-from spark_assign.kernels.history.silences import Stops
+from spark_assign.kernels.history.pauses import Stops
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Timeline
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"

@@ -5,7 +5,7 @@ A fact is tagged by its `kind`:
     record     a record of the coordinator about a group, as it is: key, value, and where and when it was written
     commits    of a topic that the group commits: the stretches of its partitions. In a stretch no two commits are
                further apart than the threshold. Stretches of several batches make those of all of them, in any order:
-               they are united where they touch. topic, topic_id where a record names it, and as `stretches`:
+               they are united where they touch. topic, topic_id where a record names it, and as `commit_intervals`:
                partition, from_ms, until_ms (first and last commit), commits, first_offset, last_offset (committed at
                from_ms and at until_ms); as `once` those of a single commit: partition, at_ms, offset
     deleted    of a topic: the same of tombstones, one stretch for a partition; it says nothing of offsets
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_assign.kernels.history.stretches import LISTS
+from spark_assign.kernels.history.commit_intervals import LISTS
 
 RECORD, COMMITS, DELETED, UNREAD = KINDS = ("record", "commits", "deleted", "unread")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.history.changes import Change
 from spark_assign.kernels.history.departures import IS_THERE, RESTARTED, SURE, Departure
-from spark_assign.kernels.history.rows import Row
+from spark_assign.kernels.history.generation_changes import Change
+from spark_assign.kernels.history.row_buffer import Row
 from spark_assign.kernels.history.timeline import Generation, Member, Timeline
 
 FIRST, JOINED = "first-on-record", "joined"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from spark_assign.kernels.history.changes import Change
 from spark_assign.kernels.history.departures import CRASHED
-from spark_assign.kernels.history.rows import Row
-from spark_assign.kernels.history.silences import Stops
+from spark_assign.kernels.history.generation_changes import Change
+from spark_assign.kernels.history.pauses import Stops
+from spark_assign.kernels.history.row_buffer import Row
 from spark_assign.kernels.history.timeline import DEAD, Generation, Member, Timeline
 
 _NAMES = 3

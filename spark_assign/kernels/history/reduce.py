@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.commits import committed
-from spark_assign.kernels.history.gathered import Gathered, codes_of, one_array
-from spark_assign.kernels.history.keys import CORRUPT, NEWER_VERSION, read_keys
-from spark_assign.kernels.history.stretches import Stretches, in_one, of_commits
+from spark_assign.kernels.history.binary_column import Gathered, codes_of, one_array
+from spark_assign.kernels.history.commit_intervals import Stretches, in_one, of_commits
+from spark_assign.kernels.history.offset_commit_values import committed
+from spark_assign.kernels.history.record_keys import CORRUPT, NEWER_VERSION, read_keys
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import NAMES, NEWEST
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from spark_assign.kernels.history.asked import Asked
 from spark_assign.kernels.history.broker_groups import kind_of, names_of_topics
-from spark_assign.kernels.history.course import Course
-from spark_assign.kernels.history.pieces import Known, Piece, pieces
-from spark_assign.kernels.history.steps import CLASSIC, said, steps
+from spark_assign.kernels.history.generation_tracker import Course
+from spark_assign.kernels.history.group_chunks import Known, Piece, pieces
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.history.timeline import Timeline, Unread
+from spark_assign.kernels.history.write_batches import CLASSIC, said, steps
 from spark_assign.wire.group_records import NAMES, read_value
 from spark_assign.wire.reader import WireError
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable
 
-from spark_assign.kernels.librdkafka.group import Given, TopicPartition
+from spark_assign.kernels.librdkafka.balancer_input import Given, TopicPartition
 from spark_assign.kernels.librdkafka.movements import NO_OWNER, Movements, Undefined
 
 

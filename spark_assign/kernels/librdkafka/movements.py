@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.librdkafka.group import TopicPartition
+from spark_assign.kernels.librdkafka.balancer_input import TopicPartition
 
 
 class Undefined(Exception):

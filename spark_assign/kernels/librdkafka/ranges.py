@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from spark_assign.kernels.librdkafka.group import Given, Group, Member, needs_racks, served
+from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, needs_racks, served
 
 
 @dataclass

@@ -15,7 +15,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 from spark_assign.kernels.librdkafka.balance import Balance
-from spark_assign.kernels.librdkafka.group import Given, Group, Member, TopicPartition, needs_racks
+from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, TopicPartition, needs_racks
 
 
 @dataclass

@@ -8,7 +8,7 @@ A row of the answer is tagged by its `kind`:
 
 Facts are those of `protocol.specs`, and of each member a row of kind `ABOUT` with its client id and host. The plays of
 all groups go side by side (`protocol.plays.in_step`): those in which nobody owns anything are founded first, then come
-the plays that each group needs (`grid`), then the few that turn out to be needed beside them.
+the plays that each group needs (`option_grid`), then the few that turn out to be needed beside them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.clients import COOPERATIVE, count_clients, recognize
-from spark_assign.kernels.group.answers import tagged_rows
-from spark_assign.kernels.group.what_it_is import OTHER_KINDS
-from spark_assign.kernels.membership.choose import Advice, Option, advise, options
-from spark_assign.kernels.membership.grid import Grid, Key
-from spark_assign.kernels.membership.question import Question
-from spark_assign.kernels.membership.static import of_deployment
-from spark_assign.kernels.membership.ways import Opening, Take, opened
-from spark_assign.kernels.membership.words import Known, codes_and_text, sentence, settings, warnings
-from spark_assign.kernels.protocol.plays import Show, in_step
+from spark_assign.kernels.client_libraries import COOPERATIVE, count_clients, recognize
+from spark_assign.kernels.group.group_properties import OTHER_KINDS
+from spark_assign.kernels.group.tagged_rows import tagged_rows
+from spark_assign.kernels.membership.advice_text import Known, codes_and_text, sentence, settings, warnings
+from spark_assign.kernels.membership.membership_modes import Opening, Take, opened
+from spark_assign.kernels.membership.option_grid import Grid, Key
+from spark_assign.kernels.membership.params import Question
+from spark_assign.kernels.membership.recommend import Advice, Option, advise, options
+from spark_assign.kernels.membership.static_support import of_deployment
+from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.simulate_groups import Show, in_step
 from spark_assign.kernels.protocol.simulation_input import CONFIGURED, GROUP, MEMBER, BadGroup, Scene, scenes
 from spark_assign.kernels.protocol.simulation_input import Key as Name
-from spark_assign.kernels.protocol.stage import Stage
 
 OF_GROUP, OF_OPTION, REJECTED = KINDS = ("group", "option", "rejected")
 ABOUT = 6
@@ -58,7 +58,7 @@ ANSWER = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said, a row per group, option or refusal (`advising.schemas`)."""
+"""Everything that is said, a row per group, option or refusal (`advice.schemas`)."""
 
 _GROUPS_AT_ONCE = 500
 """So many groups' rows are held before they are handed on."""

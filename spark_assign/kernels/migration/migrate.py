@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.clients import STREAMS
-from spark_assign.kernels.group.answers import tagged_rows, tagged_table
-from spark_assign.kernels.group.decide import named_groups
+from spark_assign.kernels.client_libraries import STREAMS
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.group_properties import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
-from spark_assign.kernels.migration.figures import Figures, measure_migration
-from spark_assign.kernels.migration.rules import GO, THERE, Case, Policy, can_online, judge
+from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.plan_groups import named_groups
+from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
+from spark_assign.kernels.migration.migration_metrics import Figures, measure_migration
+from spark_assign.kernels.migration.migration_verdict import GO, THERE, Case, Policy, can_online, judge
 from spark_assign.kernels.migration.steps import steps_of
 from spark_assign.kernels.migration.words import way_back
 from spark_assign.kernels.protocol.settings import Timing
@@ -50,7 +50,7 @@ MIGRATED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of a migration, a row per group, step or refusal (`comparing.schemas`)."""
+"""Everything that is said of a migration, a row per group, step or refusal (`comparison.schemas`)."""
 
 
 @dataclass(frozen=True)

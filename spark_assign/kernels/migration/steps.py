@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_assign.kernels.clients import STREAMS
+from spark_assign.kernels.client_libraries import STREAMS
 from spark_assign.kernels.migration import words
-from spark_assign.kernels.migration.rules import Case
+from spark_assign.kernels.migration.migration_verdict import Case
 
 COSTS = ("moved", "revoked", "stopped")
 

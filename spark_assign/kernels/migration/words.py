@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.migration.rules import CLIENTS_OWN, Case
+from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, Case
 
 SETTINGS = {
     "partition.assignment.strategy": "group.remote.assignor, one of the broker's group.consumer.assignors",

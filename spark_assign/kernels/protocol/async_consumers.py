@@ -31,20 +31,20 @@ from spark_assign.kernels.protocol.async_member import (
     AsyncMember,
     LocalAssignment,
 )
-from spark_assign.kernels.protocol.cast import Cast, KafkaFails
 from spark_assign.kernels.protocol.consumer_group_member import MemberState
-from spark_assign.kernels.protocol.consumer_group_messages import (
+from spark_assign.kernels.protocol.consumer_group_requests import (
     FENCED_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     Heartbeat,
     Response,
 )
-from spark_assign.kernels.protocol.consumer_group_opening import OpeningGroup
-from spark_assign.kernels.protocol.ledger import UNOWNED
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.member import JOINING, OFF, STABLE
-from spark_assign.kernels.protocol.server_topics import Metadata, Topic
-from spark_assign.kernels.protocol.stage import Stage
-from spark_assign.kernels.protocol.targets import TargetAnswer, TargetAsk
+from spark_assign.kernels.protocol.ownership_log import UNOWNED
+from spark_assign.kernels.protocol.simulated_group import Cast, KafkaFails
+from spark_assign.kernels.protocol.stable_consumer_group import OpeningGroup
+from spark_assign.kernels.protocol.target_assignment import TargetAnswer, TargetAsk
+from spark_assign.kernels.protocol.topics_image import Metadata, Topic
 from spark_assign.kernels.protocol.trace import COORDINATOR, Round
 
 REQUEST = "ConsumerGroupHeartbeat"

@@ -1,7 +1,7 @@
 """A KIP-848 group as its coordinator keeps it (`ConsumerGroup` and its part of `GroupMetadataManager`, Kafka 4.4).
 
 Principle: the broker decides who is to have what (the *target*), and each member comes there at its own heartbeats
-(`reconciliation`). Three epochs say how far everything is:
+(`current_assignment_builder`). Three epochs say how far everything is:
 
     group epoch         counts what makes a new target necessary: members that come, go, or subscribe to something
                         else; topics that change
@@ -18,8 +18,8 @@ Example: C0 joins a group for t0 (2 partitions), which was never there: group ep
 t0. C1 joins within a second: group epoch 3, but the target is still that of epoch 2, in which C1 has nothing: member
 epoch 2. Then anybody's next heartbeat computes the target of epoch 3.
 
-A step is taken at once, but for the target: `heartbeat` may return an ask for one (`targets`), so that those of many
-groups can be found together. Nothing else may happen to the group until it is answered.
+A step is taken at once, but for the target: `heartbeat` may return an ask for one (`target_assignment`), so that those
+of many groups can be found together. Nothing else may happen to the group until it is answered.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from spark_assign.kernels.protocol.consumer_group_asks import Asking
 from spark_assign.kernels.protocol.consumer_group_member import (
     NOTHING_PENDING,
     ConsumerGroupMember,
     MemberState,
 )
-from spark_assign.kernels.protocol.consumer_group_messages import (
+from spark_assign.kernels.protocol.consumer_group_members import Members
+from spark_assign.kernels.protocol.consumer_group_regexes import Regexes
+from spark_assign.kernels.protocol.consumer_group_requests import (
     FENCED_INSTANCE_ID,
     FENCED_MEMBER_EPOCH,
     GROUP_ID_NOT_FOUND,
@@ -49,11 +50,10 @@ from spark_assign.kernels.protocol.consumer_group_messages import (
     Refused,
     Response,
 )
-from spark_assign.kernels.protocol.consumer_group_regexes import Regexes
-from spark_assign.kernels.protocol.consumer_group_table import Members
-from spark_assign.kernels.protocol.reconciliation import Aim, reconcile
-from spark_assign.kernels.protocol.server_topics import Metadata, Topic
-from spark_assign.kernels.protocol.targets import TargetAnswer, TargetAsk
+from spark_assign.kernels.protocol.current_assignment_builder import Aim, reconcile
+from spark_assign.kernels.protocol.target_assignment import TargetAnswer, TargetAsk
+from spark_assign.kernels.protocol.target_assignment_builder import Asking
+from spark_assign.kernels.protocol.topics_image import Metadata, Topic
 
 _NEVER = 2**31 - 1
 """So long after its last look the coordinator looks at a group's topics unasked (`METADATA_REFRESH_INTERVAL_MS`)."""

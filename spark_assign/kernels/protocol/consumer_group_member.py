@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.protocol.consumer_group_messages import NOT_SENT, Heartbeat
+from spark_assign.kernels.protocol.consumer_group_requests import NOT_SENT, Heartbeat
 
 NOTHING_PENDING: Mapping[int, int] = MappingProxyType({})
 """Shared, so that who has nothing to give up can be told at a glance."""

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.protocol.consumer_group_messages import INVALID_REGULAR_EXPRESSION, GroupConfig, Refused
-from spark_assign.kernels.protocol.server_topics import Metadata
+from spark_assign.kernels.protocol.consumer_group_requests import INVALID_REGULAR_EXPRESSION, GroupConfig, Refused
+from spark_assign.kernels.protocol.topics_image import Metadata
 
 _AT_MOST_EVERY_MS = 10_000
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from spark_assign.kernels.protocol.assignment_request import Joined
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import State
-from spark_assign.kernels.protocol.clock import Clock
-from spark_assign.kernels.protocol.leader_asks import Joined
+from spark_assign.kernels.protocol.event_queue import Clock
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.trace import Round
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spark_assign.errors import UnknownAssignorError
-from spark_assign.kernels.protocol.leader_asks import Answer, Ask, Joined, Topics, code
-from spark_assign.kernels.protocol.leader_deal import assign_range, assign_roundrobin
+from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics, code
+from spark_assign.kernels.protocol.leader_range_roundrobin import assign_range, assign_roundrobin
 from spark_assign.kernels.protocol.leader_sticky import assign_cooperative_sticky, assign_sticky
 
 __all__ = ["ASSIGNORS", "Answer", "Ask", "Assignor", "Joined", "Topics", "assign", "code"]

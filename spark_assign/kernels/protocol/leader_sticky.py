@@ -10,12 +10,12 @@ from itertools import chain
 
 import numpy as np
 
-from spark_assign.kernels.protocol.leader_asks import CODE_BITS, Answer, Ask, java_order, layout
-from spark_assign.kernels.protocol.leader_table import Table, answer, read_asks
-from spark_assign.kernels.rack_range import racks_matter
-from spark_assign.kernels.sticky.batch import Batch, plan_batch
-from spark_assign.kernels.sticky.groups import Groups
-from spark_assign.kernels.sticky.walks import walks
+from spark_assign.kernels.protocol.assignment_request import CODE_BITS, Answer, Ask, java_order, layout
+from spark_assign.kernels.protocol.request_table import Table, answer, read_asks
+from spark_assign.kernels.rack_aware_range import racks_matter
+from spark_assign.kernels.sticky.hash_map_order import walks
+from spark_assign.kernels.sticky.plan_batch import Batch, plan_batch
+from spark_assign.kernels.sticky.sticky_types import Groups
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
 from spark_assign.numeric.segmented_arrays import starts_new_key

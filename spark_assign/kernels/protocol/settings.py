@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from spark_assign.kernels.protocol.consumer_group_messages import RELEASES, GroupConfig
+from spark_assign.kernels.protocol.consumer_group_requests import RELEASES, GroupConfig
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """`partition.assignment.strategy` of a consumer that is not told otherwise."""

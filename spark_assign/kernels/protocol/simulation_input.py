@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.java.hash_map import java_key
+from spark_assign.kernels.protocol.assignment_request import Topics, code
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
+from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.leader import ASSIGNORS
-from spark_assign.kernels.protocol.leader_asks import Topics, code
 from spark_assign.kernels.protocol.member import ClassicMember, Member
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, Timing, is_cooperative
-from spark_assign.kernels.protocol.stage import Stage
-from spark_assign.kernels.server.orders import read_topic_ids
+from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 
 GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
 

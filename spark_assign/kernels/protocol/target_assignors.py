@@ -1,7 +1,7 @@
 """The broker's assignors (`kernels.server`) as the coordinator calls them, for many groups at once.
 
 What they decide is in their kernels. Here it is told as the coordinator needs it: whose target changes, and in which
-order Java keeps what (`targets`).
+order Java keeps what (`target_assignment`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_assign.java.hash_map import java_key
-from spark_assign.kernels.protocol.leader_asks import CODE_BITS
-from spark_assign.kernels.protocol.server_topics import Topic
-from spark_assign.kernels.protocol.targets import (
+from spark_assign.kernels.protocol.assignment_request import CODE_BITS
+from spark_assign.kernels.protocol.target_assignment import (
     NOTHING,
     TargetAnswer,
     TargetAsk,
@@ -21,6 +20,7 @@ from spark_assign.kernels.protocol.targets import (
     follow,
     fresh,
 )
+from spark_assign.kernels.protocol.topics_image import Topic
 from spark_assign.kernels.server import SERVER_RANGE
 from spark_assign.kernels.server.heterogeneous import NOBODY, trade
 from spark_assign.kernels.server.homogeneous import quotas

@@ -16,17 +16,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.answers import tagged, tagged_rows
-from spark_assign.kernels.history.asked import Asked
-from spark_assign.kernels.protocol.plays import answers
+from spark_assign.kernels.group.tagged_rows import tagged, tagged_rows
+from spark_assign.kernels.history.thresholds import Asked
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.replay.as_it_was import as_it_was
-from spark_assign.kernels.replay.cost import clock_of
-from spark_assign.kernels.replay.course import course_of
-from spark_assign.kernels.replay.past import RESTARTED, Past, Refused
-from spark_assign.kernels.replay.play import Fails, Row, play
-from spark_assign.kernels.replay.recorded import Verdict, find_again
-from spark_assign.kernels.replay.ways import ASSIGNORS, Way, protocol_of
+from spark_assign.kernels.protocol.simulate_groups import answers
+from spark_assign.kernels.replay.baseline import as_it_was
+from spark_assign.kernels.replay.pause_cost import clock_of
+from spark_assign.kernels.replay.recorded_history import RESTARTED, Past, Refused
+from spark_assign.kernels.replay.replay_group import Fails, Row, play
+from spark_assign.kernels.replay.replay_steps import course_of
+from spark_assign.kernels.replay.replay_variants import ASSIGNORS, Way, protocol_of
+from spark_assign.kernels.replay.reproduce_recorded import Verdict, find_again
 
 OF_GROUP, OF_REBALANCE, REJECTED = KINDS = ("replayed", "replay", "rejected")
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spark_assign.kernels.replicas.layout import (
+from spark_assign.kernels.replicas.broker_list import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,

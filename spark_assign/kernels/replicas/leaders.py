@@ -11,8 +11,8 @@ from collections import deque
 
 import numpy as np
 
+from spark_assign.kernels.replicas.broker_shares import Shares
 from spark_assign.kernels.replicas.cluster import Cluster
-from spark_assign.kernels.replicas.shares import Shares
 
 
 def choose_leaders(cluster: Cluster, assigned: list[list[int]], shares: Shares) -> list[int]:

@@ -3,7 +3,7 @@
 Order of priority
     1. Every partition has its replication factor, on different brokers, in as many racks as possible, none of them
        removed or fenced.
-    2. The fewest replicas move that 1 allows (`keep`: exact).
+    2. The fewest replicas move that 1 allows (`retained_replicas`: exact).
     3. Replicas are even over brokers and racks, within a tolerance: vacancies are filled for it (`fill`), and where
        voluntary moves are allowed, more replicas move until it holds (`even_out`: heuristic).
     4. Preferred leaders are even, within the same tolerance, by the order of replicas alone (`leaders`: exact, given
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_assign.kernels.replicas.broker_shares import Shares, fair_shares, leader_shares
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
-from spark_assign.kernels.replicas.even_out import even_out
-from spark_assign.kernels.replicas.fill import fill
-from spark_assign.kernels.replicas.keep import choose_kept, loads, most_kept
+from spark_assign.kernels.replicas.fill_vacancies import fill
 from spark_assign.kernels.replicas.leaders import choose_leaders
-from spark_assign.kernels.replicas.shares import Shares, fair_shares, leader_shares
+from spark_assign.kernels.replicas.rebalance_replicas import even_out
+from spark_assign.kernels.replicas.retained_replicas import choose_kept, loads, most_kept
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
-from spark_assign.kernels.replicas.facts import Named, RejectedError, by_cluster, read_cluster
-from spark_assign.kernels.replicas.keep import most_kept
 from spark_assign.kernels.replicas.reassign import Reassigned, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.reassignment_facts import Named, RejectedError, by_cluster, read_cluster
+from spark_assign.kernels.replicas.retained_replicas import most_kept
 
 PLANNED, FIGURES, REJECTED = range(3)
 

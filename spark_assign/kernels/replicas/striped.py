@@ -22,7 +22,7 @@ import numpy as np
 
 from spark_assign.java.hash_map import string_hashes, table_order
 from spark_assign.java.tree_bin import IdentityDecides
-from spark_assign.kernels.replicas.layout import (
+from spark_assign.kernels.replicas.broker_list import (
     IDENTITY_ORDER,
     INVALID_REPLICATION_FACTOR,
     Layout,

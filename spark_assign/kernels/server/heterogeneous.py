@@ -29,8 +29,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_assign.kernels.server.previous import Targets
-from spark_assign.kernels.sticky.groups import BALANCING, STAYS
+from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.sticky.sticky_types import BALANCING, STAYS
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 

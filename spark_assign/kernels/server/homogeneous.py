@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.server.previous import Targets, split, unassigned
+from spark_assign.kernels.server.target_assignments import Targets, split, unassigned
 from spark_assign.kernels.sticky.constrained import as_runs
-from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
+from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.server.flow import Network
+from spark_assign.kernels.server.max_flow import Network
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import row_numbers
 

@@ -1,7 +1,7 @@
 """Share groups as facts tell of them (`kernels.group.group_specs`), read for the assignor.
 
 What members own is taken for their assignment so far. Topics without an id count by name, as for the broker's other
-assignors (`kernels.group.server`); members stand where the broker lists them.
+assignors (`kernels.group.server_assignors`); members stand where the broker lists them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.java.hash_map import string_hashes
+from spark_assign.kernels.group.coordinator_order import members_in_order, previous_in_order
 from spark_assign.kernels.group.facts import INITIALIZED
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.in_order import as_told, told_in_order
-from spark_assign.kernels.group.names import Places
-from spark_assign.kernels.group.server_orders import members_in_order, previous_in_order
-from spark_assign.kernels.group.told import owned
-from spark_assign.kernels.server.orders import TopicIds, set_order
-from spark_assign.kernels.share.simple import ShareGroups
-from spark_assign.kernels.sticky.batch import EVERYONE
+from spark_assign.kernels.group.indexed_facts import owned
+from spark_assign.kernels.group.key_index import Places
+from spark_assign.kernels.group.owned_order import as_told, told_in_order
+from spark_assign.kernels.server.coordinator_hash_order import TopicIds, set_order
+from spark_assign.kernels.share.simple_assignor import ShareGroups
+from spark_assign.kernels.sticky.plan_batch import EVERYONE
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.answers import tagged_rows, tagged_table
-from spark_assign.kernels.group.carried import capacities, given_number
-from spark_assign.kernels.group.custom import GroupAssignor
-from spark_assign.kernels.group.decide import CONFIGURED, choose
-from spark_assign.kernels.group.decide import Question as Chosen
+from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.group_properties import other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.told import Told, read
-from spark_assign.kernels.group.what_it_is import other_kinds
-from spark_assign.kernels.size.answer import answer, keeps_up
-from spark_assign.kernels.size.cases import Case, read_cases
-from spark_assign.kernels.size.counts import MOST, between, numbers_to_try
+from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.member_load import capacities, given_number
+from spark_assign.kernels.group.plan_groups import CONFIGURED, choose
+from spark_assign.kernels.group.plan_groups import Question as Chosen
+from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
+from spark_assign.kernels.size.candidate_counts import MOST, between, numbers_to_try
+from spark_assign.kernels.size.sizing_inputs import Case, read_cases
 from spark_assign.kernels.size.sweep import Swept, Terms, in_order, sweep
+from spark_assign.kernels.size.verdict import answer, keeps_up
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 OF_GROUP, OF_NUMBER, REJECTED = KINDS = ("size", "curve", "rejected")
@@ -50,7 +50,7 @@ SIZED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of sizes, a row per group, number of members or refusal (`advising.schemas`)."""
+"""Everything that is said of sizes, a row per group, number of members or refusal (`advice.schemas`)."""
 
 
 @dataclass(frozen=True)

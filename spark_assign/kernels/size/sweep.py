@@ -9,16 +9,16 @@ from statistics import NormalDist
 import numpy as np
 
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.carried import Carried, by_group, drain_seconds, largest
-from spark_assign.kernels.group.changes import count_changes
-from spark_assign.kernels.group.cost import later_rounds, seconds_paused
-from spark_assign.kernels.group.custom import GroupAssignor
+from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import LAID_OUT
-from spark_assign.kernels.group.figures import held, subscribed_partitions
+from spark_assign.kernels.group.group_metrics import held, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs
+from spark_assign.kernels.group.member_load import Carried, by_group, drain_seconds, largest
+from spark_assign.kernels.group.ownership_changes import count_changes
+from spark_assign.kernels.group.transition_cost import later_rounds, seconds_paused
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.releases import client_side
-from spark_assign.kernels.size.resized import resize
+from spark_assign.kernels.release_rules import client_side
+from spark_assign.kernels.size.resize import resize
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1_000_000

@@ -1,1 +1,1 @@
-"""`StickyAssignor` and `CooperativeStickyAssignor` of many groups at once; `batch` is the way in."""
+"""`StickyAssignor` and `CooperativeStickyAssignor` of many groups at once; `plan_batch` is the way in."""

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.sticky.claims import Claims
-from spark_assign.kernels.sticky.groups import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
-from spark_assign.kernels.sticky.keep import ByTopic, keep_owned
+from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.sticky.ownership_conflicts import Claims
+from spark_assign.kernels.sticky.retained_partitions import ByTopic, keep_owned
+from spark_assign.kernels.sticky.sticky_types import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.releases import Rules
-from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.release_rules import Rules
 from spark_assign.kernels.sticky.constrained import LeftOver, as_runs, left_over, without_contested
-from spark_assign.kernels.sticky.groups import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
-from spark_assign.kernels.sticky.keep import ByTopic, first_told, keep_told
+from spark_assign.kernels.sticky.ownership_conflicts import Claims
+from spark_assign.kernels.sticky.retained_partitions import ByTopic, first_told, keep_told
+from spark_assign.kernels.sticky.sticky_types import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.releases import TODAY, Rules
-from spark_assign.kernels.sticky.balance import Balance, KafkaFails, Subscribers
-from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.release_rules import TODAY, Rules
 from spark_assign.kernels.sticky.constrained import as_runs
-from spark_assign.kernels.sticky.groups import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
-from spark_assign.kernels.sticky.racks import Racks
+from spark_assign.kernels.sticky.general_balance import Balance, KafkaFails, Subscribers
+from spark_assign.kernels.sticky.ownership_conflicts import Claims
+from spark_assign.kernels.sticky.rack_aware import Racks
+from spark_assign.kernels.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 

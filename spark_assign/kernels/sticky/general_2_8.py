@@ -19,13 +19,13 @@ import numpy as np
 
 from spark_assign.java.hash_map import spread_hashes, table_order
 from spark_assign.java.tree_bin import IdentityDecides
-from spark_assign.kernels.releases import Rules
-from spark_assign.kernels.sticky.at_rest_2_4 import plan_at_rest
-from spark_assign.kernels.sticky.balance import Balance, Subscribers
-from spark_assign.kernels.sticky.claims import Claims
+from spark_assign.kernels.release_rules import Rules
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
-from spark_assign.kernels.sticky.groups import Decided, Groups
-from spark_assign.kernels.sticky.keep import ByTopic, in_order
+from spark_assign.kernels.sticky.general_balance import Balance, Subscribers
+from spark_assign.kernels.sticky.no_rebalance_2_4 import plan_at_rest
+from spark_assign.kernels.sticky.ownership_conflicts import Claims
+from spark_assign.kernels.sticky.retained_partitions import ByTopic, in_order
+from spark_assign.kernels.sticky.sticky_types import Decided, Groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key

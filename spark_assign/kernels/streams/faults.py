@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spark_assign.kernels.streams.told import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
+from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
 
 ROLES = ("active", "standby", "warmup")
 

@@ -22,11 +22,11 @@ Example: tasks 0 to 3 have state, one standby each; C0 and C1 are processes of o
     C0: active [0, 1], standby [2, 3]       C1: active [2, 3], standby [0, 1]
 
 Ties. Where loads are equal, the binary heap of `java.util.PriorityQueue` decides (`java.priority_queue`), and so the
-order in which it is filled: that of the `HashMap` of processes, and of members in a process (`orders`).
+order in which it is filled: that of the `HashMap` of processes, and of members in a process (`hash_order`).
 
 `streams-sticky@4.3` is the same class as it was in 4.2 and 4.3, with three differences, named where they stand: who has
 state of a task (`_keeps`), who of them may keep a standby (`_without`), and how the map of processes is filled
-(`orders`).
+(`hash_order`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from spark_assign.kernels.streams.group import Group, Target, Task
-from spark_assign.kernels.streams.processes import Processes, Quota
+from spark_assign.kernels.streams.process_state import Processes, Quota
+from spark_assign.kernels.streams.task_assignor_api import Group, Target, Task
 
 STICKY, STICKY_4_3 = "streams-sticky", "streams-sticky@4.3"
 """The class of 4.4, and as it was in 4.2 and 4.3."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_assign.java.hash_map import java_key
-from spark_assign.kernels.streams.group import Group, Member, Task
-from spark_assign.kernels.streams.orders import member_order, process_walk
-from spark_assign.kernels.streams.told import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
+from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
+from spark_assign.kernels.streams.hash_order import member_order, process_walk
+from spark_assign.kernels.streams.task_assignor_api import Group, Member, Task
 
 Held = dict[str, dict[Task, list[str]]]
 """By role and task the members that have it, in the order of the members."""

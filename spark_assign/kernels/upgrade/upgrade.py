@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.clients import STOP_ALL
-from spark_assign.kernels.group.answers import tagged_rows, tagged_table
-from spark_assign.kernels.group.decide import leaders_of
+from spark_assign.kernels.client_libraries import STOP_ALL
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
-from spark_assign.kernels.group.figures import subscribed_partitions
+from spark_assign.kernels.group.group_metrics import subscribed_partitions
+from spark_assign.kernels.group.group_properties import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.group.what_it_is import assignors_of, clients_of, kinds_of, other_kinds
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.plan_groups import leaders_of
+from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
 from spark_assign.kernels.upgrade import words
-from spark_assign.kernels.upgrade.anew import start_anew
-from spark_assign.kernels.upgrade.course import Course, Played, Setup, Step
-from spark_assign.kernels.upgrade.play import play
-from spark_assign.kernels.upgrade.rules import GO, NOT_KNOWN, THERE, Case, is_there, judge, known
-from spark_assign.kernels.upgrade.tells import rules_of
+from spark_assign.kernels.upgrade.full_restart import start_anew
+from spark_assign.kernels.upgrade.reported_subscription import rules_of
+from spark_assign.kernels.upgrade.rolling_upgrade import play
+from spark_assign.kernels.upgrade.upgrade_path import Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.upgrade_verdict import GO, NOT_KNOWN, THERE, Case, is_there, judge, known
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -50,7 +50,7 @@ UPGRADED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of an upgrade, a row per group, step or refusal (`comparing.schemas`)."""
+"""Everything that is said of an upgrade, a row per group, step or refusal (`comparison.schemas`)."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.upgrade.course import SETTLE, Step
-from spark_assign.kernels.upgrade.rules import Case
+from spark_assign.kernels.upgrade.upgrade_path import SETTLE, Step
+from spark_assign.kernels.upgrade.upgrade_verdict import Case
 
 
 def action(case: Case, step: Step) -> str:

@@ -11,13 +11,15 @@ Principles, in this priority
 What it does to a group
     1. The bound (`bounds`): so many times the mean load of a member (`load_bound`), or what a member can handle
        (`capacity`), or the lesser of both.
-    2. Give up (`give_up`): who has more gives up as little load as will do.
-    3. Place, make room, return (`settle`): the largest first.
-    4. Few partitions (`exact`): where that moved more than must move, or did not hold the bound, every assignment is
+    2. Give up (`min_cover`): who has more gives up as little load as will do.
+    3. Place, make room, return (`pack`): the largest first.
+    4. Few partitions (`branch_and_bound`): where that moved more than must move, or did not hold the bound, every
+    assignment is
        looked at that could be better.
-    5. Where no assignment was found that holds the bound, the least one that can be held takes its place (`least`), and
+    5. Where no assignment was found that holds the bound, the least one that can be held takes its place
+    (`relax_bound`), and
        the answer says so. One partition that is more than the bound has a member for itself.
-    6. Partitions without load (`idle`) are balanced by their number.
+    6. Partitions without load (`zero_load`) are balanced by their number.
 
 Example: the bound is 11. a has t-0 t-1 t-2 with loads 9 5 4, b has t-3 with load 2. a has 7 too much; 9 is the least
 that will do (4 is too little, and 5 and 4 are 9 as well, but two partitions). b has t-3 and t-0 then, 11.

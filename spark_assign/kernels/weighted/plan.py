@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.sticky.groups import OVER_QUOTA, STAYS
-from spark_assign.kernels.weighted.exact import FEW, SOME, least_moved
-from spark_assign.kernels.weighted.give_up import least_to_give
-from spark_assign.kernels.weighted.groups import (
+from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
+from spark_assign.kernels.weighted.branch_and_bound import FEW, SOME, least_moved
+from spark_assign.kernels.weighted.min_cover import least_to_give
+from spark_assign.kernels.weighted.pack import go_home, settle
+from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.kernels.weighted.relax_bound import relax
+from spark_assign.kernels.weighted.weighted_groups import (
     HELD,
     HOT_PARTITION,
     MAKES_ROOM,
@@ -17,10 +20,7 @@ from spark_assign.kernels.weighted.groups import (
     Answer,
     Weighted,
 )
-from spark_assign.kernels.weighted.idle import share_idle
-from spark_assign.kernels.weighted.least import relax
-from spark_assign.kernels.weighted.packing import NOBODY, Packing
-from spark_assign.kernels.weighted.settle import go_home, settle
+from spark_assign.kernels.weighted.zero_load import share_idle
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 

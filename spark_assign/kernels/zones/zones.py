@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.answers import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
+from spark_assign.kernels.group.group_properties import assignors_of, kinds_of, other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.names import named
-from spark_assign.kernels.group.told import read
-from spark_assign.kernels.group.what_it_is import assignors_of, kinds_of, other_kinds
+from spark_assign.kernels.group.indexed_facts import read
+from spark_assign.kernels.group.key_index import named
+from spark_assign.kernels.group.tagged_rows import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.server import SERVER_SIDE
-from spark_assign.kernels.zones.crossing import Crossing, crossing
-from spark_assign.kernels.zones.ground import MOST, SECONDS_A_DAY, Ground, survey
+from spark_assign.kernels.zones.cross_zone_traffic import Crossing, crossing
+from spark_assign.kernels.zones.partition_racks import MOST, SECONDS_A_DAY, Ground, survey
 from spark_assign.kernels.zones.recommend import TODAY, Told, Way, recommend
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
@@ -59,7 +59,7 @@ ZONED = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
     }
 )
-"""Everything that is said of zones, a row per way, read or refusal (`advising.schemas`)."""
+"""Everything that is said of zones, a row per way, read or refusal (`advice.schemas`)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""From plans and simulations of Connect clusters, and from replicas, to the rows of a report (bounds: `rows`)."""
+"""From plans and simulations of Connect clusters, and from replicas, to the rows of a report (bounds:
+`report_data`)."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from spark_assign.report.html.bounded import collected
-from spark_assign.report.html.rows import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows, ReplicaRows, Rows
+from spark_assign.report.html.bounded_collect import collected
+from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows, ReplicaRows, Rows
 
 Tables = Mapping[str, DataFrame]
 

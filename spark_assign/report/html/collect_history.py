@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.history import totals, worst_first
-from spark_assign.report.html.bounded import any_of, collected
-from spark_assign.report.html.rows import DRAWN_GROUPS, MAPPED_GROUPS, MOST_ROWS, MOST_STRETCHES, HistoryRows
+from spark_assign.report.html.bounded_collect import any_of, collected
+from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MOST_ROWS, MOST_STRETCHES, HistoryRows
 from spark_assign.schemas import GROUP_KEY
 
 LISTED = 60

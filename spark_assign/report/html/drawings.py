@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from spark_assign.report import charts
 from spark_assign.report.charts import colour
-from spark_assign.report.words import number
+from spark_assign.report.formatting import number
 
 WIDTH = 700
 

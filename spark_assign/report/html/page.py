@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from spark_assign.errors import missing_extra
-from spark_assign.report.html.rows import (
+from spark_assign.report.html.report_data import (
     AdviceRows,
     CompareRows,
     ConnectRows,
@@ -55,8 +55,15 @@ def render_report(
         template = _template()
     except ImportError as error:
         raise missing_extra("a report needs jinja2", "report") from error
-    from spark_assign.report.html import advised, clusters, compared, drifted, sections, simulated
-    from spark_assign.report.html import history as past
+    from spark_assign.report.html import (
+        advice_section,
+        comparison_section,
+        connect_and_replica_sections,
+        drift_section,
+        plan_section,
+        simulation_section,
+    )
+    from spark_assign.report.html import history_section as past
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -66,13 +73,13 @@ def render_report(
         script=script,
         script_hash=f"sha256-{digest}",
         shown_at_first=SHOWN_AT_FIRST,
-        plan=sections.of_plan(plan, comparison.advice if comparison else ()) if plan else None,
-        comparison=compared.of_comparison(comparison) if comparison else None,
-        simulation=simulated.of_simulation(simulation) if simulation else None,
-        connect=clusters.of_connect(connect) if connect else None,
-        replicas=clusters.of_replicas(replicas) if replicas else None,
-        drift=drifted.of_drift(drift) if drift else None,
-        advice=advised.of_advice(advice) if advice else None,
+        plan=plan_section.of_plan(plan, comparison.advice if comparison else ()) if plan else None,
+        comparison=comparison_section.of_comparison(comparison) if comparison else None,
+        simulation=simulation_section.of_simulation(simulation) if simulation else None,
+        connect=connect_and_replica_sections.of_connect(connect) if connect else None,
+        replicas=connect_and_replica_sections.of_replicas(replicas) if replicas else None,
+        drift=drift_section.of_drift(drift) if drift else None,
+        advice=advice_section.of_advice(advice) if advice else None,
         history=past.of_history(history) if history else None,
         sources=sources,
     )

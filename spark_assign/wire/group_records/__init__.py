@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`, of Kafka 2.x to 4.4, read and written as `GroupCoordinatorRecordSerde` does.
 
-The tables `classic`, `consumer`, `share` and `streams` declare them; `reading` and `writing` go by the tables. Fields
+The tables `classic`, `consumer`, `share` and `streams` declare them; `decoder` and `encoder` go by the tables. Fields
 are named as in Kafka's JSON form, bytes are bytes, uuids text. Extra bytes at the end are ignored. Tagged fields of
 newer releases are kept where they belong to the value itself, and left out of what stands inside of it.
 
@@ -18,12 +18,12 @@ from typing import Any
 
 from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
 from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
-from spark_assign.wire.group_records.generations import GROUP_METADATA, read_generation
-from spark_assign.wire.group_records.layout import Record, Struct
-from spark_assign.wire.group_records.reading import Layout
+from spark_assign.wire.group_records.decoder import Layout
+from spark_assign.wire.group_records.encoder import write
+from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
+from spark_assign.wire.group_records.record_schema import Record, Struct
 from spark_assign.wire.group_records.share import RECORDS as _OF_SHARE
 from spark_assign.wire.group_records.streams import RECORDS as _OF_STREAMS
-from spark_assign.wire.group_records.writing import write
 from spark_assign.wire.reader import Reader, WireError
 
 RECORDS: dict[int, Record] = {

@@ -6,7 +6,7 @@ is how they are read here: nobody writes newer ones with that key.
 
 from __future__ import annotations
 
-from spark_assign.wire.group_records.layout import Field, Record, int32, int64, many, struct, text
+from spark_assign.wire.group_records.record_schema import Field, Record, int32, int64, many, struct, text
 
 _OF_A_PARTITION = (text("group"), text("topic"), int32("partition"))
 _OFFSET = (

@@ -5,7 +5,7 @@ Those of 3.7, which had the protocol for a first look, are laid out differently 
 
 from __future__ import annotations
 
-from spark_assign.wire.group_records.layout import (
+from spark_assign.wire.group_records.record_schema import (
     GROUP,
     MEMBER,
     Field,

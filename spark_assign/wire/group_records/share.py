@@ -7,7 +7,7 @@ else by that number.
 from __future__ import annotations
 
 from spark_assign.wire.group_records.consumer import ASSIGNED_AT, TARGET, TOPICS_OF_A_GROUP
-from spark_assign.wire.group_records.layout import (
+from spark_assign.wire.group_records.record_schema import (
     GROUP,
     MEMBER,
     Field,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_assign.wire.group_records.consumer import ASSIGNED_AT
-from spark_assign.wire.group_records.layout import (
+from spark_assign.wire.group_records.record_schema import (
     GROUP,
     MEMBER,
     Field,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.steps import play_all
-from spark_assign.protocol.replaying import RECORDED_GROUP_ID
+from spark_assign.kernels.protocol.classic_group_calls import play_all
+from spark_assign.protocol.classic_group_check import RECORDED_GROUP_ID
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps

@@ -15,7 +15,7 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.kernels.membership.membership import ABOUT, OF_OPTION, membership
-from spark_assign.kernels.membership.question import Question
+from spark_assign.kernels.membership.params import Question
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.protocol.facts import facts_of_rows
 from spark_assign.sources.kafka import snapshot

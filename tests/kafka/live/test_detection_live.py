@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.clients import LIBRARIES as KNOWN
-from spark_assign.kernels.fingerprints import LIKELY, SURE, UNKNOWN
+from spark_assign.kernels.client_libraries import LIBRARIES as KNOWN
+from spark_assign.kernels.leader_fingerprint import LIKELY, SURE, UNKNOWN
 from spark_assign.sources.kafka import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster

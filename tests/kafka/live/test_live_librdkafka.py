@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.releases import led_by
+from spark_assign.kernels.release_rules import led_by
 from spark_assign.sources.kafka import snapshot
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.upgrade import play as kernel
-from spark_assign.kernels.upgrade.course import Course, Setup
-from spark_assign.kernels.upgrade.play import play
-from spark_assign.kernels.upgrade.seats import Seats
+from spark_assign.kernels.upgrade import rolling_upgrade as kernel
+from spark_assign.kernels.upgrade.group_membership import Seats
+from spark_assign.kernels.upgrade.rolling_upgrade import play
+from spark_assign.kernels.upgrade.upgrade_path import Course, Setup
 from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven

@@ -1,1 +1,0 @@
-../../../spark_assign/command/settings_faults.py

@@ -1,0 +1,139 @@
+"""How jobs write what they have made, and say where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_assign.cli.job import Options, spark_session
+from spark_assign.errors import SourceError
+from spark_assign.locations import for_spark, is_path, join, place_and_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_assign.cli.outcome import Read
+    from spark_assign.fleet import Fleet
+    from spark_assign.sinks.run_store import StoredPlan
+    from spark_assign.sources.snapshot import Snapshot
+
+
+def store_run(
+    options: Options,
+    tables: Mapping[str, DataFrame],
+    *,
+    schemas: Mapping[str, StructType],
+    inputs: Mapping[str, Any],
+    found: str | Callable[[Read], bool] | None = None,
+) -> None:
+    """Write tables as one run, as `--output`, `--run-id`, `--output-format` and `--output-option` say.
+
+    Args:
+        options: of the job; its outcome gets what was written.
+        tables: by name.
+        schemas: of each table.
+        inputs: for the manifest.
+        found: what ends the job with exit code 1 (`Outcome.of_run`).
+    """
+    from spark_assign.sinks.run_store import write_plan
+
+    manifest = write_plan(
+        SimpleNamespace(**tables),
+        options.output,
+        run_id=options.run_id,
+        format=options.output_format,
+        inputs=dict(inputs),
+        options=options.output_option,
+        schemas=schemas,
+        outcome=options.outcome.of_run(found),
+    )
+    options.outcome.wrote(manifest, options.output)
+    print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
+
+
+class _Answer(Protocol):
+    """What one pass over a fleet has decided; its tables are attributes."""
+
+    @property
+    def told(self) -> DataFrame: ...
+
+    def decided(self) -> DataFrame: ...
+
+    def with_decided(self, decided: DataFrame) -> Any: ...
+
+
+def store_or_keep(
+    options: Options, found: _Answer, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
+) -> Mapping[str, DataFrame]:
+    """The tables of an answer: written as one run and read back; without `--output`, kept for as long as the job runs.
+
+    Args:
+        options: as `store_run` takes them; rows of `rejected` end the job with exit code 1 where `--fail-on` says so.
+        found: the answer.
+        schemas: of each of its tables.
+        inputs: for the manifest.
+    """
+    if options.output:
+        from spark_assign.sinks.run_store import read_plan
+
+        written = {name: getattr(found, name) for name in schemas}
+        store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
+        return read_plan(found.told.sparkSession, options.output, options.run_id, schemas=schemas).tables
+    from spark_assign.caching import cached
+
+    kept = found.with_decided(cached(found.decided()))
+    return {name: getattr(kept, name) for name in schemas}
+
+
+def stored_history(spark: SparkSession, place: str) -> StoredPlan:
+    """What the job history wrote there: the run that is named behind an @, or the last one.
+
+    Raises:
+        SourceError: there is none, or something else.
+    """
+    from spark_assign.history.schemas import HISTORY_TABLES, REPLAYED_TABLES
+    from spark_assign.sinks.run_store import read_plan
+
+    place, run_id = place_and_run(place)
+    found = read_plan(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
+    if "rebalances" not in found.tables:
+        raise SourceError(f"{place} holds no history of groups but {', '.join(sorted(found.tables))}")
+    return found
+
+
+def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
+    """Write the tables of a fleet into a folder or a catalog, as `read_fleet` reads them; how many rows each has."""
+    from spark_assign.schemas import INPUT_TABLES
+
+    counts = {}
+    for name in INPUT_TABLES:
+        table = getattr(fleet, name)
+        if table is None:
+            continue
+        writer = table.write.mode("overwrite")
+        if is_path(place):
+            writer.parquet(join(place, name))
+            written = table.sparkSession.read.parquet(for_spark(join(place, name)))
+        else:
+            writer.saveAsTable(f"{place}.{name}")
+            written = table.sparkSession.table(f"{place}.{name}")
+        counts[name] = written.count()
+    return counts
+
+
+def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:
+    """Write a snapshot into the folder of `--output` or the catalog of `--table-prefix`, and say what is in it."""
+    from spark_assign.sources import snapshot_catalog, snapshot_files
+
+    if options.output:
+        folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)
+        written = ", ".join(str(folder) for folder in folders)
+    else:
+        snapshot_catalog.write_tables(snapshot, spark_session(job, options), options.table_prefix)
+        written = options.table_prefix
+    options.outcome.rows = snapshot.rows()
+    options.outcome.places["output"] = options.output or options.table_prefix
+    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
+    print(f"written to {written}")

@@ -1,0 +1,136 @@
+"""Drift: what changed between two fleets, or between two plans, or between a plan and what came of it.
+
+Members that came and went, partitions that have another owner, topics that grew, and per group how its balance went.
+The facts of both sides are brought together by group, once, and held against each other there (`kernels.group.drift`):
+as runs, so that what both sides have in the same run is never expanded to partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.arrow_batches import in_arrow
+from spark_assign.comparison.drift_inputs import State, in_whole_groups, state_of
+from spark_assign.comparison.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
+from spark_assign.fleet import Fleet
+from spark_assign.kernels.group import drift as kernel
+from spark_assign.planning import Plan
+from spark_assign.runs import expand
+
+_KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.OWNERSHIP}
+"""Of each table but the topics the kind of rows that it is made of."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What changed, as lazy DataFrames (columns: `comparison.schemas.DRIFT_TABLES`).
+
+    Each table is one pass over both sides, unless `decided` is stored (`with_decided`).
+
+    Attributes:
+        before, after: the two sides.
+        stored: what one pass has answered, read back; null where every table is computed.
+
+    Examples:
+        >>> changed = drift(fleet, plan(fleet, "range"))
+        >>> changed.ownership.select("group_id", "topic").distinct().orderBy("group_id").show()
+        +-----------+-----+
+        |   group_id|topic|
+        +-----------+-----+
+        |  encoder-a|    t|
+        |payments-eu|    t|
+        +-----------+-----+
+    """
+
+    before: State
+    after: State
+    stored: DataFrame | None = None
+
+    def decided(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
+        """All that these tables are projections of, as one table (`DRIFTED` of the schemas); topics are not in it."""
+        return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
+
+    def with_decided(self, decided: DataFrame) -> Drift:
+        """The same drift reading its rows from where `decided` was written, in place of computing them."""
+        return replace(self, stored=decided)
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """A row per group that is on either side, with what changed in it."""
+        return self._rows("groups").select(*DRIFT_TABLES["groups"].names)
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """A row per member that came, went or, being static, restarted. Groups that one side rejects are left out."""
+        return self._rows("members").select(*DRIFT_TABLES["members"].names)
+
+    @cached_property
+    def ownership(self) -> DataFrame:
+        """A row per partition that has another owner. Groups that one side rejects are left out."""
+        return expand(self._rows("ownership")).select(*DRIFT_TABLES["ownership"].names)
+
+    @cached_property
+    def topics(self) -> DataFrame:
+        """A row per topic that changed; none where one side does not know its topics, as stored plans do not."""
+        return _topics(self.before, self.after)
+
+    def _rows(self, table: str) -> DataFrame:
+        rows = self._pass_over(_KINDS[table]) if self.stored is None else self.stored
+        return rows.where(F.col("kind") == _KINDS[table])
+
+    def _pass_over(self, *kinds: str) -> DataFrame:
+        asked = kernel.Question((self.before.checked, self.after.checked), frozenset(kinds))
+        told = in_whole_groups(self.before, self.after)
+        return told.mapInArrow(in_arrow(partial(kernel.drift, asked=asked)), DRIFTED)
+
+
+def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:
+    """What changed between two fleets or plans.
+
+    Args:
+        before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
+            (`sinks.run_store.read_plan(…).tables`; metrics, rejected, and runs or assignments; with revocations what
+            a cooperative plan withholds at first counts for its next owner). Of a stored plan only members that get
+            something are known by name, and topics not at all.
+        after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.
+
+    Returns:
+        the drift. Every group of either side is in its `groups`; one that has a fault is there with the code.
+
+    Raises:
+        FleetError: values of a fleet that cannot be read.
+        SourceError: a stored plan lacks a table.
+
+    Examples:
+        >>> changed = drift(fleet, fleet.with_members_left(group_id="payments-*", number=1))
+        >>> smaller = changed.groups.where("members_after < members_before")
+        >>> smaller.select("group_id", "members_before", "members_after").show()
+        +-----------+--------------+-------------+
+        |   group_id|members_before|members_after|
+        +-----------+--------------+-------------+
+        |payments-eu|             2|            1|
+        +-----------+--------------+-------------+
+    """
+    return Drift(state_of(before), state_of(after))
+
+
+def _topics(before: State, after: State) -> DataFrame:
+    if before.topics is None or after.topics is None:
+        names = {field.name: F.lit(None).cast(field.dataType) for field in DRIFT_TOPICS.fields}
+        return before.facts.limit(0).select(*(value.alias(name) for name, value in names.items()))
+    key = ["cluster", "topic"]
+    then = before.topics.withColumnRenamed("partitions", "partitions_before")
+    now = after.topics.withColumnRenamed("partitions", "partitions_after")
+    change = (
+        F.when(F.col("partitions_before").isNull(), "created")
+        .when(F.col("partitions_after").isNull(), "deleted")
+        .when(F.col("partitions_before") < F.col("partitions_after"), "grown")
+        .when(F.col("partitions_before") > F.col("partitions_after"), "shrunk")
+    )
+    both = then.join(now, key, "full").withColumn("change", change)
+    return both.where(F.col("change").isNotNull()).select(*DRIFT_TOPICS.names)

@@ -1,0 +1,86 @@
+"""Groups in which everybody subscribes to the same topics: fill up who has least, then take from who has most.
+
+Which member gets the next partition hangs on loads alone, and what is taken from a member on names and numbers. So the
+order of the topics decides only which of the partitions that nobody has comes first, second, … (`sure_alike`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.member_heaps import LeastLoaded, Levels
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What became of such a group.
+
+    Attributes:
+        owner: of each partition.
+        free: the partitions that nobody had, in the order in which they were dealt.
+        dealt: to whom each of them went.
+        givers: the members that partitions were taken from.
+        taken: the partitions that were.
+    """
+
+    owner: list[int]
+    free: list[int]
+    dealt: list[int]
+    givers: set[int]
+    taken: set[int]
+
+
+def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
+    """Plan a group from who has what before, with its topics in some order."""
+    owner, load = list(before), [0] * group.members
+    for member in owner:
+        if member != NOBODY:
+            load[member] += 1
+    free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NOBODY]
+    least = LeastLoaded(range(group.members), load)
+    dealt = least.takes(len(free))
+    for partition, member in zip(free, dealt, strict=True):
+        owner[partition] = member
+    steals = steals_of(load)
+    givers = {giver for giver, _ in steals}
+    taken = set()
+    held = _held(group, owner, givers)
+    for giver, taker in steals:
+        partition = held[giver].pop()
+        owner[partition] = taker
+        taken.add(partition)
+    return Alike(owner, free, dealt, givers, taken)
+
+
+def _held(group: Group, owner: list[int], givers: set[int]) -> dict[int, list[int]]:
+    """What givers have, the highest partition numbers last, and of these the last topics."""
+    held: dict[int, list[int]] = {giver: [] for giver in givers}
+    if givers:
+        for partition, member in enumerate(owner):
+            if member in givers:
+                held[member].append(partition)
+    for partitions in held.values():
+        partitions.sort(key=lambda at: (at - group.first[group.topic[at]], group.topic[at]))
+    return held
+
+
+def steals_of(load: list[int]) -> list[tuple[int, int]]:
+    """Who takes from whom, until no two members differ by more than one."""
+    levels = Levels(load)
+    steals: list[tuple[int, int]] = []
+    top, bottom = max(levels.of), min(levels.of)
+    while top > bottom + 1:
+        low, high = levels.of[bottom], levels.of[top]
+        pairs = min(len(low), len(high))
+        steals += zip(high[:pairs], low[:pairs], strict=True)
+        levels.at(bottom + 1).extend(low[:pairs])
+        levels.at(top - 1).extend(high[:pairs])
+        del low[:pairs], high[:pairs]
+        if not low:
+            levels.close(bottom)
+            bottom += 1
+        if not high:
+            levels.close(top)
+            top -= 1
+    return steals

@@ -1,0 +1,101 @@
+"""franz-go's sticky balancers where nothing is in dispute (`undisputed`): `kernels.franz_go.homogeneous`, on runs.
+
+Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who was
+has at most one more than whoever has least. So what is unsure is only what was dealt
+(`kernels.franz_go.deal_positions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_assign.kernels.franz_go.deal_positions import hanging
+from spark_assign.kernels.franz_go.homogeneous import steals_of
+from spark_assign.kernels.franz_go.member_heaps import LeastLoaded
+from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_specs import GroupSpecs
+from spark_assign.kernels.group.key_index import byte_ranks
+from spark_assign.kernels.group.undisputed import AtPeace
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.retained_partitions import keep_first
+from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.segmented_arrays import row_numbers
+
+_NONE = np.empty(0, np.int64)
+
+
+def served(specs: GroupSpecs) -> IntArray:
+    """The members by group, static ones first: by instance id, then the others by member id, as Go compares them."""
+    instance = specs.told.column("group_instance_id", specs.members.row)
+    dynamic = ~instance.is_valid().to_numpy(zero_copy_only=False)
+    name = np.where(dynamic, byte_ranks(specs.member_id), byte_ranks(instance))
+    order: IntArray = np.lexsort((name, dynamic, specs.members.group))
+    return order
+
+
+def plan_at_peace(specs: GroupSpecs, peace: AtPeace, in_line: IntArray, *, cooperative: bool) -> Planned:
+    """Plan these groups; `in_line` has all members as they are served."""
+    if not peace.groups.any():
+        return Planned(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
+    taker, hangs, giver, getter = _dealt(specs, peace, in_line)
+    zero = np.zeros(len(taker), np.int64)
+    dealt, stays, at_once = as_runs(taker, peace.topic, peace.partition, zero, zero.astype(bool))
+    some = zero[hangs]
+    unsure = as_runs(taker[hangs], peace.topic[hangs], peace.partition[hangs], some, some.astype(bool))[0]
+    kept, moved = _given(peace, giver)
+    reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
+    taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
+    return Planned(
+        kept.concat(dealt).concat(taken),
+        np.concatenate([np.full(len(kept), STAYS), stays, reason]),
+        np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
+        {},
+        unsure,
+    )
+
+
+def _dealt(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
+    """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
+    takers, givers, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
+    for members, load, topic in _groups(specs, peace, in_line):
+        least = LeastLoaded(range(len(members)), load)
+        dealt = np.array(least.takes(len(topic)), np.int64)
+        takers.append(members[dealt])
+        hangs.append(hanging(topic, dealt))
+        if max(load) > min(load) + 1:
+            giver, getter = np.array(steals_of(load), np.int64).T
+            givers.append(members[giver])
+            getters.append(members[getter])
+    return np.concatenate(takers), np.concatenate(hangs), np.concatenate(givers), np.concatenate(getters)
+
+
+def _groups(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> Iterator[tuple[IntArray, list[int], IntArray]]:
+    """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
+    groups = np.arange(specs.number + 1)
+    ends = np.searchsorted(specs.members.group[in_line], groups).tolist()
+    free = np.searchsorted(specs.topics.group[peace.topic], groups).tolist()
+    for group in np.flatnonzero(peace.groups).tolist():
+        members = in_line[ends[group] : ends[group + 1]]
+        yield members, peace.load[members].tolist(), peace.topic[free[group] : free[group + 1]]
+
+
+def _given(peace: AtPeace, giver: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+    """What members keep of what they own; and partition by partition what they give, in the order of `giver`.
+
+    They give the highest partition numbers, and of these the last topics.
+    """
+    if not len(giver):
+        return peace.owned, EMPTY_SLICES
+    gives = np.bincount(giver, minlength=len(peace.load))
+    some = (gives > 0)[peace.owned.member]
+    kept, given = keep_first(peace.owned.take(some), peace.load, peace.load - gives)
+    given = given.expand()
+    given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
+    order = np.argsort(giver, kind="stable")
+    turn = np.empty(len(giver), np.int64)
+    turn[order] = row_numbers(giver[order])
+    return peace.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, giver) + turn)

@@ -1,0 +1,134 @@
+"""librdkafka's cooperative-sticky where nothing is in dispute (`undisputed`), many groups at once.
+
+Principle: everybody keeps what it owns; what nobody owns goes to whoever has least; then the fullest give to the
+emptiest.
+
+What the balancing of `kernels.librdkafka` comes to here
+    - It asks for each partition whether any two members differ by two or more, and stops once they do not.
+    - It walks over partitions from the fullest, each time the first one by topic and number of whoever has most left of
+      what it owned. As long as two members differ by two or more, that one is the fullest now, too: members that were
+      given something have at most one more than the emptiest, and the emptiest never has less than before.
+    - So each step of the walk moves a partition from the fullest, of these the last by id, to the emptiest, of these
+      the first. Nobody takes that gives, no partition moves twice, and every move makes loads more even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_assign.java.hash_map import string_hashes
+from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_specs import GroupSpecs
+from spark_assign.kernels.group.key_index import byte_ranks
+from spark_assign.kernels.group.undisputed import AtPeace
+from spark_assign.kernels.librdkafka.metadata_order import answered_places
+from spark_assign.kernels.sticky.constrained import as_runs
+from spark_assign.kernels.sticky.retained_partitions import keep_told
+from spark_assign.kernels.sticky.sticky_types import BALANCING, STAYS
+from spark_assign.kernels.sticky.water_filling import fill_up
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
+
+
+def plan_at_peace(specs: GroupSpecs, peace: AtPeace) -> Planned:
+    """Plan these groups."""
+    members, topics = specs.members, specs.topics
+    name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
+    takers = np.flatnonzero(members.subscribes & peace.groups[members.group])
+    group = members.group[takers]
+    left = _in_turn(specs, peace, topic_name)
+    free = np.bincount(topics.group[peace.topic], minlength=specs.number)
+    taker = takers[fill_up(group, peace.load[takers], name[takers], free)]
+    filled = np.zeros(len(taker), np.int64)
+    dealt, reason, withheld = as_runs(taker, peace.topic[left], peace.partition[left], filled, filled.astype(bool))
+
+    load = peace.load + np.bincount(taker, minlength=len(members))
+    giver, turn, getter = _moves(group, takers, load, name, specs.number)
+    kept, moved = _given(peace.owned, load, giver, topic_name)
+    # The moved ones are sorted by member; each giver's turns count from 0.
+    begin = np.searchsorted(moved.member, giver)
+    moved = moved.take(begin + turn)
+    why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
+    taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
+    stays = np.full(len(kept), STAYS)
+    return Planned(
+        kept.concat(dealt).concat(taken),
+        np.concatenate([stays, reason, why]),
+        np.concatenate([np.zeros(len(kept), bool), withheld, waits]),
+        {},
+    )
+
+
+def _in_turn(specs: GroupSpecs, peace: AtPeace, topic_name: IntArray) -> IntArray:
+    """What nobody owns in the order in which it is handed out, as places in it.
+
+    Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
+    """
+    topics = specs.topics
+    group = topics.group[peace.topic]
+    some = np.flatnonzero(topics.asked & peace.groups[topics.group])
+    place = topic_name.copy()
+    hashes = string_hashes(specs.told.topics.to_pylist())[topics.name[some]]
+    backwards = np.zeros(specs.number, bool)
+    backwards[specs.members.group[peace.owned.member]] = True
+    answered = answered_places(topics.group[some], topic_name[some], hashes)
+    place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
+    number = np.where(backwards[group], -peace.partition, peace.partition)
+    return np.lexsort((number, place[peace.topic], group))
+
+
+def _moves(
+    group: IntArray, takers: IntArray, load: IntArray, name: IntArray, number: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Who gives, the how-manieth partition that it gives, and to whom."""
+    has, name = load[takers], name[takers]
+    size = np.maximum(np.bincount(group, minlength=number), 1)
+    quota = (np.bincount(group, has, number).astype(np.int64) // size)[group]
+    gives, gets = np.maximum(has - quota, 0), np.maximum(quota + 1 - has, 0)
+    apart = _spread(group, has, number) > 1
+    gives[~apart[group]] = gets[~apart[group]] = 0
+    high = np.repeat(np.arange(len(has)), gives)
+    turn = ranges_by_length(gives)
+    order = np.lexsort((-name[high], turn - has[high], group[high]))
+    high, turn = high[order], turn[order]
+    low = np.repeat(np.arange(len(has)), gets)
+    levels = has[low] + ranges_by_length(gets)
+    order = np.lexsort((name[low], levels, group[low]))
+    low, levels = low[order], levels[order]
+    # The n-th that gives goes with the n-th that gets, as long as they differ by two or more.
+    begins = np.searchsorted(group[low], np.arange(number + 1))
+    at = begins[group[high]] + row_numbers(group[high])
+    there = at < begins[group[high] + 1]
+    high, turn, at = high[there], turn[there], at[there]
+    moves = has[high] - turn > levels[at] + 1
+    return takers[high[moves]], turn[moves], takers[low[at[moves]]]
+
+
+def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:
+    most, least = np.zeros(number, np.int64), np.full(number, np.iinfo(np.int64).max)
+    np.maximum.at(most, group, has)
+    np.minimum.at(least, group, has)
+    spread: IntArray = np.maximum(most - least, 0)
+    return spread
+
+
+def _given(
+    owned: PartitionSlices, load: IntArray, giver: IntArray, topic_name: IntArray
+) -> tuple[PartitionSlices, PartitionSlices]:
+    """What members keep of what they own, and the partitions that givers give, by member, topic and number."""
+    if not len(giver):
+        return owned, EMPTY_SLICES
+    gives = np.bincount(giver, minlength=len(load))
+    some = (gives > 0)[owned.member]
+    by_name = np.argsort(topic_name, kind="stable")
+    rank = np.empty(len(by_name), np.int64)
+    rank[by_name] = np.arange(len(by_name))
+    runs = owned.take(some)
+    first, rest = keep_told(
+        PartitionSlices(runs.member, rank[runs.topic], *runs.columns[2:]), load, gives, EMPTY_SLICES
+    )
+    first = first.expand()
+    first = first.take(np.lexsort((first.first, first.topic, first.member)))
+    kept = PartitionSlices(rest.member, by_name[rest.topic], *rest.columns[2:])
+    return owned.take(~some).concat(kept), PartitionSlices(first.member, by_name[first.topic], *first.columns[2:])

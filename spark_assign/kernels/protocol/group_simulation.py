@@ -1,0 +1,64 @@
+"""One group played through time, from its stage on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from spark_assign.kernels.protocol.event_handlers import Happenings
+from spark_assign.kernels.protocol.events import Event
+from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.simulated_classic_group import ClassicCast
+from spark_assign.kernels.protocol.simulated_consumer_group import ConsumerCast
+from spark_assign.kernels.protocol.simulated_group import Cast
+
+
+class Play:
+    """A group and what happens to it. `end_ms`: a heartbeat after it has come to rest, or when the play was
+    broken off.
+
+    Args:
+        stage: the beginning.
+        events: in order (`events.in_order`).
+        traced: whether to write the trace.
+        owners: whether to write down who had each partition and when.
+    """
+
+    def __init__(self, stage: Stage, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
+        self.stage = stage
+        of_kind: type[Cast[Any]] = ConsumerCast if stage.heartbeats else ClassicCast
+        self.group = of_kind(stage, traced=traced, owners=owners)
+        self.happenings = Happenings(self.group, stage.strategies, all_static=stage.all_static)
+        self._opening()
+        listed = list(events)
+        self.end_ms = 0
+        self.last_event_ms = max((each.at_ms for each in listed), default=0)
+        self.happenings.plan(listed)
+
+    def _opening(self) -> None:
+        """The members that own something are a stable group; where nobody does, all of them start now."""
+        group, present = self.group, self.stage.members
+        stable = any(each.owned for each in present)
+        for member in present:
+            group.members[member.name] = member
+            group.cluster.want(member.topics)
+            if not stable:
+                group.clock.at(0, group.start, member, member.member_id)
+        if stable:
+            group.settle(present, self.stage.generation_id)
+
+    def run(self, until: int | None) -> Generator[Any, Any, None]:
+        """Let everything happen; yields what has to be assigned, and is sent the answers.
+
+        Raises:
+            BadEvent: an event cannot happen.
+            KafkaFails, Endless: see `cast`.
+        """
+        group = self.group
+        while group.clock.step(until):
+            yield from group.serve()
+        group.close()
+        rounds = group.rounds
+        at_rest = max(self.last_event_ms, group.ledger.settled(), rounds[-1].end_ms if rounds else 0)
+        self.end_ms = at_rest + group.heartbeat_interval_ms if until is None else until
+        group.ledger.close(self.end_ms)

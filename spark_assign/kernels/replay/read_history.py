@@ -1,0 +1,68 @@
+"""The pasts of the groups of a task, from what their records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from spark_assign.kernels.client_libraries import STREAMS
+from spark_assign.kernels.history.departures import departures
+from spark_assign.kernels.history.merge_facts import of_parts
+from spark_assign.kernels.history.pauses import pauses
+from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.timeline import Timeline
+from spark_assign.kernels.history.timelines import timelines
+from spark_assign.kernels.replay.recorded_history import Measured, Past, Refused, read_past
+from spark_assign.kernels.replay.replay import Question, replay
+
+
+def replay_parts(rows: pa.Table, asked: Question) -> Iterator[pa.Table]:
+    """Answer for the groups of some parts.
+
+    Args:
+        rows: PARTS (`kernels.history.merge_facts`), of each of these parts all.
+        asked: what is asked.
+
+    Yields:
+        tables with the columns of `REPLAYED`.
+    """
+    for known in of_parts(rows, asked.asked.gap_ms):
+        yield from replay(pasts(known, asked.asked), asked)
+
+
+def pasts(facts: pa.Table, asked: Asked) -> Iterator[Past | Refused]:
+    """Each group, or why there is nothing to replay; facts are of whole groups."""
+    for cluster, group_id, timeline in timelines(facts, asked):
+        why = _refusal(timeline)
+        if why is not None:
+            yield Refused(cluster, group_id, *why)
+            continue
+        yield read_past(cluster, group_id, timeline, departures(timeline, asked), _measured(timeline, asked))
+
+
+def _refusal(timeline: Timeline) -> tuple[str, str] | None:
+    """Why there is nothing to replay; null: there is."""
+    kind = timeline.group_type
+    if kind == "simple":
+        return "no-rebalances", "Somebody commits for it, and nobody ever joined it on record"
+    if kind == "classic" and timeline.protocol_type not in (None, "", "consumer"):
+        return "out-of-scope", f"Its members are no consumers: its protocol is {timeline.protocol_type}"
+    if kind not in ("classic", "consumer"):
+        return "out-of-scope", f"A group of type {kind} has no assignor of consumers to be replayed"
+    if any(each.assignor == STREAMS for each in timeline.generations):
+        return (
+            "out-of-scope",
+            "Its members are of a Kafka Streams application, whose assignor no other can stand in for",
+        )
+    if sum(timeline.rebalanced) < 2:
+        return "no-rebalances", "Fewer than two generations are on record: there is nothing between them to replay"
+    return None
+
+
+def _measured(timeline: Timeline, asked: Asked) -> dict[int, Measured]:
+    return {
+        pause.place: Measured(pause.stopped_ms, pause.partitions)
+        for pause in pauses(timeline, asked)
+        if pause.place is not None
+    }

@@ -1,0 +1,263 @@
+"""One group's past in one way: each rebalance begins with what this way left after the one before.
+
+All ways begin with the first generation on record: an assignor that looks at what is owned is told what was owned then,
+and what it costs to begin is counted for no way. Members tell what today's Java clients tell
+(`kernels.upgrade.reported_subscription`): sticky's what they were assigned last and when, cooperative ones what they
+have. Who comes anew tells nothing.
+
+A rebalance is spared where a way has no reason for it: a static member was back in time; what came in the next
+generation, as somebody had to give it up first, comes by rounds of its own, as many as this way needs; and the broker
+of a KIP-848 group does nothing where nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_assign.kernels.group.facts import LAID_OUT
+from spark_assign.kernels.pause_estimates import Counts
+from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics
+from spark_assign.kernels.replay.pause_cost import Clock
+from spark_assign.kernels.replay.recorded_history import AGAIN, FOLLOWS, FOUNDED, RESTARTED, Past
+from spark_assign.kernels.replay.replay_member import Seats
+from spark_assign.kernels.replay.replay_steps import Step
+from spark_assign.kernels.replay.replay_variants import COOPERATES, EAGER, SERVED, Way
+from spark_assign.kernels.replay.target_tracker import Served
+from spark_assign.kernels.server import SERVER_RANGE
+
+MOST_ROUNDS = 16
+"""Cooperative members are followed for so many rounds of one rebalance."""
+
+
+class Fails(Exception):
+    """The assignor refuses a generation. Its text says why."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One past generation in one way. `rounds`: rebalances that there would have been, 0 where it is spared."""
+
+    rounds: int = 0
+    moved: int = 0
+    revoked: int = 0
+    stopped: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Who has what after an assignment.
+
+    Attributes:
+        owners: of each partition who has it, by member id.
+        kept: partitions that their owner had all the time, of those that living members had.
+        revoked: what living members lost.
+        back: of that, what its owner got back.
+        later: of that, what was given up in rounds after the first two.
+        rounds: how many.
+    """
+
+    owners: dict[int, str]
+    kept: int
+    revoked: int
+    back: int = 0
+    later: int = 0
+    rounds: int = 1
+
+
+def play(
+    past: Past, way: Way, steps: Sequence[Step], clock: Clock, trail: list[Mapping[int, str]] | None = None
+) -> Generator[Any, Any, list[Row]]:
+    """Replay a group; yields what has to be assigned, and is sent the answers.
+
+    Args:
+        past: the group.
+        way: the way.
+        steps: its course in it.
+        clock: its rounds.
+        trail: gets who has what after each rebalance; null: nobody looks.
+
+    Returns:
+        a row for each generation of the past; that of the first one is empty.
+
+    Raises:
+        Fails: the assignor throws.
+    """
+    rows = [Row() for _ in past.thens]
+    group = _group(past, way)
+    last: dict[int, str] = {}
+    for step in steps:
+        row = rows[step.of]
+        _wait(row, step, group, clock)
+        if step.kind in (FOLLOWS, RESTARTED) or (step.kind == AGAIN and way.protocol == SERVED):
+            continue
+        before = {code: each for code, each in group.owners.items() if each in step.seats}
+        people = step.people
+        share = yield from group.rebalance(step, before)
+        now = {code: people[each] for code, each in share.owners.items()}
+        if trail is not None:
+            trail.append(share.owners)
+        if step.kind != FOUNDED:
+            row.rounds += share.rounds
+            row.moved += sum(code in last for code, _ in now.items() - last.items())
+            row.revoked += share.revoked
+            living = len(before.keys() & share.owners.keys())
+            counts = Counts(len(step.seats), len(share.owners), living, share.kept, share.back, share.later)
+            row.stopped += clock.rebalance(step.of, way.protocol, counts)
+        last |= now
+    return rows
+
+
+def _wait(row: Row, step: Step, group: _Group, clock: Clock) -> None:
+    """What members have that are waited for."""
+    if not step.waited and not step.away:
+        return
+    owned: dict[str, int] = {}
+    for owner in group.owners.values():
+        owned[owner] = owned.get(owner, 0) + 1
+    row.stopped += sum(owned.get(each, 0) * waited for each, waited in step.waited.items())
+    for each, away in step.away.items():
+        row.stopped += owned.get(each, 0) * (clock.unnoticed(step.of) if away is None else away)
+
+
+class _Group:
+    """A group in one way. `owners`: of each partition who had it after the last rebalance, by member id."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        self.topics, self.way = past.topics, way
+        self.owners: dict[int, str] = dict(past.thens[0].owners)
+
+    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+        """Share out; `before`: what living members have."""
+        raise NotImplementedError
+
+
+class _Served(_Group):
+    """By the broker's protocol."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self.served = Served(way.assignor, past.topics)
+        self.served.begin(past.thens[0].owners, past.thens[0].partitions)
+
+    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+        """See `_Group`."""
+        self.owners = (yield from self.targets(step)) if step.seats else {}
+        kept = len(before.items() & self.owners.items())
+        return Share(self.owners, kept, len(before) - kept)
+
+    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+        """Who is to have what."""
+        answer = yield self.served.ask(step.seats, step.partitions)
+        self.served.answered(answer)
+        return self.served.owners()
+
+
+class _Classic(_Group):
+    """By an assignor of the clients. `told`: of each member the generation that it was in last."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self.generation = 1
+        self.told = dict.fromkeys(past.thens[0].members, 1)
+
+    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+        """See `_Group`."""
+        if not step.seats:
+            self.owners, self.told = {}, {}
+            return Share({}, 0, 0)
+        has = yield from self.share_out(step, before)
+        lost = before.items() - has.items()
+        if self.way.protocol == EAGER or not lost:
+            self.owners = has
+            return Share(has, len(before) - len(lost), len(lost))
+        kept, given_up, later, rounds = before.items() - lost, lost, 0, 1
+        while lost and rounds < MOST_ROUNDS:
+            given = yield from self.share_out(step, has)
+            lost = has.items() - given.items()
+            kept, later, rounds, has = kept - lost, later + len(lost), rounds + 1, given
+        self.owners = has
+        back = len(given_up & has.items())
+        return Share(has, len(kept), len(given_up) + later, back, later, rounds)
+
+    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+        """One round; `has`: what members tell that they have."""
+        ask = _ask(self.way, step.seats, step.partitions, self.topics, has, self.told)
+        answer = yield ask
+        if answer.error is not None:
+            raise Fails(f"{self.way.assignor}: {answer.error}")
+        self.generation += 1
+        self.told = dict.fromkeys(step.seats, self.generation)
+        return {code: each.member_id for each, mine in zip(ask.members, answer.assigned, strict=True) for code in mine}
+
+
+class _DealtByLeader(_Classic):
+    """By range or round robin (`line.Line`)."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self._places: dict[object, list[list[int]]] = {}
+
+    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+        """See `_Classic`."""
+        line = step.line
+        if not line.alike:
+            return (yield from super().share_out(step, has))
+        if line.shape not in self._places:
+            given = yield from super().share_out(step, has)
+            self._places[line.shape] = line.places(given)
+        return line.given(self._places[line.shape])
+
+
+class _DealtByBroker(_Served):
+    """By the broker's range (`line.Line`)."""
+
+    def __init__(self, past: Past, way: Way) -> None:
+        super().__init__(past, way)
+        self._places: dict[object, list[list[int]]] = {}
+
+    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+        """See `_Served`."""
+        line = step.line
+        if not line.alike or line.shape not in self._places:
+            given = yield from super().targets(step)
+            self._places |= {line.shape: line.places(given)} if line.alike else {}
+            return given
+        return line.given(self._places[line.shape])
+
+
+def _group(past: Past, way: Way) -> _Group:
+    if way.protocol == SERVED:
+        return (_DealtByBroker if way.assignor == SERVER_RANGE else _Served)(past, way)
+    return (_DealtByLeader if way.assignor in LAID_OUT else _Classic)(past, way)
+
+
+def _ask(
+    way: Way,
+    seats: Seats,
+    partitions: Mapping[int, int],
+    topics: Topics,
+    has: Mapping[int, str],
+    told: Mapping[str, int],
+) -> Ask:
+    """What the leader is asked, with members that tell what they have."""
+    owned: dict[str, list[int]] = {each: [] for each in seats}
+    if way.assignor in ("sticky", "cooperative-sticky"):
+        for code in sorted(has):
+            owned[has[code]].append(code)
+    in_user_data = way.protocol != COOPERATES
+    members = [
+        Joined(
+            each,
+            seat.instance,
+            seat.rack,
+            seat.hash,
+            seat.topics,
+            owned[each],
+            told.get(each, -1),
+            told.get(each, -1) if in_user_data else None,
+        )
+        for each, seat in seats.items()
+    ]
+    return Ask(way.assignor, members, topics, partitions)

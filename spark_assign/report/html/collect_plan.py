@@ -1,0 +1,281 @@
+"""From tables to the rows of a report: what grows with the fleet is added up or cut off by Spark (bounds: `rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.caching import cached, uncached
+from spark_assign.planning import Plan
+from spark_assign.progress import progress
+from spark_assign.protocol.simulation import Simulation
+from spark_assign.report.html.bounded_collect import any_of, collected, only
+from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
+from spark_assign.report.html.collect_comparison import advice_rows, compare_rows, drift_rows
+from spark_assign.report.html.collect_history import history_rows
+from spark_assign.report.html.collect_simulation import simulation_rows
+from spark_assign.report.html.page import render_report
+from spark_assign.report.html.report_data import (
+    EDGES,
+    MATRIX,
+    MOST_GROUPS,
+    MOST_MEMBERS,
+    MOST_ROWS,
+    NOTHING_ASSIGNED,
+    OTHERS,
+    WORST_GROUPS,
+    DriftRows,
+    PlanRows,
+)
+from spark_assign.report.worst_groups import SUMS, affected, over_share_column, worst_first
+from spark_assign.runs import expand
+from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
+from spark_assign.sinks.run_store import StoredPlan
+
+Tables = Mapping[str, DataFrame]
+
+_PARTITION = [*GROUP_KEY, "topic", "partition"]
+
+
+@progress("gathering the report", 1)
+def report(
+    plan: Plan | StoredPlan | None = None,
+    comparison: DataFrame | None = None,
+    simulation: Simulation | Mapping[str, Tables] | None = None,
+    connect: Any = None,
+    replicas: Tables | None = None,
+    drift: Tables | StoredPlan | None = None,
+    advice: DataFrame | None = None,
+    history: Tables | None = None,
+    *,
+    offsets: DataFrame | None = None,
+    title: str = "Kafka assignment report",
+    sources: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The report as one HTML page that needs no network; `displayHTML(report(plan))` shows it in a notebook.
+
+    Args:
+        plan: a plan, or one read back. (One that is not stored is computed several times over, where the session
+            cannot cache.)
+        comparison: what several assignors would do, a row per group, assignor and change (`compare`). What is
+            recommended is then told of every group of the plan, too.
+        simulation: `protocol.simulate_protocols(…)`; or stored tables (`protocol.schemas.SIMULATION_TABLES`, or
+            `comparison`) by the name of what is compared: `{"eager": {"rounds": …, …}, "cooperative": …}`.
+        connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either: metrics, delays, rejected; rounds,
+            costs.
+        replicas: tables of a placement, a reassignment or a check, by name (`replicas.schemas`).
+        drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
+            a stored drift, whose two runs are then named.
+        advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
+        history: what groups have been through, by name (`history.schemas.HISTORY_TABLES`, and `replayed`).
+        offsets: of the snapshot that was planned (`schemas.OFFSETS`): partitions without traffic are then told apart.
+        title: the page's heading.
+        sources: where the sections come from, by their names; told at the end.
+
+    Returns:
+        the page. Bounds on what is read: `rows`.
+
+    Raises:
+        ConfigError: jinja2 is not installed (extra `report`).
+    """
+    planned = None if plan is None else plan_rows(plan, offsets)
+    listed = () if planned is None else planned.groups
+    return render_report(
+        plan=planned,
+        comparison=None if comparison is None else compare_rows(comparison, listed),
+        simulation=None if simulation is None else simulation_rows(simulation),
+        connect=None if connect is None else connect_rows(connect),
+        replicas=None if replicas is None else replica_rows(replicas),
+        drift=None if drift is None else _drift_rows(drift),
+        advice=None if advice is None else advice_rows(advice),
+        history=None if history is None else history_rows(history),
+        title=title,
+        sources=sources,
+    )
+
+
+def _drift_rows(drift: Tables | StoredPlan) -> DriftRows:
+    if not isinstance(drift, StoredPlan):
+        return drift_rows(drift)
+    inputs = drift.manifest.content["inputs"]
+    return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("from", "to") if inputs.get(side)})
+
+
+def plan_rows(plan: Plan | StoredPlan, offsets: DataFrame | None = None) -> PlanRows:
+    """What the page shows of a plan; offsets as for `report`."""
+    if isinstance(plan, StoredPlan):
+        manifest = plan.manifest
+        about = {
+            "Run": manifest.run_id,
+            "Finished": f"{manifest.finished_at:%Y-%m-%d %H:%M} UTC",
+            **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
+            **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
+        }
+        return rows_of_tables(plan.tables, about, offsets)
+    names = ("runs", "metrics", "moves", "revocations", "rejected")
+    decided = cached(plan.decided(names))
+    computed = plan.with_decided(decided)
+    rows = rows_of_tables({name: getattr(computed, name) for name in names}, {}, offsets)
+    uncached(decided)
+    return rows
+
+
+def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:
+    """The same from tables by name (`schemas.PLAN_TABLES`): metrics and rejected, the rest as far as it is there."""
+    metrics, rejected = tables["metrics"], tables["rejected"]
+    groups = collected(worst_first(metrics).limit(MOST_GROUPS))
+    worst = [row for row in groups[:WORST_GROUPS] if affected(row)]
+    of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
+    known = {"moves", "revocations"} <= set(tables)
+    notes = []
+    if not known:
+        notes.append("What was before is not shown: the plan was stored without the tables moves and revocations.")
+    elif any(row["claim_conflicts"] for row in worst):
+        notes.append("A partition that several members claim now counts for each of them before.")
+    if not {"runs", "assignments"} & set(tables):
+        notes.append("Members are not shown: the plan was stored without the tables runs and assignments.")
+    silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
+    shares = _shares(of_worst, known)
+    if shares is not None:
+        shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))
+    refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
+    return PlanRows(
+        classes=collected(_classes(metrics)),
+        groups=groups,
+        members=() if shares is None else collected(_most_of_each(shares)),
+        moves=collected(_pairs(of_worst["moves"])) if "moves" in of_worst else (),
+        reasons=collected(_reasons(tables["moves"])) if "moves" in tables else (),
+        rejected=refused,
+        rejected_total=len(refused) if len(refused) < MOST_ROWS else rejected.count(),
+        about=about,
+        notes=notes,
+        ruled=collected(_ruled(metrics)),
+        silent=None if silent is None else collected(only(_silent_of_groups(silent), groups)) if groups else (),
+    )
+
+
+def _silent_of_groups(silent: DataFrame) -> DataFrame:
+    return silent.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias("partitions"))
+
+
+def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:
+    """How many of a member's partitions are without traffic."""
+    if silent is None:
+        return shares.withColumn("silent", F.lit(0).cast("long"))
+    given = expand(of_worst["runs"]) if "runs" in of_worst else of_worst["assignments"]
+    counted = given.join(F.broadcast(silent), _PARTITION, "left_semi").groupBy(*MEMBER_KEY)
+    found = counted.agg(F.count(F.lit(1)).alias("silent"))
+    return shares.join(found, MEMBER_KEY, "left").withColumn("silent", F.coalesce("silent", F.lit(0).cast("long")))
+
+
+def _classes(metrics: DataFrame) -> DataFrame:
+    """`PlanRows.classes`: at most a few dozen rows for each cluster."""
+    passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
+    key = {
+        "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
+        "even": over_share_column() == 0,
+    }
+    keyed = metrics.withColumns(key)
+    sums = (F.sum(name).alias(name) for name in SUMS)
+    return keyed.groupBy("cluster", "assignor", *key).agg(F.count(F.lit(1)).alias("groups"), *sums)
+
+
+def _ruled(metrics: DataFrame) -> DataFrame:
+    """`PlanRows.ruled`: a few rows, as there are few libraries and releases."""
+    sums = (F.count(F.lit(1)).alias("groups"), F.sum("partitions").alias("partitions"))
+    return metrics.where("members > 0").groupBy("assignor", "led_by").agg(*sums)
+
+
+def _reasons(moves: DataFrame) -> DataFrame:
+    """A row per reason."""
+    per_group = moves.groupBy(*GROUP_KEY, "reason").agg(F.count(F.lit(1)).alias("partitions"))
+    return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), F.count(F.lit(1)).alias("groups"))
+
+
+def _shares(tables: Tables, known: bool) -> DataFrame | None:
+    """Partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting, gone.
+
+    What a member owned before follows from what it has afterwards, what came, and what went. A partition that comes
+    from another claimer may have been its own already: then that is its only change of owner.
+    """
+    if "runs" in tables:
+        after = tables["runs"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
+        given = expand(tables["runs"])
+    elif "assignments" in tables:
+        given = tables["assignments"]
+        after = given.groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("after"))
+    else:
+        return None
+    if not known:
+        zero, none = F.lit(0).cast("long"), F.lit(None).cast("long")
+        return after.withColumns({"before": none, "waiting": zero, "gone": F.lit(False)})
+    moves = tables["moves"]
+    came = (
+        moves.where("to_member_id is not null")
+        .groupBy(*_PARTITION, F.col("to_member_id").alias("member_id"))
+        .agg(F.count(F.lit(1)).alias("changes"), F.max("reason").alias("reason"))
+        .where(~((F.col("changes") == 1) & (F.col("reason") == "claim-conflict")))
+        .groupBy(*MEMBER_KEY)
+        .agg(F.count(F.lit(1)).alias("came"))
+    )
+    went = (
+        moves.where("from_member_id is not null")
+        .groupBy(*GROUP_KEY, F.col("from_member_id").alias("member_id"))
+        .agg(F.count(F.lit(1)).alias("went"), F.max(F.col("reason") == "member-left").alias("gone"))
+    )
+    withholding = tables["metrics"].where("withheld > 0").select(*GROUP_KEY)
+    waiting = (
+        tables["revocations"]
+        .where("next_member_id is not null")
+        .select(*GROUP_KEY, F.col("next_member_id").alias("member_id"), "topic", "partition")
+        .distinct()
+        .join(withholding, GROUP_KEY, "left_semi")
+        .join(given, [*MEMBER_KEY, "topic", "partition"], "left_anti")
+        .groupBy(*MEMBER_KEY)
+        .agg(F.count(F.lit(1)).alias("waiting"))
+    )
+    joined = reduce(lambda left, right: left.join(right, MEMBER_KEY, "full"), (after, came, went, waiting))
+    number = {name: F.coalesce(name, F.lit(0)).cast("long") for name in ("after", "came", "went", "waiting")}
+    before = number["after"] + number["waiting"] - number["came"] + number["went"]
+    return joined.select(
+        *MEMBER_KEY,
+        before.alias("before"),
+        *(number[name].alias(name) for name in ("after", "waiting")),
+        F.coalesce("gone", F.lit(False)).alias("gone"),
+    )
+
+
+def _most_of_each(shares: DataFrame) -> DataFrame:
+    """The members with most partitions of every group; names decide between equals."""
+    most = F.desc(F.greatest(F.coalesce("before", F.lit(0)), F.col("after") + F.col("waiting")))
+    of_group = Window.partitionBy(*GROUP_KEY)
+    listed = shares.withColumns(
+        {
+            "place": F.row_number().over(of_group.orderBy(most, "member_id")),
+            "listed": F.sum((~F.col("gone")).cast("int")).over(of_group),
+        }
+    )
+    return listed.where(F.col("place") <= MOST_MEMBERS).drop("place")
+
+
+def _pairs(moves: DataFrame) -> DataFrame:
+    """`PlanRows.moves`: of every group the members with most changes, the rest as others."""
+    each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
+    changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(F.count(F.lit(1)).alias("changes"))
+    place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))
+    shown = (
+        changes.withColumn("place", place)
+        .where(F.col("place") <= MATRIX)
+        .select(*MEMBER_KEY, F.lit(True).alias("shown"))
+    )
+    for end in ("from_member_id", "to_member_id"):
+        named = shown.withColumnRenamed("member_id", end)
+        name = F.when(F.col(end).isNull() | F.col("shown"), F.col(end)).otherwise(F.lit(OTHERS))
+        moves = moves.join(named, [*GROUP_KEY, end], "left").withColumn(end, name).drop("shown")
+    return moves.groupBy(*GROUP_KEY, "from_member_id", "to_member_id", "reason").agg(
+        F.count(F.lit(1)).alias("partitions")
+    )

@@ -1,0 +1,165 @@
+"""The report's section of drift: what changed between two snapshots or plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_assign.report.formatting import NONE, cell, count, number, ratio, short_names
+from spark_assign.report.html.group_view import Matrix, matrix
+from spark_assign.report.html.plan_section import by_group
+from spark_assign.report.html.report_data import MOST_ROWS, DriftRows, Row, Rows
+from spark_assign.report.html.table import Table
+
+MATRIX = 12
+"""Members of a matrix on either side; a larger one is left out."""
+
+
+@dataclass(frozen=True)
+class DriftSection:
+    """What changed. `movement`: heading and matrix of the groups in which most has moved."""
+
+    said: Sequence[str]
+    tables: Sequence[Table]
+    movement: Sequence[tuple[str, Matrix]]
+
+
+def of_drift(rows: DriftRows) -> DriftSection:
+    """What changed between two runs; see `DriftRows`."""
+    tables = [
+        _groups("Groups that are less even than before", rows.worse, ("Moved",)),
+        _groups("Groups in which most has changed", rows.groups, _COUNTS),
+        _members(rows.members),
+        _topics(rows.topics),
+    ]
+    return DriftSection(_said(rows), [table for table in tables if table.rows], _movement(rows.pairs))
+
+
+def _said(rows: DriftRows) -> list[str]:
+    """The whole drift in a few sentences."""
+    if not rows.changes:
+        return []
+    groups = Counter({row["change"]: row["groups"] for row in rows.changes})
+    sums = {name: sum(row[name] or 0 for row in rows.changes) for name in _SUMS}
+    sides = f"From {rows.about['from']} to {rows.about['to']}: " if {"from", "to"} <= set(rows.about) else ""
+    if set(groups) <= {"same"}:
+        return [f"{sides}nothing has changed in {count(groups['same'], 'group')}."]
+    owned = {name: f"{number(sums[name])} {_has(sums[name])}" for name in ("newly_owned", "no_longer_owned")}
+    said = [
+        f"{sides}{number(groups['changed'])} of {count(sum(groups.values()), 'group')} {_has(groups['changed'])} "
+        f"changed, {number(groups['came'])} came, {number(groups['went'])} went, {number(groups['same'])} "
+        f"{_is(groups['same'])} the same.",
+        f"{count(sums['came'], 'member')} came, {number(sums['went'])} went, {number(sums['restarted'])} restarted. "
+        f"{count(sums['moved'], 'partition')} {_has(sums['moved'])} another owner, {owned['newly_owned']} one for the "
+        f"first time, {owned['no_longer_owned']} none any more.",
+    ]
+    if rows.worse:
+        worst, more = rows.worse[0], " or more" if len(rows.worse) == MOST_ROWS else ""
+        said.append(
+            f"Less even than before: {count(len(rows.worse), 'group')}{more}, most of all {worst['cluster']}/"
+            f"{worst['group_id']} (largest over mean {_both(worst, 'max_over_mean')})."
+        )
+    else:
+        said.append("No group is less even than before.")
+    return said
+
+
+_SUMS = ("came", "went", "restarted", "moved", "newly_owned", "no_longer_owned")
+
+
+def _has(many: int) -> str:
+    return "has" if many == 1 else "have"
+
+
+def _is(many: int) -> str:
+    return "is" if many == 1 else "are"
+
+
+def _both(row: Row, name: str) -> str:
+    before, after = row[f"{name}_before"], row[f"{name}_after"]
+    if name == "max_over_mean":
+        return f"{ratio(before)} → {ratio(after)}"
+    return cell(after) if before == after else f"{cell(before)} → {cell(after)}"
+
+
+_COUNTS = ("Moved", "Newly owned", "No longer owned", "Came", "Went", "Restarted")
+
+
+def _groups(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
+    """A line per group; of the counts those that are not all 0."""
+    counts = [title for title in counts if any(row[title.lower().replace(" ", "_")] for row in rows)]
+    return Table(
+        caption,
+        [
+            *(("Group", False), ("Max/mean before", True), ("after", True)),
+            *((title, True) for title in (*counts, "Members", "Partitions")),
+            ("Change", False),
+        ],
+        [
+            [
+                f"{row['cluster']}/{row['group_id']}",
+                *(ratio(row[f"max_over_mean_{when}"]) for when in ("before", "after")),
+                *(number(row[title.lower().replace(" ", "_")]) for title in counts),
+                *(_both(row, name) for name in ("members", "partitions")),
+                _change(row),
+            ]
+            for row in rows
+        ],
+        _cut(rows, "groups"),
+    )
+
+
+def _change(row: Row) -> str:
+    """With another assignor, and with the code where one side rejects the group."""
+    sides = [(when, row[f"rejected_{when}"]) for when in ("before", "after") if row[f"rejected_{when}"]]
+    assignors = [row["assignor_before"], row["assignor_after"]]
+    other = f"; {' → '.join(assignors)}" if None not in assignors and assignors[0] != assignors[1] else ""
+    return f"{row['change']}{other}" + "".join(f"; {when} rejected: {code}" for when, code in sides)
+
+
+def _members(rows: Rows) -> Table:
+    names = ("change", "previous_member_id", "group_instance_id", "client_id", "client_host")
+    known = [name for name in names if any(row[name] is not None for row in rows)]
+    return Table(
+        "Members that came, went or restarted",
+        [("Group", False), ("Member", False), *((name.replace("_", " ").capitalize(), False) for name in known)],
+        [
+            [f"{row['cluster']}/{row['group_id']}", row["member_id"], *(cell(row[name]) for name in known)]
+            for row in rows
+        ],
+        _cut(rows, "members"),
+    )
+
+
+def _topics(rows: Rows) -> Table:
+    return Table(
+        "Topics that changed",
+        [("Topic", False), ("Change", False), ("Partitions before", True), ("after", True)],
+        [
+            [
+                f"{row['cluster']}/{row['topic']}",
+                row["change"],
+                *(
+                    NONE if row[name] is None else number(row[name])
+                    for name in ("partitions_before", "partitions_after")
+                ),
+            ]
+            for row in rows
+        ],
+        _cut(rows, "topics"),
+    )
+
+
+def _cut(rows: Rows, table: str) -> str:
+    return f"Shown are {MOST_ROWS}; the table {table} has all." if len(rows) == MOST_ROWS else ""
+
+
+def _movement(pairs: Rows) -> list[tuple[str, Matrix]]:
+    found = []
+    for key, rows in by_group(pairs).items():
+        members = {row[end] for row in rows for end in ("from_member_id", "to_member_id") if row[end] is not None}
+        one = matrix(rows, short_names(members))
+        if one is not None and max(len(one.rows), len(one.columns)) <= MATRIX:
+            found.append(("/".join(key), one))
+    return found

@@ -1,0 +1,214 @@
+"""One group of the report: a bar per member before and after, and who gives how much to whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_assign.kernels.client_libraries import known_of
+from spark_assign.kernels.rule_source import whose_rules
+from spark_assign.report.formatting import count, number, ratio, share, short_names
+from spark_assign.report.html.report_data import OTHERS, Row, Rows
+from spark_assign.report.worst_groups import even_share, nobody_gets, over_share
+
+NOBODY = None
+_NOBODY, _OTHERS = "nobody", "all others"
+
+
+@dataclass(frozen=True)
+class MemberBar:
+    """A line of the bars; widths in per cent of the longest."""
+
+    place: int
+    name: str
+    member_id: str
+    before: int | None
+    after: int
+    waiting: int
+    gone: bool
+    silent: int
+    over: int
+    before_wide: float
+    after_wide: float
+    waiting_wide: float
+    silent_wide: float
+    over_wide: float
+
+    @property
+    def change(self) -> str:
+        """With its sign; empty where it is not known what was before."""
+        return "" if self.before is None else f"{self.after + self.waiting - self.before:+,}".replace("+0", "0")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Who gives how many partitions to whom. `columns`: mark and full name; `rows`: mark, name, numbers, their sum."""
+
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, str, Sequence[int], int]]
+    most: int
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """All that the page says of one group."""
+
+    ident: str
+    row: Row
+    brief: str
+    facts: str
+    rules: str
+    bars: Sequence[MemberBar]
+    hidden: str
+    mean_wide: float
+    mean: str
+    waits: bool
+    knows_before: bool
+    matrix: Matrix | None
+    reasons: str
+    advice: str
+    way: str
+    silent: bool
+
+
+def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0) -> GroupView:
+    """One group as the page shows it.
+
+    Args:
+        ident: of its place in the page.
+        row: of `schemas.METRICS`.
+        members, moves: its rows as `PlanRows` has them.
+        advice: its row of `CompareRows.advice`, if there is one.
+        silent: how many of its partitions are without traffic.
+    """
+    ordered = sorted(members, key=lambda each: (-(each["after"] + each["waiting"]), each["member_id"]))
+    names = short_names(
+        {row["member_id"] for row in ordered}
+        | {each[end] for each in moves for end in ("from_member_id", "to_member_id") if each[end] not in (None, OTHERS)}
+    )
+    longest = max((max(each["before"] or 0, each["after"] + each["waiting"]) for each in ordered), default=0) or 1
+    fair = even_share(row)
+    bars = [_bar(place, each, names, longest, fair) for place, each in enumerate(ordered, start=1)]
+    reasons: Counter[str] = Counter()
+    for each in moves:
+        reasons[each["reason"]] += each["partitions"]
+    said = ", ".join(f"{number(partitions)} {reason}" for reason, partitions in reasons.most_common())
+    return GroupView(
+        ident=ident,
+        row=row,
+        brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
+        facts=_facts(row, silent),
+        rules=whose_rules(row["assignor"], row.get("led_by")).words,
+        bars=bars,
+        hidden=_hidden(row, ordered),
+        mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),
+        mean=ratio(row["mean_per_member"]),
+        waits=any(bar.waiting for bar in bars),
+        knows_before=any(bar.before is not None for bar in bars),
+        matrix=matrix(moves, names, [bar.member_id for bar in bars]),
+        reasons=said,
+        advice="" if advice is None else advice["reason"],
+        way=_way(advice),
+        silent=any(bar.silent for bar in bars),
+    )
+
+
+def _way(advice: Row | None) -> str:
+    """How the group switches to what is recommended, and what is known of its clients."""
+    if advice is None or not advice.get("way"):
+        return ""
+    return f"{advice['way']} {known_of(advice.get('clients'))}"
+
+
+def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -> MemberBar:
+    """What is above an even share is told apart, and what is without traffic, as far as they do not overlap."""
+    over = max(0, row["after"] - fair)
+    silent = min(row.get("silent", 0), row["after"])
+    wide = {name: 100 * (row[name] or 0) / longest for name in ("before", "after", "waiting")}
+    over_wide = 100 * over / longest
+    return MemberBar(
+        place=place,
+        name=names[row["member_id"]],
+        member_id=row["member_id"],
+        **{name: row[name] for name in ("before", "after", "waiting", "gone")},
+        silent=silent,
+        over=over,
+        before_wide=wide["before"],
+        after_wide=wide["after"],
+        waiting_wide=wide["waiting"],
+        silent_wide=min(100 * silent / longest, wide["after"] - over_wide),
+        over_wide=over_wide,
+    )
+
+
+def _facts(row: Row, silent: int) -> str:
+    """The group in one sentence or two."""
+    said = [
+        f"{row['assignor']} gives {count(row['partitions'], 'partition')} to {count(row['members'], 'member')}, "
+        f"{number(row['min_per_member'])} to {number(row['max_per_member'])} each"
+    ]
+    if over := over_share(row):
+        share_of = count(even_share(row), "partition")
+        said.append(f"the fullest has {number(over)} more than an even share of {share_of}")
+    if row["moved"]:
+        said.append(f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner")
+    if silent:
+        said.append(f"{number(silent)} are without traffic: no record was ever written to them")
+    if row["withheld"]:
+        said.append(f"{number(row['withheld'])} with their next owner in the next round")
+    if left := nobody_gets(row):
+        said.append(f"{number(left)} without an owner")
+    if row["rack_matched"] is not None:
+        said.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
+    return "; ".join(said) + "."
+
+
+def _hidden(row: Row, shown: Rows) -> str:
+    """What is said of members without a bar."""
+    listed = max((each["listed"] for each in shown), default=0)
+    idle = max(0, row["members"] - listed)
+    said = []
+    if listed > len(shown):
+        said.append(f"Shown are the {len(shown)} members with most partitions, of {number(listed)} that have any.")
+    if idle and listed == len([each for each in shown if not each["gone"]]):
+        said.append(f"{count(idle, 'more member')} {'has' if idle == 1 else 'have'} nothing, before and after.")
+    return " ".join(said)
+
+
+def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Matrix | None:
+    """Nothing where nothing moves. Members stand in the order of the bars, then the rest, the others and nobody.
+
+    Args:
+        moves: from_member_id, to_member_id, partitions.
+        names: of the members, as they are shown.
+        order: members in the order of the bars above it; those are told by their number, too.
+    """
+    pairs: Counter[tuple[Any, Any]] = Counter()
+    for each in moves:
+        pairs[each["from_member_id"], each["to_member_id"]] += each["partitions"]
+    if not pairs:
+        return None
+    place = {member: at for at, member in enumerate(order)}
+
+    def key(end: str | None) -> tuple[int, int, str]:
+        last = 2 if end is NOBODY else 1 if end == OTHERS else 0
+        return (last, place.get(end or "", len(place)), end or "")
+
+    givers = sorted({giver for giver, _ in pairs}, key=key)
+    takers = sorted({taker for _, taker in pairs}, key=key)
+
+    def mark(end: str | None) -> str:
+        if end is NOBODY or end == OTHERS:
+            return _NOBODY if end is NOBODY else _OTHERS
+        return str(place[end] + 1) if end in place else names[end]
+
+    def name(end: str | None) -> str:
+        return mark(end) if end is NOBODY or end == OTHERS else names[end]
+
+    rows = []
+    for giver in givers:
+        numbers = [pairs[giver, taker] for taker in takers]
+        rows.append((mark(giver) if giver in place else "", name(giver), numbers, sum(numbers)))
+    return Matrix([(mark(taker), name(taker)) for taker in takers], rows, max(pairs.values()))

@@ -1,0 +1,389 @@
+"""What each section of the report shows: rows in, plain values and drawings for the templates out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from spark_assign.kernels.rule_source import whose_rules
+from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
+from spark_assign.report.html import drawings
+from spark_assign.report.html.group_view import GroupView, view
+from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
+from spark_assign.report.html.rules_table import rules_table
+from spark_assign.report.html.table import Length, Table
+from spark_assign.report.worst_groups import SUMS, nobody_gets, over_share
+
+UNEVEN = 1.25
+"""A group is noted as uneven by load where that is so many times as uneven as it is by count."""
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A line of the table of groups.
+
+    Attributes:
+        numbers: each with the width of its bar, or the heat of its ground, in per cent; 0 where there is none.
+        link: of the place in the page that shows it, or nothing.
+        rules: by whose rules it is planned, and how surely its leader decides by them.
+        now, advice: what the group runs with and what is recommended, where they are known; `changes`: whether the
+            latter is another one.
+    """
+
+    cluster: str
+    group_id: str
+    assignor: str
+    numbers: Sequence[tuple[str, int]]
+    notes: str
+    link: str
+    rules: str
+    now: str
+    advice: str
+    changes: bool
+
+
+@dataclass(frozen=True)
+class PlanSection:
+    """Everything that the page says of a plan."""
+
+    headline: Sequence[str]
+    tiles: Sequence[tuple[str, str, str, bool]]
+    assignors: Table
+    rules: Table | None
+    clusters: Table | None
+    cluster_names: Sequence[str]
+    drawing: Markup
+    legend: Markup
+    classes: Table
+    number_names: Sequence[tuple[str, str]]
+    groups: Sequence[GroupLine]
+    total: int
+    views: Sequence[GroupView]
+    reasons: Table | None
+    rejected: Table | None
+    about: Sequence[tuple[str, str]]
+    notes: Sequence[str]
+    advised: bool
+    planned_otherwise: bool
+    leaders_known: bool
+
+
+_NUMBERS = (
+    ("Members", "members of the group"),
+    ("Partitions", "partitions that are assigned"),
+    ("Max/mean", "partitions of the fullest member over the mean"),
+    ("Over share", "partitions that the fullest member has above an even share"),
+    ("Moved", "partitions that get another owner; each is given up by a member that stays, unless the line says more"),
+    ("Moved %", "moved in per cent of the partitions"),
+    ("Without owner", "partitions that nobody gets, in this round or the next"),
+)
+
+
+def of_plan(plan: PlanRows, advice: Rows = ()) -> PlanSection:
+    """The plan's sections; see `PlanRows`, and `CompareRows.advice`."""
+    advised = {(row["cluster"], row["group_id"]): row for row in advice}
+    totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
+    uneven = sum(row["groups"] for row in plan.classes if not row["even"])
+    members, moves = by_group(plan.members), by_group(plan.moves)
+    silent = {(row["cluster"], row["group_id"]): row["partitions"] for row in plan.silent or ()}
+    shown = {key: f"g{at}" for at, key in enumerate(_keys(plan.groups), start=1) if key in members or key in moves}
+    views = [
+        view(shown[key], row, members[key], moves[key], advised.get(key), silent.get(key, 0))
+        for key, row in zip(_keys(plan.groups), plan.groups, strict=True)
+        if key in shown
+    ]
+    bars = _bars(plan.classes)
+    lines = _lines(plan.groups, shown, advised, silent)
+    return PlanSection(
+        headline=_headline(totals, uneven, plan.rejected_total),
+        tiles=_tiles(totals, uneven, plan, silent),
+        assignors=_assignors(plan.classes),
+        rules=rules_table(plan.ruled),
+        clusters=_clusters(plan),
+        cluster_names=sorted({row["cluster"] for row in plan.groups}),
+        drawing=drawings.histogram(bars, "imbalance", "Groups by imbalance", "groups"),
+        legend=drawings.legend({"uneven": "could be more even", "even": "as even as their numbers allow"}),
+        classes=Table(
+            "Groups by imbalance",
+            [("Largest over mean", False), ("Groups", True), ("Could be more even", True)],
+            [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
+        ),
+        number_names=_NUMBERS,
+        groups=lines,
+        total=totals["groups"],
+        views=views,
+        reasons=_reasons(plan.reasons),
+        rejected=rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
+        about=[(name, cell(value)) for name, value in plan.about.items()],
+        notes=plan.notes,
+        advised=bool(advised),
+        planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
+        leaders_known=any(row["led_by"] for row in plan.ruled),
+    )
+
+
+def _keys(rows: Rows) -> list[tuple[str, str]]:
+    return [(row["cluster"], row["group_id"]) for row in rows]
+
+
+def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:
+    """What a team lead should know first."""
+    groups, partitions = totals["groups"], totals["partitions"]
+    said = [f"{count(groups, 'group')} with {count(totals['members'], 'member')}: {count(partitions, 'partition')}."]
+    if totals["moved"]:
+        said.append(f"{number(totals['moved'])} of them ({share(totals['moved'], partitions)}) get another owner.")
+    else:
+        said.append("None of them gets another owner.")
+    some = f"In {count(uneven, 'group')} ({share(uneven, groups)}) the fullest member has more than an even share."
+    said.append(some if uneven else "Every group is as even as its numbers allow.")
+    if rejected:
+        said.append(f"{count(rejected, 'group')} could not be planned.")
+    return said
+
+
+def _tiles(
+    totals: Mapping[str, int], uneven: int, plan: PlanRows, silent: Mapping[tuple[str, str], int]
+) -> list[tuple[str, str, str, bool]]:
+    """Name, number, what is to be said of it, and whether it is a problem."""
+    lost = totals["unassigned"] - totals["withheld"]
+    quiet = sum(silent.values())
+    said = [f"{number(lost)} without owner"] if lost else ["all have an owner"]
+    if plan.silent is not None:
+        said.append(f"{number(quiet)} without traffic")
+    moved, revoked = totals["moved"], totals["revoked"]
+    waiting = f"; {number(totals['withheld'])} wait for the next round" if totals["withheld"] else ""
+    given_up = (
+        ("each is given up by a member that stays" if moved else "nothing has to be given up")
+        if moved == revoked
+        else f"{number(revoked)} are given up by members that stay"
+    )
+    return [
+        ("Groups", number(totals["groups"]), f"{number(plan.rejected_total)} rejected", plan.rejected_total > 0),
+        ("Members", number(totals["members"]), "", False),
+        ("Partitions", number(totals["partitions"]), "; ".join(said), lost > 0),
+        ("Change owner", number(moved), f"{share(moved, totals['partitions'])}; {given_up}{waiting}", False),
+        ("Could be more even", number(uneven), count(totals["groups"], "group").join(("of ", "")), uneven > 0),
+    ]
+
+
+def _assignors(classes: Rows) -> Table:
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in classes:
+        _add(sums[row["assignor"]], row)
+    return Table(
+        "By planned assignor",
+        [("Assignor", False), *((title, True) for title, _ in _SUMMED)],
+        [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
+    )
+
+
+def _clusters(plan: PlanRows) -> Table | None:
+    """A line per cluster, where there are several."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in plan.classes:
+        _add(sums[row["cluster"]], row)
+    for row in plan.rejected:
+        sums[row["cluster"]]["rejected"] += 1
+    if len(sums) < 2:
+        return None
+    ordered = sorted(sums.items(), key=lambda one: (-one[1]["uneven"], -one[1]["moved"], one[0]))
+    all_listed = len(plan.rejected) == plan.rejected_total
+    return Table(
+        "By cluster, those with most groups that could be more even first",
+        [("Cluster", False), *((title, True) for title, _ in _SUMMED), ("Rejected", True)],
+        [
+            [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else "–"]
+            for name, each in ordered
+        ],
+    )
+
+
+_SUMMED = (
+    ("Groups", "groups"),
+    ("Members", "members"),
+    ("Partitions", "partitions"),
+    ("Change owner", "moved"),
+    ("Could be more even", "uneven"),
+    ("Without owner", "lost"),
+)
+_BARRED = {"partitions": "is", "moved": "flow", "uneven": "bad", "lost": "bad"}
+
+
+def _add(sums: Counter[str], row: Row) -> None:
+    sums.update({name: row[name] for name in ("groups", *SUMS)})
+    sums["uneven"] += 0 if row["even"] else row["groups"]
+    sums["lost"] += row["unassigned"] - row["withheld"]
+
+
+def _summed(each: Counter[str], every: Collection[Counter[str]]) -> list[str | Length]:
+    cells: list[str | Length] = []
+    for _, name in _SUMMED:
+        most = max(one[name] for one in every) or 1
+        kind = _BARRED.get(name)
+        words = number(each[name])
+        cells.append(words if kind is None else Length(kind, words, wide=100 * each[name] / most))
+    return cells
+
+
+def _bars(classes: Rows) -> list[drawings.Bar]:
+    found: Counter[tuple[int, bool]] = Counter()
+    for row in classes:
+        found[row["imbalance"], row["even"]] += row["groups"]
+    labels = ["1.00", *(f"to {edge:.2f}" for edge in EDGES[1:]), f"over {EDGES[-1]:.2f}"]
+    numbered = list(enumerate(labels))
+    if any(at == NOTHING_ASSIGNED for at, _ in found):
+        numbered.append((NOTHING_ASSIGNED, "no partitions"))
+    return [drawings.Bar(label, found[at, True], found[at, False]) for at, label in numbered]
+
+
+def _lines(
+    rows: Rows,
+    shown: Mapping[tuple[str, str], str],
+    advised: Mapping[tuple[str, str], Row],
+    silent: Mapping[tuple[str, str], int],
+) -> list[GroupLine]:
+    """All lines; bars are drawn against the longest of their column."""
+    most = {
+        "partitions": max((row["partitions"] for row in rows), default=0) or 1,
+        "over": max((over_share(row) for row in rows), default=0) or 1,
+        "lost": max((nobody_gets(row) for row in rows), default=0) or 1,
+    }
+    lines = []
+    for key, row in zip(_keys(rows), rows, strict=True):
+        advice, over, lost = advised.get(key), over_share(row), nobody_gets(row)
+        # Beyond three times the mean it is no hotter; where nothing could be more even it is not hot at all.
+        heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
+        numbers = [
+            (number(row["members"]), 0),
+            (number(row["partitions"]), _wide(row["partitions"], most["partitions"])),
+            (ratio(row["max_over_mean"]), heat),
+            (number(over), _wide(over, most["over"])),
+            (number(row["moved"]), 0),
+            (share(row["moved"], row["partitions"]), _wide(row["moved"], row["partitions"])),
+            (number(lost), _wide(lost, most["lost"])),
+        ]
+        notes = _oddities(row)
+        if key in silent:
+            notes.append(f"{count(silent[key], 'partition')} without traffic")
+        ruled = whose_rules(row["assignor"], row.get("led_by")).words if row["members"] else NONE
+        changes = advice is not None and advice["verdict"] in ("change", "unknown")
+        told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
+        now = NONE if advice is None else _now(advice)
+        lines.append(
+            GroupLine(
+                *(*key, row["assignor"], numbers, "; ".join(notes), shown.get(key, "")),
+                *(ruled, now, told, changes),
+            )
+        )
+    return lines
+
+
+def _wide(part: int, whole: int) -> int:
+    """In whole per cent; what there is is always seen."""
+    return max(2, round(100 * part / whole)) if part and whole else 0
+
+
+def _now(advice: Row) -> str:
+    """What a group runs with, as far as the comparison knows."""
+    if advice.get("now") is not None:
+        return str(advice["now"])
+    return str(advice["assignor"]) if advice["verdict"] == "keep" else NONE
+
+
+def _oddities(row: Row) -> list[str]:
+    """What is odd about a group, in words."""
+    by_broker = row["assignor"] in SERVER_SIDE
+    withheld = f"{number(row['withheld'])} wait {'until they are given up' if by_broker else 'for the next round'}"
+    given_up = [f"{number(row['revoked'])} given up"] if row["revoked"] != row["moved"] else []
+    said = {
+        "withheld": withheld,
+        "claim_conflicts": count(row["claim_conflicts"], "partition") + " claimed by several members",
+        "members_without_subscription": count(row["members_without_subscription"], "member") + " without subscription",
+        "unknown_topics": count(row["unknown_topics"], "subscribed topic") + " unknown",
+        "owned_topic_gone": count(row["owned_topic_gone"], "owned partition") + " of topics that are gone",
+        "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
+        "unsure": f"{number(row.get('unsure') or 0)} may go to another member: an order is not known",
+    }
+    return [*given_up, *_by_load(row), *(words for name, words in said.items() if row.get(name))]
+
+
+def _by_load(row: Row) -> list[str]:
+    """How unevenly load is shared, where that is worse than by count, and who never catches up."""
+    uneven, told = row.get("load_max_over_mean"), []
+    if uneven is not None and uneven > UNEVEN * max(row["max_over_mean"] or 1, 1):
+        told.append(f"one member has {ratio(uneven)} times the mean load")
+    if row.get("drain_seconds") == math.inf:
+        told.append("falls behind: more is written than one member reads")
+    return told
+
+
+REASONS = {
+    "topic-gone": "the topic does not exist any more",
+    "partition-gone": "the topic has fewer partitions now",
+    "new": "nobody owned it",
+    "member-left": "its owner has left the group",
+    "claim-conflict": "several members claim it, and this one does not keep it",
+    "unsubscribed": "its owner does not subscribe to the topic any more",
+    "unassigned": "nobody gets it",
+    "over-quota": "its owner has more than its share",
+    "rack-mismatch": "it has no replica in its owner's rack",
+    "balancing": "its next owner had at least two partitions less",
+    "over-load": "its owner has more load than its bound",
+    "makes-room": "another partition gets its place, which fits nowhere else",
+    "rebalanced": "the assignor gives it to another member",
+}
+"""As `spark_assign.moves` has them."""
+
+
+def _reasons(rows: Rows) -> Table | None:
+    if not rows:
+        return None
+    ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
+    return Table(
+        "Changes of owner by reason",
+        [("Reason", False), ("It means", False), ("Changes", True), ("Groups", True)],
+        [
+            [row["reason"], REASONS.get(row["reason"], ""), number(row["partitions"]), number(row["groups"])]
+            for row in ordered
+        ],
+    )
+
+
+def rejected_table(rows: Rows, total: int | None = None) -> Table:
+    """What could not be planned, with code and remedy; of any table `rejected`."""
+    total = len(rows) if total is None else total
+    more = f"Shown are the first {len(rows):,} of {total:,}; the table rejected has all." if total > len(rows) else ""
+    return Table(
+        "Rejected",
+        [("What", False), ("Code", False), ("Detail", False)],
+        [
+            ["/".join(cell(row[name]) for name in row if name not in ("code", "detail")), row["code"], row["detail"]]
+            for row in rows
+        ],
+        more,
+    )
+
+
+def any_table(name: str, rows: Rows, note: str = "") -> Table:
+    """A table as it is."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    numeric = {column for column in columns if any(isinstance(row.get(column), int | float) for row in rows)}
+    return Table(
+        name,
+        [(column.replace("_", " ").capitalize(), column in numeric) for column in columns],
+        [[cell(row.get(column)) for column in columns] for row in rows],
+        note,
+    )
+
+
+def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
+    """Rows of many groups, by cluster and group_id."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["cluster"], row["group_id"]].append(row)
+    return found
