@@ -163,19 +163,25 @@ def _told(facts: _Facts, topic: str, partition: int) -> str:
 
 
 def _move_told(facts: _Facts, move: Row) -> str:
-    giver, receiver = move["from_member_id"], move["to_member_id"]
+    from_member, receiver = move["from_member_id"], move["to_member_id"]
     told = {
-        "from": giver,
+        "from": from_member,
         "to": receiver,
         "topic": move["topic"],
         "claimers": len(facts.numbers.get("claimed by", {})),
-        "owned": facts.of("owned", giver),
+        "owned": facts.of("owned", from_member),
         "next_owned": facts.of("owned", receiver),
         "quota": _quota(facts),
-        "rank": facts.of("rank", giver),
+        "rank": facts.of("rank", from_member),
     }
-    way = f"from {giver} to {receiver}" if giver and receiver else f"to {receiver}" if receiver else f"from {giver}"
-    waits = giver is not None and facts.who("withheld from") is not None
+    way = (
+        f"from {from_member} to {receiver}"
+        if from_member and receiver
+        else f"to {receiver}"
+        if receiver
+        else f"from {from_member}"
+    )
+    waits = from_member is not None and facts.who("withheld from") is not None
     why = _WHY | (_BY_BROKER if facts.by_broker else {})
     late = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if waits else ""
     return f"goes {way}, since {why[move['reason']].format_map(told)}.{late.format_map(told)}"

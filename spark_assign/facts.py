@@ -157,8 +157,8 @@ def in_whole_groups(
     if not _racks_matter(fleet):
         return _still_whole(lay_out(rows, assignors, GROUP_KEY, static=static), tasks(fleet))
     rows = _for_all_readers(rows)
-    laid = lay_out(rows, assignors, GROUP_KEY, static=static)
-    return _union([laid, _layouts(rows, fleet, leaders=leaders)]).repartition(tasks(fleet), *GROUP_KEY)
+    windowed = lay_out(rows, assignors, GROUP_KEY, static=static)
+    return _union([windowed, _layouts(rows, fleet, leaders=leaders)]).repartition(tasks(fleet), *GROUP_KEY)
 
 
 def of_changes(

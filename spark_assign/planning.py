@@ -292,8 +292,10 @@ def gather_chosen(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = Fa
     own = custom_assignors()
     wanted = {client_side(name) for name in patterns.values() if name not in own}
     any_of_them = CONFIGURED in wanted and fleet.groups is not None
-    laid = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
+    window_assignors = [name for name in BY_WINDOWS if name not in own and (any_of_them or name in wanted)]
     loads = loads or any_of_them or WEIGHTED_STICKY in wanted
     by_id = any_of_them or not wanted.isdisjoint(BY_IDS)
     in_order = by_id or CONFIGURED in wanted or any(tells_order(name) for name in patterns.values())
-    return facts.in_whole_groups(fleet, laid, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads)
+    return facts.in_whole_groups(
+        fleet, window_assignors, user_data=bool(own), topic_ids=by_id, in_order=in_order, loads=loads
+    )

@@ -82,7 +82,7 @@ def table_order(hashes: IntArray, ranks: IntArray | None, group: IntArray | None
         IdentityDecides: Java would have to order two keys that are not `Comparable`.
     """
     group = np.zeros(len(hashes), np.int64) if group is None else group
-    return _order(spread_hashes(hashes), ranks, group, crowded_groups(hashes, group))
+    return _order(spread_hashes(hashes), ranks, group, treeified_groups(hashes, group))
 
 
 def table_orders(hashes: IntArray, ranks: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
@@ -92,20 +92,20 @@ def table_orders(hashes: IntArray, ranks: IntArray, group: IntArray) -> tuple[In
     """
     spread = spread_hashes(hashes)
     suspects = _suspects(spread, group)
-    first = _order(spread, ranks, group, _crowded(spread, group, suspects))
+    first = _order(spread, ranks, group, _treeified(spread, group, suspects))
     again = spread[first]
-    crowded = _crowded(again, group, suspects)
-    if not len(crowded):
+    treeified = _treeified(again, group, suspects)
+    if not len(treeified):
         return first, first
-    return first, first[_order(again, ranks[first], group, crowded)]
+    return first, first[_order(again, ranks[first], group, treeified)]
 
 
-def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, crowded: IntArray) -> IntArray:
+def _order(spread: IntArray, ranks: IntArray | None, group: IntArray, treeified: IntArray) -> IntArray:
     """Returns the iteration order. Maps that may have a tree are filled key by key."""
     sizes = np.bincount(group)
     order = np.lexsort((spread & (capacities(sizes)[group] - 1), group))
     begins = np.cumsum(sizes) - sizes
-    for each in crowded.tolist():
+    for each in treeified.tolist():
         begin, end = begins[each], begins[each] + sizes[each]
         table: HashTable[int] = HashTable(rank=None if ranks is None else ranks.__getitem__)
         for key in range(begin, end):
@@ -131,13 +131,13 @@ def text_ranks(texts: Sequence[str]) -> IntArray:
     return ranks
 
 
-def crowded_groups(hashes: IntArray, group: IntArray) -> IntArray:
+def treeified_groups(hashes: IntArray, group: IntArray) -> IntArray:
     """Returns the maps in which a bucket gets so many keys that the table grows early or the bucket becomes a tree.
 
     Arguments: see `table_order`. The result may contain further maps, but it misses none.
     """
     spread = spread_hashes(hashes)
-    return _crowded(spread, group, _suspects(spread, group))
+    return _treeified(spread, group, _suspects(spread, group))
 
 
 def _suspects(spread: IntArray, group: IntArray) -> BoolArray:
@@ -155,24 +155,24 @@ def _suspects(spread: IntArray, group: IntArray) -> BoolArray:
     return suspects
 
 
-def _crowded(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray:
+def _treeified(spread: IntArray, group: IntArray, suspects: BoolArray) -> IntArray:
     """Returns the suspects in which a bucket gets too many keys, for this insertion order."""
     if not suspects.any():
         return np.empty(0, np.int64)
     sizes = np.bincount(group)
     buckets = capacities(sizes)
-    crowded = suspects & (buckets < NEVER_REHASHED_FOR_CHAINS)
+    treeified = suspects & (buckets < NEVER_REHASHED_FOR_CHAINS)
     place = np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]
     capacity = NEVER_REHASHED_FOR_CHAINS
     while (large := suspects & (buckets >= capacity)).any():
         # At most this many keys are in the table before it doubles; later keys meet larger tables.
         early = np.flatnonzero((place <= capacity * 3 // 4) & large[group])
-        _mark(crowded, spread[early], group[early], large, capacity)
+        _mark(treeified, spread[early], group[early], large, capacity)
         capacity *= 2
-    return np.flatnonzero(crowded)
+    return np.flatnonzero(treeified)
 
 
-def _mark(crowded: BoolArray, spread: IntArray, group: IntArray, those: BoolArray, capacity: int) -> None:
+def _mark(treeified: BoolArray, spread: IntArray, group: IntArray, those: BoolArray, capacity: int) -> None:
     """Marks the groups in which a bucket of a table of this capacity gets too many keys."""
     if not those.any():
         return
@@ -180,7 +180,7 @@ def _mark(crowded: BoolArray, spread: IntArray, group: IntArray, those: BoolArra
     number = np.cumsum(those) - 1
     bucket = number[group[mine]] * capacity + (spread[mine] & (capacity - 1))
     chains = np.bincount(bucket, minlength=int(those.sum()) * capacity).reshape(-1, capacity)
-    crowded[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
+    treeified[np.flatnonzero(those)] |= chains.max(axis=1) > LONGEST_CHAIN
 
 
 def capacities(sizes: IntArray) -> IntArray:

@@ -78,8 +78,8 @@ class Rules:
     general_only: bool = False
 
 
-TODAY = Rules()
-_3_5 = replace(TODAY, line="3.5", keeps_as_told=True, racks_exceed_quota=True, withholds_over_quota=True)
+LATEST_RULES = Rules()
+_3_5 = replace(LATEST_RULES, line="3.5", keeps_as_told=True, racks_exceed_quota=True, withholds_over_quota=True)
 _3_5_1 = replace(_3_5, line="3.5.1", loser_owns=True, uneven_by_one=True)
 _3_4 = replace(_3_5_1, line="3.4", racks=False)
 _3_4_0 = replace(_3_4, line="3.4.0", newest_only=True)
@@ -97,7 +97,7 @@ LINES: dict[str, tuple[str, Rules]] = {
     "3.4.1": ("3.4.1", _3_4),
     "3.5.0": ("3.5.1", _3_5_1),
     "3.5.2": ("3.7.0", _3_5),
-    "3.7.1": ("4.4", TODAY),
+    "3.7.1": ("4.4", LATEST_RULES),
 }
 """By the first release of each line its last one, and its rules."""
 
@@ -117,7 +117,7 @@ def read_profile(name: str) -> tuple[str, Rules] | None:
     if assignor not in CLIENT_SIDE:
         return None
     if not at:
-        return assignor, TODAY
+        return assignor, LATEST_RULES
     numbers = re.fullmatch(r"([1-9]\d*)\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*))?", release, re.ASCII)
     if numbers is None or int(numbers[2]) not in _MINORS.get(int(numbers[1]), ()):
         return None
@@ -160,7 +160,7 @@ def led_by(assignor: str | None, library: str | None, releases: str | None) -> s
     if found is None:
         return assignor
     rules = found[1]
-    same = rules.racks == TODAY.racks if assignor == "range" else rules == TODAY
+    same = rules.racks == LATEST_RULES.racks if assignor == "range" else rules == LATEST_RULES
     return assignor if same else f"{assignor}@{newest}"
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.kernels.server import SERVER_SIDE
-from spark_assign.kernels.zones.recommend import TODAY
+from spark_assign.kernels.zones.recommend import CURRENT
 from spark_assign.kernels.zones.replica_moves import REORDER
 from spark_assign.kernels.zones.zones import CLIENT_SIDE
 from spark_assign.progress import progress
@@ -34,7 +34,7 @@ def summarize_zones(
         top: how many groups and replica moves to list.
         follower_fetching: whether groups have it today.
     """
-    now = zones.where((F.col("assignor") == TODAY) & (F.col("follower_fetching") == follower_fetching))
+    now = zones.where((F.col("assignor") == CURRENT) & (F.col("follower_fetching") == follower_fetching))
     taken = zones.where("recommended")
     before = now.select(*GROUP_KEY, F.col("cost_per_day").alias("cost_today"))
     worth = taken.where(_changes(follower_fetching)).join(before, GROUP_KEY)
@@ -58,7 +58,7 @@ def summarize_zones(
 
 
 def _changes(follower_fetching: bool) -> Column:
-    return (F.col("assignor") != TODAY) | (F.col("follower_fetching") != follower_fetching)
+    return (F.col("assignor") != CURRENT) | (F.col("follower_fetching") != follower_fetching)
 
 
 def _total(row: Row) -> list[str]:
@@ -126,7 +126,7 @@ def ways_in_words(rows: Sequence[Row]) -> str:
     Args:
         rows: of `Zones.zones`, all of each group.
     """
-    order = {name: at for at, name in enumerate((TODAY, *CLIENT_SIDE, *SERVER_SIDE))}
+    order = {name: at for at, name in enumerate((CURRENT, *CLIENT_SIDE, *SERVER_SIDE))}
     rows = sorted(rows, key=lambda row: (order[row["assignor"]], row["follower_fetching"]))
     lines: list[str] = []
     for name in sorted({name_of(row) for row in rows}):

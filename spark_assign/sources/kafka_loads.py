@@ -89,7 +89,7 @@ class Watched:
         """Of logs at the brokers that led them at first."""
         return kafka_log_dirs.sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
 
-    def made_anew(self) -> set[str]:
+    def recreated_topics(self) -> set[str]:
         """Topics that are gone, or that were deleted and made again."""
         asked = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(self.topic_ids)]
         answer = self.connection.ask_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
@@ -114,35 +114,35 @@ def add(rows: SnapshotRows, watched: Watched, first: Reading, loads: Loads) -> N
 def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s: float, times: int) -> None:
     begun = time.monotonic()
     first = replace(first, sizes=watched.sizes(watched.leaders))
-    readings, anew = [first], set[str]()
+    readings, recreated = [first], set[str]()
     try:
         for number in range(1, times):
             kafka_connection.wait(max(begun + number * every_s - time.monotonic(), 0))
             watched.tell(f"reading {number + 1} of {times}")
             readings.append(watched.read(first))
-        anew = watched.made_anew()
+        recreated = watched.recreated_topics()
     except SourceError as error:  # what was read until then counts
         watched.tell(f"loads are of {len(readings)} readings, not of {times}: {error}")
-    _add(rows, readings, anew)
+    _add(rows, readings, recreated)
 
 
-def _add(rows: SnapshotRows, readings: Sequence[Reading], anew: Collection[str]) -> None:
+def _add(rows: SnapshotRows, readings: Sequence[Reading], recreated: Collection[str]) -> None:
     keys = sorted(readings[0].ends)
-    same = np.fromiter((topic not in anew for topic, _ in keys), dtype=bool, count=len(keys))
+    same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
     grown = rates.growth(*_matrix([map(reading.sizes.get, keys) for reading in readings], len(keys)))
     told = (_known(each, same) for each in (written.mean, written.stddev, grown))
     for (topic, partition), mean, stddev, grew in zip(keys, *told, strict=True):
         rows.add("loads", topic=topic, partition=partition, in_rate=mean, in_rate_stddev=stddev, bytes=grew)
     for group_id in sorted(set().union(*(reading.committed for reading in readings))):
-        _add_group(rows, readings, anew, group_id)
+        _add_group(rows, readings, recreated, group_id)
 
 
-def _add_group(rows: SnapshotRows, readings: Sequence[Reading], anew: Collection[str], group_id: str) -> None:
+def _add_group(rows: SnapshotRows, readings: Sequence[Reading], recreated: Collection[str], group_id: str) -> None:
     """What a group has committed at any reading."""
     of_all = [reading.committed.get(group_id, {}) for reading in readings]
     keys = sorted(key for key in set().union(*of_all) if key in readings[0].ends)
-    same = np.fromiter((topic not in anew for topic, _ in keys), dtype=bool, count=len(keys))
+    same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     found = []
     for reading, committed in zip(readings, of_all, strict=True):
         came_s = reading.answered_s.get(group_id, np.nan)

@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 CAPACITY = 100.0
 PARTITIONS, MEASUREMENTS = 200, 500
@@ -28,7 +28,7 @@ STARTS = (0, 50, 100, None)
 """Speeds at first: of all partitions the same, or of each its own, uniform between 0 and 100."""
 
 
-def stream(delta: int, start: int | None, measurements: int = MEASUREMENTS) -> list[Floats]:
+def stream(delta: int, start: int | None, measurements: int = MEASUREMENTS) -> list[FloatArray]:
     """Speeds in per cent of the capacity: each a random walk between 0 and 100, in steps between -delta and delta."""
     draw = np.random.default_rng([delta, 101 if start is None else start])
     first = draw.integers(0, 101, PARTITIONS) if start is None else np.full(PARTITIONS, start)
@@ -41,7 +41,7 @@ def stream(delta: int, start: int | None, measurements: int = MEASUREMENTS) -> l
 class Consumers:
     """Consumers as they are opened and filled; they are asked for in the order of their numbers."""
 
-    def __init__(self, speed: Floats, now: Ints) -> None:
+    def __init__(self, speed: FloatArray, now: IntArray) -> None:
         """None is open."""
         self.speed, self.now = speed, now
         self.at = np.full(len(speed), -1)
@@ -105,10 +105,10 @@ def worst_fit(consumers: Consumers, partition: int) -> int:
     return int(np.argmin(np.where(fits, consumers.load, np.inf))) if fits.any() else -1
 
 
-def decreasing(fit: Fit) -> Callable[[Floats, Ints], Ints]:
+def decreasing(fit: Fit) -> Callable[[FloatArray, IntArray], IntArray]:
     """Any fit, of partitions in decreasing order."""
 
-    def assign(speed: Floats, now: Ints) -> Ints:
+    def assign(speed: FloatArray, now: IntArray) -> IntArray:
         consumers = Consumers(speed, now)
         for partition in np.argsort(-speed, kind="stable").tolist():
             consumers.put_or_open(partition, fit)
@@ -117,10 +117,10 @@ def decreasing(fit: Fit) -> Callable[[Floats, Ints], Ints]:
     return assign
 
 
-def modified(fit: Fit, by: Callable[[Floats], float]) -> Callable[[Floats, Ints], Ints]:
+def modified(fit: Fit, by: Callable[[FloatArray], float]) -> Callable[[FloatArray, IntArray], IntArray]:
     """Modified any fit, of consumers in decreasing order of something of their partitions' speeds."""
 
-    def assign(speed: Floats, now: Ints) -> Ints:
+    def assign(speed: FloatArray, now: IntArray) -> IntArray:
         consumers = Consumers(speed, now)
         waiting = np.flatnonzero(now < 0).tolist()
         members = np.unique(now[now >= 0])
@@ -151,15 +151,15 @@ def _keep(consumers: Consumers, mine: list[int], member: int, fit: Fit) -> list[
     return []
 
 
-def _all(speed: Floats) -> float:
+def _all(speed: FloatArray) -> float:
     return float(speed.sum())
 
 
-def _largest(speed: Floats) -> float:
+def _largest(speed: FloatArray) -> float:
     return float(speed.max())
 
 
-ALGORITHMS: dict[str, Callable[[Floats, Ints], Ints]] = {
+ALGORITHMS: dict[str, Callable[[FloatArray, IntArray], IntArray]] = {
     "NFD": decreasing(next_fit),
     "FFD": decreasing(first_fit),
     "BFD": decreasing(best_fit),
@@ -171,6 +171,6 @@ ALGORITHMS: dict[str, Callable[[Floats, Ints], Ints]] = {
 }
 
 
-def r_score(speed: Floats, now: Ints, at: Ints) -> float:
+def r_score(speed: FloatArray, now: IntArray, at: IntArray) -> float:
     """What is written each second to partitions that change their consumer, in consumers' capacities."""
     return float(speed[(now >= 0) & (now != at)].sum()) / CAPACITY

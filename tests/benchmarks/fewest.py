@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 
 from spark_assign.kernels.weighted.pack import settle
-from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.kernels.weighted.packing import NO_MEMBER, Packing
 from spark_assign.kernels.weighted.plan import like_home
 from spark_assign.numeric.array_types import FloatArray, IntArray
 
@@ -57,9 +57,9 @@ def _with_members(
     stay = np.sort(living[np.lexsort((living, -has))[:number]])
     free = np.setdiff1d(np.arange(number + len(living)), living)[: number - len(stay)]
     names = np.append(stay, free).astype(np.int64)
-    place = np.full(int(max(names.max(initial=-1), living.max(initial=-1))) + 1, NOBODY)
+    place = np.full(int(max(names.max(initial=-1), living.max(initial=-1))) + 1, NO_MEMBER)
     place[names] = np.arange(number)
-    own = np.where(home >= 0, place[np.maximum(home, 0)], NOBODY)
+    own = np.where(home >= 0, place[np.maximum(home, 0)], NO_MEMBER)
     kind = np.zeros(len(load), np.int64)
     return names, Packing(load, own, kind, [np.arange(number)], np.full(number, capacity))
 

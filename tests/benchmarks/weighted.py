@@ -11,11 +11,11 @@ import numpy as np
 from spark_assign.kernels.weighted.min_cover import least_to_give
 from spark_assign.kernels.weighted.plan import plan_weighted
 from spark_assign.kernels.weighted.weighted_groups import HELD, Weighted
-from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, Floats, Ints, r_score, stream
+from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, FloatArray, IntArray, r_score, stream
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.fewest import fewest_members
 
-Algorithm = Callable[[Floats, Ints], Ints]
+Algorithm = Callable[[FloatArray, IntArray], IntArray]
 
 SPARE = (0.0, 0.02, 0.08)
 """How many more members than needed are kept, as a share of these."""
@@ -42,7 +42,7 @@ def at_size(bench: Bench) -> None:
     bench.report(Result("weighted, owned at random", fleet, seconds, "s", detail="every group has to be settled"))
 
 
-def _groups(number: int, members: int, load: Floats, owner: Ints) -> Weighted:
+def _groups(number: int, members: int, load: FloatArray, owner: IntArray) -> Weighted:
     group = np.repeat(np.arange(number), len(load) // number)
     bound = np.bincount(group, load) / members * 1.1
     may = [np.arange(members) + each * members for each in range(number)]
@@ -85,7 +85,7 @@ def streams(bench: Bench) -> None:
 
 
 def _ours(spare: float) -> Algorithm:
-    def assign(speed: Floats, now: Ints) -> Ints:
+    def assign(speed: FloatArray, now: IntArray) -> IntArray:
         at, some = now.copy(), speed > 0
         at[some] = fewest_members(speed[some], now[some], CAPACITY, spare)
         # What is not written to stays where it is, or goes to anybody who is there.
@@ -96,7 +96,7 @@ def _ours(spare: float) -> Algorithm:
     return assign
 
 
-def _run(assign: Algorithm, speeds: list[Floats], ran: Ran) -> None:
+def _run(assign: Algorithm, speeds: list[FloatArray], ran: Ran) -> None:
     now = assign(speeds[0], np.full(len(speeds[0]), -1))
     for speed in speeds[1:]:
         at = assign(speed, now)
@@ -109,7 +109,7 @@ def _run(assign: Algorithm, speeds: list[Floats], ran: Ran) -> None:
         now = at
 
 
-def _must_move(speed: Floats, now: Ints) -> float:
+def _must_move(speed: FloatArray, now: IntArray) -> float:
     """No assignment to the same consumers has a lower R-score: what each has too much leaves it, wherever it goes."""
     least = 0.0
     for consumer in np.flatnonzero(np.bincount(now, speed) > CAPACITY + 1e-6).tolist():
@@ -118,7 +118,7 @@ def _must_move(speed: Floats, now: Ints) -> float:
     return float(least) / CAPACITY
 
 
-def _least_consumers(speed: Floats) -> int:
+def _least_consumers(speed: FloatArray) -> int:
     """No packing needs fewer: Martello and Toth's bound L2."""
     most = 0
     for small in range(int(CAPACITY / 2) + 1):
@@ -129,7 +129,7 @@ def _least_consumers(speed: Floats) -> int:
     return most
 
 
-def _tell(bench: Bench, delta: int, ran: dict[str, Ran], least: Ints) -> None:
+def _tell(bench: Bench, delta: int, ran: dict[str, Ran], least: IntArray) -> None:
     consumers = {name: np.array(each.consumers) for name, each in ran.items()}
     fewest = np.minimum.reduce(list(consumers.values()))
     above = {name: float((each / np.maximum(fewest, 1) - 1).mean()) for name, each in consumers.items()}

@@ -67,15 +67,15 @@ class History:
                 self.topics[self.rng.choice(list(self.topics))] += self.rng.randint(1, 6)
             elif event == "topic":
                 self.topics[f"n{self.rng.randrange(10**6)}"] = self.rng.randint(1, 8)
-                self._everyone_asks()
+                self._all_members_ask()
             elif event == "gone" and len(self.topics) > 1:
                 del self.topics[self.rng.choice(list(self.topics))]
                 if self.rng.random() < 0.5:
-                    self._everyone_asks()
+                    self._all_members_ask()
             elif event == "mind" and not self.alike:
                 self.rng.choice(list(self.members.values()))["topics"] = self._wanted()
 
-    def _everyone_asks(self) -> None:
+    def _all_members_ask(self) -> None:
         if self.alike:
             for member in self.members.values():
                 member["topics"] = self._wanted()

@@ -65,8 +65,8 @@ def _owned(row: Row) -> list[str]:
     number = {each: at for at, each in enumerate(ids)}
     alone = np.zeros(len(ids), np.int64)
     none = np.empty(0, np.int64)
-    walk, crowded = walks(string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed]))
-    groups = Groups(alone, walk, none, none, cooperative=True, crowded=crowded)
+    walk, treeified = walks(string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed]))
+    groups = Groups(alone, walk, none, none, cooperative=True, treeified=treeified)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
     if row["table"] == "balanced":

@@ -66,7 +66,7 @@ def _share_hash_codes(rng: random.Random, members: list[Row]) -> None:
         member["id"] = name
 
 
-def crowded(strategy: str, seed: int, number: int) -> Iterator[Row]:
+def treeified(strategy: str, seed: int, number: int) -> Iterator[Row]:
     """Groups of a sticky assignor whose ids crowd into few buckets, which Java keeps as trees.
 
     Half of them subscribe to one topic, of which many members own too much.

@@ -20,17 +20,17 @@ class ShareGroup:
         """A new one, whose members may have an assignment that no assignor has made."""
         self.draw, self.name, self.round, self.made = draw, name, 0, 0
         self.alike = draw.random() < 0.55
-        self.crowded = draw.random() < 0.1
-        self.size = 3 if self.crowded else draw.choice([2, 6, 20, 90])
+        self.treeified = draw.random() < 0.1
+        self.size = 3 if self.treeified else draw.choice([2, 6, 20, 90])
         self.topics: dict[str, int] = {}
         self.assignable: dict[str, list[int]] | None = {} if draw.random() < 0.5 else None
         self.members: list[dict[str, Any]] = []
         self.shared: list[str] = []
         self.unknown = int(draw.random() < 0.15)
-        for _ in range(30 if self.crowded else draw.randint(1, draw.choice([2, 4, 14]))):
+        for _ in range(30 if self.treeified else draw.randint(1, draw.choice([2, 4, 14]))):
             self.create()
         self.shared = draw.sample(sorted(self.topics), draw.randint(draw.random() > 0.03, len(self.topics)))
-        if self.crowded:
+        if self.treeified:
             self.shared = sorted(self.topics)
         if draw.random() < 0.02:
             self._crowd_members()
@@ -99,7 +99,7 @@ class ShareGroup:
         topic = self._id()
         self.topics[topic] = self.draw.randint(1, self.size)
         self._initialize(topic)
-        if self.crowded or self.draw.random() < 0.5:
+        if self.treeified or self.draw.random() < 0.5:
             self.shared.append(topic)
             for member in self.members:
                 if self.alike or self.draw.random() < 0.5:
@@ -127,7 +127,7 @@ class ShareGroup:
     def _id(self) -> str:
         """Of a topic; one that begins with a dash Kafka would not make."""
         high, low, self.made = self.draw.getrandbits(64), self.draw.getrandbits(64), self.made + 1
-        if self.crowded:
+        if self.treeified:
             # `Uuid.hashCode` folds both halves; 31 times it is the same in the lowest bits of both of its halves.
             wanted = (self.made << 26 | 7 << 16 | 5) * _ONE_31ST & _MASK
             low = high ^ wanted

@@ -87,9 +87,9 @@ def judge(mutants: Iterable[Mutant], reach: Reach, budget: float, before: Mappin
     if cold:
         cheap = [test for test in cold[0][1] if reach.seconds[test] < CHEAP_S]
         if cheap:
-            _check_control(_verdict(partial(_collected_anew, None, cheap, _Limits(cheap, reach)), 0))
+            _check_control(_verdict(partial(_collected_again, None, cheap, _Limits(cheap, reach)), 0))
     for mutant, tests, left_out in cold:
-        told(mutant, _verdict(partial(_collected_anew, mutant, tests, _Limits(tests, reach)), left_out))
+        told(mutant, _verdict(partial(_collected_again, mutant, tests, _Limits(tests, reach)), left_out))
 
 
 def _check_control(verdict: Verdict) -> None:
@@ -243,7 +243,7 @@ class _Session:
         if not _exchange(mutant, functions.get(mutant.file, [])):
             _forget_the_package()
             names = [item.nodeid for item in items]
-            _collected_anew(mutant, names, _Limits(names, self.reach), report)
+            _collected_again(mutant, names, _Limits(names, self.reach), report)
         self._run(items, report)
 
     def _run(self, items: Sequence[pytest.Item], report: int) -> None:
@@ -304,7 +304,7 @@ def _forget_the_package() -> None:
             del sys.modules[name]
 
 
-def _collected_anew(mutant: Mutant | None, tests: Sequence[str], limits: _Limits, report: int) -> None:
+def _collected_again(mutant: Mutant | None, tests: Sequence[str], limits: _Limits, report: int) -> None:
     """Collects the files of the tests with the change in place, and runs the tests in their order."""
     if mutant is not None:
         sys.meta_path.insert(0, _Changed(mutant))

@@ -74,13 +74,16 @@ def test_moves_and_their_reasons(planned: Reassignment, metrics: dict[str, Any])
     moves: dict[str, list[Any]] = {}
     for row in planned.moves.collect():
         moves.setdefault(row["cluster"], []).append((row["from_broker_id"], row["to_broker_id"], row["reason"]))
-    [(giver, taker, reason)] = moves["shrinks"]
-    assert (giver, reason) == (19, "removed-broker")
-    assert 10 <= taker < 19
-    assert {(taker, reason) for _, taker, reason in moves["grows"]} == {(4, "balance")}
+    [(from_broker, to_broker, reason)] = moves["shrinks"]
+    assert (from_broker, reason) == (19, "removed-broker")
+    assert 10 <= to_broker < 19
+    assert {(to_broker, reason) for _, to_broker, reason in moves["grows"]} == {(4, "balance")}
     assert len(moves["grows"]) == metrics["grows"]["lower_bound"] == 14  # floor of 16 less 10 %
-    assert sorted((giver, reason) for giver, _, reason in moves["repaired"]) == [(2, "rack"), (5, "fenced-broker")]
-    assert [giver for giver, _, _ in moves["raised"]] == [None] * 4
+    assert sorted((from_broker, reason) for from_broker, _, reason in moves["repaired"]) == [
+        (2, "rack"),
+        (5, "fenced-broker"),
+    ]
+    assert [from_broker for from_broker, _, _ in moves["raised"]] == [None] * 4
     assert "fewer" not in moves
     assert {cluster: row["distance"] for cluster, row in metrics.items()} == dict.fromkeys(metrics, 0)
     assert metrics.keys() == {"shrinks", "grows", "repaired", "fewer", "raised"}

@@ -101,10 +101,10 @@ def moves_of(row: Row) -> list[Row]:
     key = {name: row[name] for name in ("cluster", "group_id")}
     ends: list[str | None] = [*_ids(row)[:12], None]
     return [
-        key | {"from_member_id": giver, "to_member_id": taker, "reason": "rebalanced", "partitions": at + 1}
-        for giver in ends
-        for at, taker in enumerate(ends)
-        if giver != taker
+        key | {"from_member_id": from_member, "to_member_id": to_member, "reason": "rebalanced", "partitions": at + 1}
+        for from_member in ends
+        for at, to_member in enumerate(ends)
+        if from_member != to_member
     ]
 
 
@@ -278,8 +278,8 @@ def drift(name: str, key: Row) -> DriftRows:
         topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
         worse=[group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
         pairs=[
-            key | {"from_member_id": f"{name}-0", "to_member_id": taker, "partitions": 2}
-            for taker in (f"{name}-1", None)
+            key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
+            for to_member in (f"{name}-1", None)
         ],
         about={"from": name, "to": "tuesday"},
     )

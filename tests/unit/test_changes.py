@@ -87,7 +87,7 @@ def _subscriptions_are_equal(row: Row) -> bool | None:
     return all(topics[member] for member in order[first:])
 
 
-def _taken(row: Row, owner: str, takers: list[tuple[str, bool]], topic: str, partition: int) -> str:
+def _taken(row: Row, owner: str, to_members: list[tuple[str, bool]], topic: str, partition: int) -> str:
     """Returns why a sticky assignor takes a partition from its only owner, which subscribes to the topic.
 
     Both algorithms first take what is in another rack. Then the constrained one takes what is above the quota, and the
@@ -99,7 +99,7 @@ def _taken(row: Row, owner: str, takers: list[tuple[str, bool]], topic: str, par
         return "rack-mismatch"
     if not _subscriptions_are_equal(row):
         return "balancing"
-    return "rebalanced" if any(taker == owner for taker, _ in takers) else "over-quota"
+    return "rebalanced" if any(to_member == owner for to_member, _ in to_members) else "over-quota"
 
 
 def _expected(
@@ -111,7 +111,7 @@ def _expected(
     moves: Counter[Any] = Counter()
     revoked: Counter[Any] = Counter()
 
-    def reason(owner: str | None, living: bool, topic: str, partition: int, taker: str | None) -> str:
+    def reason(owner: str | None, living: bool, topic: str, partition: int, to_member: str | None) -> str:
         count = row["topics"].get(topic)
         if count is None:
             return "topic-gone"
@@ -125,21 +125,21 @@ def _expected(
             return "claim-conflict"
         if (owner, topic) not in asks:
             return "unsubscribed"
-        if taker is None:
+        if to_member is None:
             return "unassigned"
         return _taken(row, owner, target[topic, partition], topic, partition)
 
     for owner, topic, partition, living in claims:
-        for taker, waits in target.get((topic, partition), [(None, False)]):
-            if taker == owner and living:
-                revoked[owner, topic, partition, taker] += waits
+        for to_member, waits in target.get((topic, partition), [(None, False)]):
+            if to_member == owner and living:
+                revoked[owner, topic, partition, to_member] += waits
                 continue
-            moves[owner, topic, partition, taker, reason(owner, living, topic, partition, taker)] += 1
-            revoked[owner, topic, partition, taker] += living
-    for (topic, partition), takers in target.items():
+            moves[owner, topic, partition, to_member, reason(owner, living, topic, partition, to_member)] += 1
+            revoked[owner, topic, partition, to_member] += living
+    for (topic, partition), to_members in target.items():
         if not claimers[topic, partition]:
-            for taker, _ in takers:
-                moves[None, topic, partition, taker, reason(None, True, topic, partition, taker)] += 1
+            for to_member, _ in to_members:
+                moves[None, topic, partition, to_member, reason(None, True, topic, partition, to_member)] += 1
     return moves, +revoked
 
 
@@ -215,7 +215,7 @@ def _check_figures(
     times = Counter((topic, partition) for _, topic, partition in living)
     asked = {topic for member in row["members"] for topic in member["topics"]}
     counts = {topic: row["topics"].get(topic) for topic in {*asked, *(topic for _, topic, _ in living)}}
-    given = Counter(member for takers in target.values() for member, waits in takers if not waits)
+    given = Counter(member for to_members in target.values() for member, waits in to_members if not waits)
     total = sum(given.values())
     assert figures["partitions"] == total
     assert figures["max_per_member"] == max(given[member["id"]] for member in row["members"])
@@ -226,7 +226,7 @@ def _check_figures(
     assert figures["moved"] == there - kept - back
     assert figures["revoked"] == len(living) - kept
     assert figures["unassigned"] == sum(counts[topic] or 0 for topic in asked) - total
-    assert figures["withheld"] == sum(waits for takers in target.values() for _, waits in takers)
+    assert figures["withheld"] == sum(waits for to_members in target.values() for _, waits in to_members)
     assert figures["members_without_subscription"] == sum(not member["topics"] for member in row["members"])
     assert figures["unknown_topics"] == sum(not counts[topic] for topic in asked)
     assert figures["owned_topic_gone"] == sum(counts[topic] is None for _, topic, _ in living)

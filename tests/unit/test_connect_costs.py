@@ -55,7 +55,7 @@ def test_the_play_ends_while_nobody_has_it(at_ms: int, charged: int) -> None:
     assert (costs.task_ms_not_running, costs.not_running) == (charged, 0)
 
 
-def test_removed_before_it_is_up_and_created_anew() -> None:
+def test_removed_before_it_is_up_and_created_again() -> None:
     """Of the first life nothing is left to be given back."""
     costs = started()
     costs.removed([TASK], 300)

@@ -180,10 +180,10 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
             found[topic, partition].append(name)
     owners: Counter[Any] = Counter()
     for key in {*lost, *won}:
-        for giver in lost.get(key, [None]):
-            for taker in won.get(key, [None]):
-                change = "newly-owned" if giver is None else "no-longer-owned" if taker is None else "moved"
-                owners[(*key, giver, taker, change)] += 1
+        for from_member in lost.get(key, [None]):
+            for to_member in won.get(key, [None]):
+                change = "newly-owned" if from_member is None else "no-longer-owned" if to_member is None else "moved"
+                owners[(*key, from_member, to_member, change)] += 1
     row: Row = Counter(change for _, change, _, _ in members)
     row = {name: row[name] for name in ("came", "went", "restarted")}
     for change in ("moved", "newly-owned", "no-longer-owned"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_assign.assignors.registry import find
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group, believe
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group, believe
 from spark_assign.kernels.franz_go.heterogeneous import plan_differing
 from spark_assign.kernels.franz_go.order_dependence import Answer, plan_group
 from spark_assign.kernels.group.cooperative_rounds import rounds_of
@@ -33,7 +33,7 @@ def test_new_members_take_the_last_partitions_in_turn() -> None:
 
 def test_which_topic_is_dealt_first_is_chance() -> None:
     """What members have is sure, and what nobody has is not."""
-    found = answer(Group(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NOBODY, 0, 2, NOBODY]))
+    found = answer(Group(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NO_MEMBER, 0, 2, NO_MEMBER]))
     assert found.unsure == [False, False, True, False, False, True]
 
 
@@ -67,7 +67,7 @@ def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
 
 def test_every_order_of_few_topics_is_tried() -> None:
     """Whatever is called sure has that owner in all orders, and what is not has another one in some."""
-    group = Group(3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NOBODY, 1, 1, NOBODY, NOBODY, 0])
+    group = Group(3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NO_MEMBER, 1, 1, NO_MEMBER, NO_MEMBER, 0])
     found = answer(group)
     owners = [plan_differing(group, order, []).owner for order in permutations(range(4))]
     assert found.unsure == [len(set(each)) > 1 for each in zip(*owners, strict=True)]

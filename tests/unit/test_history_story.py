@@ -86,7 +86,7 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
     assert log.timeline().rebalanced == (True, False, True)
 
 
-def test_a_group_that_was_deleted_begins_anew() -> None:
+def test_a_group_that_was_deleted_begins_again() -> None:
     """Numbers start with 1 again. The same number on both sides of a tombstone is not the same generation; the record
     of a group that has no generation yet is none."""
     log = Log()

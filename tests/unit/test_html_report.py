@@ -184,8 +184,8 @@ def test_members_and_movement_of_a_group() -> None:
         )
     ]
     moves = [
-        {"from_member_id": giver, "to_member_id": taker, "reason": reason, "partitions": partitions}
-        for giver, taker, reason, partitions in (
+        {"from_member_id": from_member, "to_member_id": to_member, "reason": reason, "partitions": partitions}
+        for from_member, to_member, reason, partitions in (
             ("a", "b", "over-quota", 2),
             ("a", "b", "rack-mismatch", 1),
             (OTHERS, "b", "over-quota", 1),

@@ -11,7 +11,6 @@ import pytest
 
 from spark_assign.java.hash_map import (
     HashTable,
-    crowded_groups,
     spread_hashes,
     string_hash,
     string_hashes,
@@ -19,6 +18,7 @@ from spark_assign.java.hash_map import (
     table_orders,
     text_order,
     text_ranks,
+    treeified_groups,
 )
 from spark_assign.java.tree_bin import IdentityDecides
 from tests.kafka import java_tables
@@ -60,7 +60,7 @@ def test_many_maps_at_once_walk_as_java_recorded(recorded: list[Row]) -> None:
     for number, row in enumerate(plain):
         order = second if row["table"] == "second" else first
         assert [flat[at] for at in order[group == number]] == row["walk"]
-    assert len(crowded_groups(hashes, group)) > 5
+    assert len(treeified_groups(hashes, group)) > 5
     assert {row["table"] for row in plain} == set(kinds)
 
 
@@ -88,10 +88,10 @@ def test_identity_is_never_guessed() -> None:
         table.add(alike(11)[-1], string_hash(alike(11)[-1]))
 
 
-def test_no_crowded_map_is_overlooked() -> None:
-    """Wherever the walk is not that of linked buckets, `crowded_groups` says so; ordinary maps it leaves alone."""
+def test_no_treeified_map_is_overlooked() -> None:
+    """Wherever the walk is not that of linked buckets, `treeified_groups` says so; ordinary maps it leaves alone."""
     ordinary = string_hashes([f"consumer-{number}" for number in range(2_000)])
-    assert len(crowded_groups(ordinary, np.repeat(np.arange(20), 100))) == 0
+    assert len(treeified_groups(ordinary, np.repeat(np.arange(20), 100))) == 0
     crowd = [text for bucket in java_tables.crowds()[5:900:128] for text in bucket[:4]]
     others = [f"consumer-{number}" for number in range(300)]
     for before in (0, 20, 40, 60, 90, 130, 300):
@@ -105,17 +105,17 @@ def test_the_key_that_doubles_a_table_may_make_a_tree_before() -> None:
     others = [f"x{number}" for number in range(60)]
     others = [text for text in others if string_hash(text) % 64 != 1][:40]
     assert walked(others + crowd) == text_order(others + crowd)
-    assert crowded([others + crowd])
-    assert not crowded([[*others, "x", *crowd]])
+    assert treeified([others + crowd])
+    assert not treeified([[*others, "x", *crowd]])
 
 
-def test_a_second_map_may_be_crowded_where_the_first_is_not() -> None:
+def test_a_second_map_may_be_treeified_where_the_first_is_not() -> None:
     """The nine come last, when the first map has 256 buckets; but in its walk they come early."""
     crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
     texts = [f"consumer-{number}" for number in range(90)] + crowd
     hashes, ranks, alone = string_hashes(texts), text_ranks(texts), np.zeros(len(texts), np.int64)
     first, second = table_orders(hashes, ranks, alone)
-    assert not crowded([texts])
+    assert not treeified([texts])
     assert second.tolist() == [first[at] for at in walked([texts[at] for at in first])] != first.tolist()
 
 
@@ -127,8 +127,8 @@ def walked(texts: list[str]) -> list[int]:
     return table.walk()
 
 
-def crowded(maps: list[list[str]]) -> list[int]:
-    """`crowded_groups` of maps of texts."""
+def treeified(maps: list[list[str]]) -> list[int]:
+    """`treeified_groups` of maps of texts."""
     group = np.repeat(np.arange(len(maps)), [len(each) for each in maps])
-    found: list[int] = crowded_groups(string_hashes(list(itertools.chain(*maps))), group).tolist()
+    found: list[int] = treeified_groups(string_hashes(list(itertools.chain(*maps))), group).tolist()
     return found

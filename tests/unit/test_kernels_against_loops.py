@@ -46,9 +46,9 @@ def test_the_ring_goes_on_as_the_loop_does() -> None:
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_racks_are_laid_out_as_the_loop_does(together: bool) -> None:
+def test_racks_are_assigned_as_the_loop_does(together: bool) -> None:
     """Range with racks: one topic, or two co-partitioned ones, which are near only where both are."""
-    laid = 0
+    num_compared = 0
     for group in _groups("range"):
         topics = [topic for topic in group.subscribed_topics() if topic in group.replica_racks]
         if not topics or group.partitions[topics[0]] == 0:
@@ -62,7 +62,7 @@ def test_racks_are_laid_out_as_the_loop_does(together: bool) -> None:
         answer = range_assignor.assign(alike)
         if not _racks_decide(alike):
             continue
-        laid += 1
+        num_compared += 1
         ordered = sorted(members, key=lambda member: member.order)
         numbers: dict[str | None, int] = {None: -1}
         member_racks = [numbers.setdefault(m.rack_id, len(numbers) - 1) for m in ordered]
@@ -77,7 +77,7 @@ def test_racks_are_laid_out_as_the_loop_does(together: bool) -> None:
         for name in names:
             expected = {m: {p for t, p in given if t == name} for m, given in answer.items()}
             assert got == {m: partitions for m, partitions in expected.items() if partitions}
-    assert laid > 20
+    assert num_compared > 20
 
 
 def _racks_decide(group: Group) -> bool:

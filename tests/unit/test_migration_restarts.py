@@ -14,7 +14,7 @@ from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.plan_groups import Question, decide
 from spark_assign.kernels.migration import rolling_restart
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.rolling_restart import Played, new_id, play_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
@@ -47,9 +47,9 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
 def played(specs: GroupSpecs, now: str, to: str) -> Played:
     """All groups, by one assignor of the clients."""
     static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
-    everyone = np.ones(specs.number, bool)
+    all_members = np.ones(specs.number, bool)
     names = np.array([now] * specs.number, object)
-    return play_restarts(specs, names, to, everyone, static, everyone & (now != "cooperative-sticky"))
+    return play_restarts(specs, names, to, all_members, static, all_members & (now != "cooperative-sticky"))
 
 
 def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
@@ -233,7 +233,7 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
     """As Kafka's loops have it: racks, differing subscriptions, static members."""
     rows = list(random_groups.groups(assignor, seed, small=drawn(40, 60), mid_size=0))
     specs = specs_of(rows)
-    laid = assign_anew(specs, assignor, np.ones(specs.number, bool)).runs
+    slices = assign_without_spark(specs, assignor, np.ones(specs.number, bool)).runs
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)
@@ -244,4 +244,4 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
                 key=lambda name: name.encode("utf-16-be", "surrogatepass"),
             )
         ]
-        assert list(who_has(specs, laid, row["case"]).values()) == expected, row["case"]
+        assert list(who_has(specs, slices, row["case"]).values()) == expected, row["case"]

@@ -34,7 +34,7 @@ def _joined(*starts: int, **times: Any) -> list[tuple[int, int, int]]:
         ((2_000, 5_000, 8_000), 12_000),
     ],
 )
-def test_the_initial_delay_begins_anew_if_somebody_joined_meanwhile(starts: tuple[int, ...], joined: int) -> None:
+def test_the_initial_delay_begins_again_if_somebody_joined_meanwhile(starts: tuple[int, ...], joined: int) -> None:
     """Whoever begins the rebalance does not count for it; the delay is looked at when it is over, not before."""
     assert _joined(*starts) == [(1, joined, 1 + len(starts))]
 

@@ -160,7 +160,7 @@ def test_restoring_takes_what_each_partition_takes() -> None:
 # --- joining ------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_dropped_while_it_gives_up_joins_anew() -> None:
+def test_who_is_dropped_while_it_gives_up_joins_again() -> None:
     """It has taken too long; when it is through with it, its member id means nothing any more."""
     times = Timing(revoke_ms=500, rebalance_timeout_ms=10_000)
     beginning = _with(stage(TWO, EAGER, timing=times), revoke_ms={0: 20_000})

@@ -285,7 +285,7 @@ def test_a_rolling_restart_waits_for_each_batch() -> None:
     group = stage({f"c{number}": [number] for number in range(5)}, COOPERATIVE)
     played = play(group, at(10_000, "rolling-restart", down_ms=1_000, parallelism=2, pause_ms=30_000))
     assert [time for time, _, _ in said(played, "member-restarts")] == [10_000, 10_000, 41_500, 41_500, 73_000]
-    assert played.happenings.restarted == 5
+    assert played.event_handlers.restarted == 5
 
 
 @pytest.mark.parametrize(

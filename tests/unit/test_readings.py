@@ -25,8 +25,10 @@ NOW_MS = 1_000_000
 class Played:
     """In place of a cluster: what its readings give, one after the other."""
 
-    def __init__(self, first: Reading, later: Sequence[Reading | SourceError], anew: set[str] | None = None) -> None:
-        self.first, self.later, self.anew = first, list(later), anew or set()
+    def __init__(
+        self, first: Reading, later: Sequence[Reading | SourceError], recreated: set[str] | None = None
+    ) -> None:
+        self.first, self.later, self.recreated = first, list(later), recreated or set()
         self.leaders = dict.fromkeys(first.ends, 1)
         self.said: list[str] = []
 
@@ -43,8 +45,8 @@ class Played:
             raise found
         return found
 
-    def made_anew(self) -> set[str]:
-        return self.anew
+    def recreated_topics(self) -> set[str]:
+        return self.recreated
 
     def loads(self) -> dict[Any, dict[str, Any]]:
         """By partition and group, without columns that are null."""
@@ -108,7 +110,7 @@ def test_what_comes_goes_and_goes_back() -> None:
     }
 
 
-def test_a_topic_that_was_made_anew() -> None:
+def test_a_topic_that_was_recreated() -> None:
     """No rate, whatever its offsets are; the lag is that of the new one."""
     first, last = (reading(at, {T0: at + 5}, {"g": {T0: at}}, {T0: at}) for at in (0, 10))
     assert Played(first, [last], {"t"}).loads() == {(0, None): {}, (0, "g"): {"lag": 5}}

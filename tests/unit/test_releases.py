@@ -14,8 +14,8 @@ from spark_assign.assignors.registry import find
 from spark_assign.errors import UnknownAssignorError
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.kernels.release_rules import (
+    LATEST_RULES,
     LINES,
-    TODAY,
     client_side,
     is_profile,
     known_lines,
@@ -78,7 +78,7 @@ def test_the_page_has_every_line() -> None:
     spans = [[rules.line, first if first == last else f"{first} to {last}"] for first, (last, rules) in LINES.items()]
     assert rows == spans
     assert ", ".join(f"{line} ({span})" if line != span else line for line, span in spans) == known_lines()
-    assert list(LINES.values())[-1] == ("4.4", TODAY)
+    assert list(LINES.values())[-1] == ("4.4", LATEST_RULES)
 
 
 def test_what_is_kept_as_told() -> None:

@@ -52,23 +52,23 @@ def valid(cluster: Cluster, assigned: list[list[int]], partition: int) -> bool:
 
 
 def chains(
-    cluster: Cluster, assigned: list[list[int]], taker: int, givers: set[int], seen: set[int]
+    cluster: Cluster, assigned: list[list[int]], to_broker: int, from_brokers: set[int], seen: set[int]
 ) -> Iterator[Costs]:
-    """Moves and steps of all chains that end in a taker: the last step first, no broker twice."""
-    for giver in set(np.flatnonzero(cluster.usable).tolist()) - seen:
+    """Moves and steps of all chains that end in a broker that takes one more: the last step first, no broker twice."""
+    for from_broker in set(np.flatnonzero(cluster.usable).tolist()) - seen:
         for partition, replicas in enumerate(assigned):
-            if giver not in replicas or taker in replicas:
+            if from_broker not in replicas or to_broker in replicas:
                 continue
             home = set(cluster.current[partition].tolist())
-            at = replicas.index(giver)
-            replicas[at] = taker
+            at = replicas.index(from_broker)
+            replicas[at] = to_broker
             if valid(cluster, assigned, partition):
-                cost = (taker not in home) - (giver not in home)
-                if giver in givers:
+                cost = (to_broker not in home) - (from_broker not in home)
+                if from_broker in from_brokers:
                     yield cost, 1
-                for more, steps in chains(cluster, assigned, giver, givers, seen | {giver}):
+                for more, steps in chains(cluster, assigned, from_broker, from_brokers, seen | {from_broker}):
                     yield cost + more, steps + 1
-            replicas[at] = giver
+            replicas[at] = from_broker
 
 
 def test_the_cheapest_chain_of_all() -> None:
@@ -77,15 +77,15 @@ def test_the_cheapest_chain_of_all() -> None:
     lengths: Counter[int] = Counter()
     for cluster, state in small_states():
         before = [list(each) for each in state.assigned]
-        for giver, taker in itertools.permutations(state.brokers, 2):
-            every = list(chains(cluster, state.assigned, taker, {giver}, {taker}))
-            chain = cheapest_chain(state, {giver}, {taker}, None)
+        for from_broker, to_broker in itertools.permutations(state.brokers, 2):
+            every = list(chains(cluster, state.assigned, to_broker, {from_broker}, {to_broker}))
+            chain = cheapest_chain(state, {from_broker}, {to_broker}, None)
             assert state.assigned == before
             assert (chain is None) == (not every)
             if chain is None:
                 continue
             lengths[len(chain.steps)] += 1
-            assert (chain.steps[0][2], chain.steps[-1][1]) == (taker, giver)
+            assert (chain.steps[0][2], chain.steps[-1][1]) == (to_broker, from_broker)
             assert [step[1] for step in chain.steps[:-1]] == [step[2] for step in chain.steps[1:]]
             assert (chain.cost, len(chain.steps)) == min(every)
             after = copy.deepcopy(state)
@@ -94,7 +94,9 @@ def test_the_cheapest_chain_of_all() -> None:
                 after.move(*step)
             assert away(cluster, after.assigned) - away(cluster, before) == chain.cost
             assert all(valid(cluster, after.assigned, at) for at in range(len(before)))
-            assert after.load[taker] - state.load[taker] == state.load[giver] - after.load[giver] == 1
+            assert (
+                after.load[to_broker] - state.load[to_broker] == state.load[from_broker] - after.load[from_broker] == 1
+            )
     assert lengths[1] > 40
     assert lengths[2] > 10
     assert lengths[3] >= 5
@@ -214,7 +216,7 @@ def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:
     planned = reassign(gone, TOLERANCE, voluntary=True)
     held = int((cluster.current == 4).sum())
     assert planned.forced.moves == planned.bound.moves == moves(gone, planned) == held
-    crowded = replace(cluster, current=np.array([[0, 1 + at % 29, 1 + (at + 5) % 29] for at in range(4_000)]))
-    planned = reassign(crowded, TOLERANCE, voluntary=True)
-    assert planned.bound.moves == moves(crowded, planned) == 4_000 - 440  # a share is 400
-    assert broker_loads(crowded, planned.replicas)[0][0] == 440
+    treeified = replace(cluster, current=np.array([[0, 1 + at % 29, 1 + (at + 5) % 29] for at in range(4_000)]))
+    planned = reassign(treeified, TOLERANCE, voluntary=True)
+    assert planned.bound.moves == moves(treeified, planned) == 4_000 - 440  # a share is 400
+    assert broker_loads(treeified, planned.replicas)[0][0] == 440

@@ -14,7 +14,7 @@ import pytest
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.group.plan_groups import Question, decide
-from spark_assign.kernels.server.heterogeneous import NOBODY, trade
+from spark_assign.kernels.server.heterogeneous import NO_MEMBER, trade
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
 from spark_assign.kernels.server.order_dependence import Shares, Ties, hanging
 from spark_assign.kernels.server.order_dependence_heterogeneous import FEW, Differing
@@ -192,7 +192,7 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
         for order in orders(list(range(members)), tie):
             place = {member: at for at, member in enumerate(order)}
             subscribers = [sorted(place[each] for each in who) for who in asking]
-            owners, loads = [[NOBODY] * size for size in sizes], [0] * members
+            owners, loads = [[NO_MEMBER] * size for size in sizes], [0] * members
             for member, topic, at, *_ in had:
                 owners[topic][at] = place[member]
                 loads[place[member]] += 1

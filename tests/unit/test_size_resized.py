@@ -46,13 +46,13 @@ def changed(row: Row, told: list[Fact], members: int, name: str) -> list[Fact]:
         "members": [each for each in row["members"] if each["id"] not in gone]
         + [{**new, "id": joiner, "topics": list(topics)} for joiner in joiners],
     }
-    laid: dict[Any, dict[str, int]] = {}
+    values: dict[Any, dict[str, int]] = {}
     for assignor in ("range", "roundrobin"):
         for key, run in windows(new_row, assignor):
-            laid[key] = laid.get(key, {}) | run
+            values[key] = values.get(key, {}) | run
     for fact in kept:
         if fact["kind"] == ASKS:
-            fact |= laid.get((name, fact["member_id"], fact["topic"]), {})
+            fact |= values.get((name, fact["member_id"], fact["topic"]), {})
     return [fact | {"cluster": name} for fact in kept]
 
 

@@ -45,9 +45,9 @@ def _plain(row: Row, most_claimers: int) -> Iterator[bool]:
 # --- reasons ---
 
 
-def reason_of(row: Row, owner: Row | None, taker: str, topic: str, partition: int) -> str | None:
+def reason_of(row: Row, owner: Row | None, to_member: str, topic: str, partition: int) -> str | None:
     """Why a partition was taken from its owner, by the rules of Kafka's class."""
-    if owner is None or owner["id"] == taker:
+    if owner is None or owner["id"] == to_member:
         return None
     alike = len({tuple(member["topics"]) for member in row["members"]}) == 1
     if not alike and topic not in owner["topics"]:

@@ -117,8 +117,8 @@ def test_fewer_standbys_are_wanted() -> None:
     """Two have one, and one keeps it."""
     rows = [group(1), subtopology("0", 1), *(member(name) for name in "abc")]
     rows += [task("a", 0, "active"), task("b", 0, "standby"), task("c", 0, "standby")]
-    ((role, _, _, taker, reason, *_),) = moves(rows)
-    assert (role, taker, reason) == ("standby", None, "fewer-standbys")
+    ((role, _, _, to_member, reason, *_),) = moves(rows)
+    assert (role, to_member, reason) == ("standby", None, "fewer-standbys")
 
 
 def test_a_group_that_everybody_has_left() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -65,6 +67,9 @@ def importing(paths: list[Path], *prefixes: str) -> list[str]:
     ]
 
 
+RETIRED = ("sheet", "giver", "taker", "at_peace", "crowded", "anew", "happenings", "laid", "everyone")
+"""Words that names no longer have, in any case and as a part of a name; prose may."""
+
 PURE = ("spark_assign/kernels", "spark_assign/java", "spark_assign/numeric")
 
 
@@ -114,6 +119,21 @@ def test_only_jobs_are_commands() -> None:
 def test_jobs_know_nothing_of_algorithms() -> None:
     """Parse, load, call, write."""
     assert importing(sources("jobs"), *(room.replace("/", ".") for room in PURE), "spark_assign.assignors") == []
+
+
+def test_retired_names() -> None:
+    """Kafka's terms took the place of these."""
+    found = []
+    for path in sources("spark_assign", "jobs", "tests"):
+        text = path.read_text()
+        if path == Path(__file__) or not re.search("|".join(RETIRED), text, re.IGNORECASE):
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}"
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type == tokenize.NAME and any(word in token.string.lower() for word in RETIRED)
+        ]
+    assert found == []
 
 
 def test_nothing_that_spark_connect_lacks() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.upgrade.full_restart import start_anew
+from spark_assign.kernels.upgrade.full_restart import simulate_full_restart
 from spark_assign.kernels.upgrade.group_membership import Seats, next_id
 from spark_assign.kernels.upgrade.reported_subscription import generation_told, is_eager, order_after, tells_owned
 from spark_assign.kernels.upgrade.rolling_upgrade import play
@@ -104,7 +104,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
     """Random groups of dynamic members: who leads after each restart, what moves, and who has what in the end."""
     rows = [
         row
-        for row in random_groups.groups(assignor, seed, small=drawn(30, 40), mid_size=0)
+        for row in random_groups.groups(assignor, seed, small=drawn(60, 80), mid_size=0)
         if 1 < len(row["members"]) <= 5
         and len({member["id"] for member in row["members"]}) == len(row["members"])
         and not any(member.get("instance") for member in row["members"])
@@ -157,7 +157,7 @@ def test_the_only_member_gets_everything_back() -> None:
     assert not done.steps[0][0].changed
 
 
-def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_anew() -> None:
+def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_again() -> None:
     """2.8.0 tells no generation: a leader of 3.3 gives away what such a member has, one of 3.9 does not."""
     members = {f"c{at}": list(range(4 * at, 4 * at + 4)) for at in range(3)}
     row = a_group(members) | {"topics": {"t0": 12}}
@@ -236,10 +236,10 @@ def test_what_was_kept_is_told_first() -> None:
     assert after.first.tolist() == [3, 1, 0, 2]
 
 
-def test_all_stop_and_start_anew() -> None:
+def test_all_stop_and_start_again() -> None:
     """Everything stops, and cooperative-sticky deals to members that own nothing."""
     specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
-    stopped, moved, refused = start_anew(specs, [Setup("3.9", COOPERATIVE)])
+    stopped, moved, refused = simulate_full_restart(specs, [Setup("3.9", COOPERATIVE)])
     assert (stopped.tolist(), refused) == ([4], {})
     assert 1 <= moved[0] <= 3
-    assert [each.tolist() for each in start_anew(specs, [None])[:2]] == [[0], [0]]
+    assert [each.tolist() for each in simulate_full_restart(specs, [None])[:2]] == [[0], [0]]

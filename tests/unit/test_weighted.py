@@ -25,8 +25,8 @@ from spark_assign.kernels.weighted.weighted_groups import (
 from tests.seeds import seed_for
 from tests.sizes import drawn
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +305,7 @@ def many(draw: np.random.Generator, groups: int) -> Weighted:
     """Groups side by side, with idle partitions, partitions without owner, and subsets of members."""
     member_group: list[int] = []
     of_partition: list[tuple[int, float, int, int]] = []
-    may: list[Ints] = []
+    may: list[IntArray] = []
     total = np.zeros(groups)
     for number in range(groups):
         first, members = len(member_group), int(draw.integers(1, 8))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.zones.recommend import TODAY, Told, Way, recommend
+from spark_assign.kernels.zones.recommend import CURRENT, Told, Way, recommend
 from spark_assign.kernels.zones.replica_moves import replica_moves
 from spark_assign.kernels.zones.zones import CLIENT_SIDE, GB, ZONED, Question, zones
 
@@ -61,7 +61,7 @@ def answered(table: pa.Table, asked: Question = ASKED) -> dict[str, list[Row]]:
 
 def today(rows: list[Row], name: str = "g") -> tuple[Row, Row]:
     """Without and with follower fetching."""
-    off, on = (row for row in rows if row["assignor"] == TODAY and row["group_id"] == name)
+    off, on = (row for row in rows if row["assignor"] == CURRENT and row["group_id"] == name)
     assert (off["follower_fetching"], on["follower_fetching"]) == (False, True)
     return off, on
 
@@ -321,18 +321,20 @@ def taken(*ways: Way, told: Told = KNOWN) -> tuple[int | None, str]:
 
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
-    now, near = Way(TODAY, False, 8, 0, 5.0), Way(TODAY, True, 8, 0, 0.0)
+    now, near = Way(CURRENT, False, 8, 0, 5.0), Way(CURRENT, True, 8, 0, 0.0)
     assert taken(now, near, Way("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
-    assert taken(now, Way(TODAY, True, 8, 0, 3.0), Way("range", True, 8, 4, 0.0), Way("sticky", True, 8, 3, 0.001)) == (
+    assert taken(
+        now, Way(CURRENT, True, 8, 0, 3.0), Way("range", True, 8, 4, 0.0), Way("sticky", True, 8, 3, 0.001)
+    ) == (
         3,
         "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
     )
     assert taken(now, Way("range", False, 8, 2, 1.0), Way("sticky", False, 8, 2, 1.0))[0] == 2
-    assert taken(now, Way(TODAY, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
-    assert taken(Way(TODAY, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
+    assert taken(now, Way(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
+    assert taken(Way(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
     assert taken(now, Way("range", False, 7, 0, 0.0))[0] == 0
     assert taken(now, Way("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
-    assert taken(Way(TODAY, False, 8, 0, None), near)[0] is None
+    assert taken(Way(CURRENT, False, 8, 0, None), near)[0] is None
     best, reasons = recommend([now, Way("rack-uniform", True, 8, 2, 0.0)], KNOWN)
     assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, and Kafka has no such assignor")
 
@@ -342,7 +344,7 @@ def test_all_ways_of_a_group() -> None:
     owned = [("t", 0), ("t", 1)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a", "b"], 1e6), (["b", "a"], 1e6)]}}
     rows = answered(facts([group]))["way"]
-    names = (TODAY, "uniform", "server-range", "rack-uniform", "rack-server-range")
+    names = (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range")
     assert [(row["assignor"], row["follower_fetching"]) for row in rows] == [
         (n, f) for n in names for f in (False, True)
     ]
@@ -350,4 +352,4 @@ def test_all_ways_of_a_group() -> None:
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]
     free = answered(facts([group]), Question(0.0, "EUR", 0.01))["way"]
     assert {row["cost_per_day"] for row in free} == {0.0}
-    assert [row["assignor"] for row in free if row["recommended"]] == [TODAY]
+    assert [row["assignor"] for row in free if row["recommended"]] == [CURRENT]

@@ -10,7 +10,7 @@ from spark_assign.kernels.client_libraries import NOT_THERE, way_over
 from spark_assign.kernels.release_rules import client_side
 from spark_assign.kernels.server import KAFKAS, SERVER_SIDE
 from spark_assign.kernels.size.verdict import CANNOT, TOO_FEW
-from spark_assign.kernels.zones.recommend import TODAY
+from spark_assign.kernels.zones.recommend import CURRENT
 
 Row = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class Group:
         sizes: of `size`, by assignor.
         fewest: numbers of members that are the least allowed, by assignor.
         membership: of `membership`; null: nothing.
-        ways: of `zones`, by assignor (or `TODAY`) and whether with follower fetching.
+        ways: of `zones`, by assignor (or `CURRENT`) and whether with follower fetching.
         compared: of `compare`, by assignor.
         refused: of advisers that refused it code and detail.
     """
@@ -113,7 +113,7 @@ class Group:
 
     def crossing_today(self, fetching: bool) -> float | None:
         """The same as it is owned today."""
-        return self.crossing(TODAY, fetching)
+        return self.crossing(CURRENT, fetching)
 
     def paused(self, assignor: str) -> float | None:
         """Partition-seconds of a pause until it runs by an assignor."""

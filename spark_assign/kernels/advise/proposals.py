@@ -21,7 +21,7 @@ from spark_assign.kernels.advise.rows import (
 )
 from spark_assign.kernels.client_libraries import COOPERATIVE
 from spark_assign.kernels.membership.recommend import KEEP
-from spark_assign.kernels.zones.recommend import TODAY
+from spark_assign.kernels.zones.recommend import CURRENT
 
 _SWITCH = "Members restart, and partitions get other owners once"
 _STATIC = (
@@ -96,8 +96,8 @@ def near(group: Group, asked: Question, fetching: bool) -> Advice | None:
     found = [
         (saved * DAYS, name)
         for (name, with_it), row in group.ways.items()
-        if name != TODAY and with_it == fetching and (saved := zone_gain(group, name, fetching)) is not None
-        if saved > 0 and group.may_run(name) and row["partitions"] >= group.ways[TODAY, fetching]["partitions"]
+        if name != CURRENT and with_it == fetching and (saved := zone_gain(group, name, fetching)) is not None
+        if saved > 0 and group.may_run(name) and row["partitions"] >= group.ways[CURRENT, fetching]["partitions"]
     ]
     if not found:
         return None

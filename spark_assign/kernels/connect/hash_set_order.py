@@ -43,7 +43,7 @@ def walk_of_copy(numbers: Sequence[int], spread: Sequence[int]) -> list[int]:
 
 def _walk(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> list[int]:
     """The walk over a table that grew from `begin` to `end` buckets."""
-    if len(numbers) > LONGEST_CHAIN and _crowded(numbers, spread, begin, end):
+    if len(numbers) > LONGEST_CHAIN and _treeified(numbers, spread, begin, end):
         table: HashTable[int] = HashTable(begin, rank=int)
         for each in numbers:
             table.put(each, spread[each])
@@ -51,7 +51,7 @@ def _walk(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -
     return sorted(numbers, key=lambda number: spread[number] & (end - 1))
 
 
-def _crowded(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> bool:
+def _treeified(numbers: Sequence[int], spread: Sequence[int], begin: int, end: int) -> bool:
     """Whether more than eight names share a bucket at any time while the table grows."""
     capacity = begin
     while capacity <= end:

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.numeric.array_types import IntArray
 
-NOBODY = -1
+NO_MEMBER = -1
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def believe(members: IntArray, claimed: IntArray, generation: IntArray, number: 
         generation: of each member.
         number: of partitions.
     """
-    owner = np.full(number, NOBODY, np.int64)
+    owner = np.full(number, NO_MEMBER, np.int64)
     counts = np.bincount(claimed, minlength=number)
     once = counts[claimed] == 1
     owner[claimed[once]] = members[once]

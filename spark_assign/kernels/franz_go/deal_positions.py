@@ -11,7 +11,7 @@ _MOST = 20_000
 """Beyond so many partitions all places from the first to the last count as possible."""
 
 
-def hanging(topic: IntArray, taker: IntArray) -> BoolArray:
+def hanging(topic: IntArray, to_member: IntArray) -> BoolArray:
     """Of partitions that nobody had, which may go to somebody else in another order of the topics.
 
     Before a topic come any of the others, each with all that it has: so a partition has those places that are a sum of
@@ -19,30 +19,30 @@ def hanging(topic: IntArray, taker: IntArray) -> BoolArray:
 
     Args:
         topic: of each partition, in the order in which they were dealt, topic after topic.
-        taker: of each, to whom it went.
+        to_member: of each, the member that it went to.
     """
     hangs = np.zeros(len(topic), bool)
     begins = np.flatnonzero(starts_new_key(topic))
     counts = np.diff(np.append(begins, len(topic)))
-    if len(begins) < 2 or (taker == taker[0]).all():
+    if len(begins) < 2 or (to_member == to_member[0]).all():
         return hangs
     # Up to where the same member gets everything.
-    turns = np.append(np.flatnonzero(taker[1:] != taker[:-1]), len(taker) - 1)
-    same = turns[np.searchsorted(turns, np.arange(len(taker)))]
+    turns = np.append(np.flatnonzero(to_member[1:] != to_member[:-1]), len(to_member) - 1)
+    same = turns[np.searchsorted(turns, np.arange(len(to_member)))]
     steady: dict[int, BoolArray] = {}
     for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
         if count not in steady:
-            steady[count] = _steady(taker, same, count, _sums(counts.tolist(), count))
+            steady[count] = _steady(to_member, same, count, _sums(counts.tolist(), count))
         hangs[begin : begin + count] = ~steady[count]
     return hangs
 
 
-def _steady(taker: IntArray, same: IntArray, count: int, offsets: IntArray) -> BoolArray:
+def _steady(to_member: IntArray, same: IntArray, count: int, offsets: IntArray) -> BoolArray:
     """Of the partitions of a topic of so many, which go to the same member wherever they may be dealt."""
-    surely = same[:count] >= np.arange(count) + len(taker) - count
+    surely = same[:count] >= np.arange(count) + len(to_member) - count
     steady = np.ones(count, bool)
     for offset in offsets.tolist():
-        steady &= taker[offset : offset + count] == taker[:count]
+        steady &= to_member[offset : offset + count] == to_member[:count]
         if (steady == surely).all():
             break
     return steady

@@ -6,15 +6,15 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 
 
 @dataclass(frozen=True)
 class Steal:
     """A partition goes from one member to another."""
 
-    giver: int
-    taker: int
+    from_member: int
+    to_member: int
     partition: int
 
 
@@ -30,7 +30,7 @@ class StealGraph:
             for member in group.subscribers[topic]:
                 self._asks[member].append(topic)
             for partition in group.of_topic(topic):
-                if owner[partition] != NOBODY:
+                if owner[partition] != NO_MEMBER:
                     self._add(partition, owner[partition])
 
     def _add(self, partition: int, member: int) -> None:
@@ -41,8 +41,8 @@ class StealGraph:
         left = self._owners[self._topic[steal.partition]][self._owner[steal.partition]]
         left[left.index(steal.partition)] = left[-1]
         left.pop()
-        self._owner[steal.partition] = steal.taker
-        self._add(steal.partition, steal.taker)
+        self._owner[steal.partition] = steal.to_member
+        self._add(steal.partition, steal.to_member)
 
     def find(self, member: int) -> list[Steal]:
         """How the member gets one more from somebody who has at least two more; nothing if nobody can be reached."""
@@ -68,5 +68,5 @@ class StealGraph:
         way = []
         while (steal := reached[current]) is not None:
             way.append(steal)
-            current = steal.taker
+            current = steal.to_member
         return way

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 from spark_assign.kernels.franz_go.graph import Steal, StealGraph
 from spark_assign.kernels.franz_go.member_heaps import LeastLoaded, Levels, swap_out
 from spark_assign.kernels.franz_go.restore_owners import repair
@@ -35,7 +35,7 @@ def plan_differing(group: Group, order: Sequence[int], stale: Sequence[int]) -> 
     held: list[list[int]] = [[] for _ in range(group.members)]
     for topic in order:
         for partition in group.of_topic(topic):
-            if group.owner[partition] != NOBODY:
+            if group.owner[partition] != NO_MEMBER:
                 held[group.owner[partition]].append(partition)
     came = list(group.owner)
     for partition in stale:
@@ -54,7 +54,7 @@ def plan_differing(group: Group, order: Sequence[int], stale: Sequence[int]) -> 
 def _give_back(partition: int, member: int, held: list[list[int]], came: list[int]) -> None:
     """Who claims it in an older generation gets it if nobody has it, or somebody who has at least two more."""
     owner = came[partition]
-    if owner != NOBODY:
+    if owner != NO_MEMBER:
         if len(held[member]) + 1 >= len(held[owner]):
             return
         swap_out(held[owner], partition)
@@ -65,7 +65,7 @@ def _give_back(partition: int, member: int, held: list[list[int]], came: list[in
 def _fill(group: Group, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]) -> None:
     """What nobody has goes to the subscriber that has least."""
     for topic in order:
-        free = [partition for partition in group.of_topic(topic) if owner[partition] == NOBODY]
+        free = [partition for partition in group.of_topic(topic) if owner[partition] == NO_MEMBER]
         if not free or not group.subscribers[topic]:
             continue
         least = LeastLoaded(group.subscribers[topic], load)
@@ -100,10 +100,10 @@ def _balance(group: Group, order: Sequence[int], held: list[list[int]], owner: l
 
 
 def _move(steal: Steal, held: list[list[int]], levels: Levels, load: list[int]) -> None:
-    before = load[steal.giver], load[steal.taker]
-    swap_out(held[steal.giver], steal.partition)
-    held[steal.taker].append(steal.partition)
-    for member, level, change in ((steal.giver, before[0], -1), (steal.taker, before[1], 1)):
+    before = load[steal.from_member], load[steal.to_member]
+    swap_out(held[steal.from_member], steal.partition)
+    held[steal.to_member].append(steal.partition)
+    for member, level, change in ((steal.from_member, before[0], -1), (steal.to_member, before[1], 1)):
         load[member] = level + change
         levels.leave(level, member)
         levels.at(level + change).append(member)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 from spark_assign.kernels.franz_go.member_heaps import LeastLoaded, Levels
 
 
@@ -20,14 +20,14 @@ class Alike:
         owner: of each partition.
         free: the partitions that nobody had, in the order in which they were dealt.
         dealt: to whom each of them went.
-        givers: the members that partitions were taken from.
+        from_members: the members that partitions were taken from.
         taken: the partitions that were.
     """
 
     owner: list[int]
     free: list[int]
     dealt: list[int]
-    givers: set[int]
+    from_members: set[int]
     taken: set[int]
 
 
@@ -35,30 +35,30 @@ def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
     """Plan a group from who has what before, with its topics in some order."""
     owner, load = list(before), [0] * group.members
     for member in owner:
-        if member != NOBODY:
+        if member != NO_MEMBER:
             load[member] += 1
-    free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NOBODY]
+    free = [partition for topic in order for partition in group.of_topic(topic) if owner[partition] == NO_MEMBER]
     least = LeastLoaded(range(group.members), load)
     dealt = least.takes(len(free))
     for partition, member in zip(free, dealt, strict=True):
         owner[partition] = member
     steals = steals_of(load)
-    givers = {giver for giver, _ in steals}
+    from_members = {from_member for from_member, _ in steals}
     taken = set()
-    held = _held(group, owner, givers)
-    for giver, taker in steals:
-        partition = held[giver].pop()
-        owner[partition] = taker
+    held = _held(group, owner, from_members)
+    for from_member, to_member in steals:
+        partition = held[from_member].pop()
+        owner[partition] = to_member
         taken.add(partition)
-    return Alike(owner, free, dealt, givers, taken)
+    return Alike(owner, free, dealt, from_members, taken)
 
 
-def _held(group: Group, owner: list[int], givers: set[int]) -> dict[int, list[int]]:
-    """What givers have, the highest partition numbers last, and of these the last topics."""
-    held: dict[int, list[int]] = {giver: [] for giver in givers}
-    if givers:
+def _held(group: Group, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
+    """What from_members own, the highest partition numbers last, and of these the last topics."""
+    held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
+    if from_members:
         for partition, member in enumerate(owner):
-            if member in givers:
+            if member in from_members:
                 held[member].append(partition)
     for partitions in held.values():
         partitions.sort(key=lambda at: (at - group.first[group.topic[at]], group.topic[at]))

@@ -19,7 +19,7 @@ from math import factorial
 
 import numpy as np
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 from spark_assign.kernels.franz_go.deal_positions import hanging
 from spark_assign.kernels.franz_go.heterogeneous import Differing, plan_differing
 from spark_assign.kernels.franz_go.homogeneous import Alike, plan_alike
@@ -90,7 +90,7 @@ def _unsure(group: Group, outcome: Outcome, planned: Alike) -> list[bool]:
     for at in np.flatnonzero(hanging(topic, np.array(planned.dealt, np.int64))).tolist():
         unsure[planned.free[at]] = True
     # Whoever gives may give something else if it is not sure what it has.
-    vague = planned.givers & (outcome.vague | {planned.owner[partition] for partition in planned.free})
+    vague = planned.from_members & (outcome.vague | {planned.owner[partition] for partition in planned.free})
     for partition, member in enumerate(planned.owner):
         had = outcome.owner[partition]
         unsure[partition] |= member in vague or had in vague or partition in outcome.open_
@@ -125,7 +125,7 @@ def _tried(group: Group, topics: list[int], stale: list[int], first: Differing) 
     """The answers of all orders that may matter; null if there are too many."""
     most = max(min(ORDERS, _LARGE // max(len(group.owner), 1)), 1)
     before = may_return(group, stale)
-    free = sorted({group.topic[partition] for partition, member in enumerate(before) if member == NOBODY})
+    free = sorted({group.topic[partition] for partition, member in enumerate(before) if member == NO_MEMBER})
     at_rest = _none_returns(group, stale)
     claims = [] if at_rest else stale
     if first.filled and factorial(len(free)) * factorial(len(claims)) <= most:
@@ -149,11 +149,11 @@ def _none_returns(group: Group, stale: list[int]) -> bool:
     """Whether, in every order, only that is given back which nobody has."""
     least = [0] * group.members
     for member in group.owner:
-        if member != NOBODY:
+        if member != NO_MEMBER:
             least[member] += 1
     most = list(least)
     for partition in stale:
-        if group.owner[partition] == NOBODY:
+        if group.owner[partition] == NO_MEMBER:
             most[group.stale[partition]] += 1
-    owned = [(group.stale[at], group.owner[at]) for at in stale if group.owner[at] != NOBODY]
+    owned = [(group.stale[at], group.owner[at]) for at in stale if group.owner[at] != NO_MEMBER]
     return all(least[member] + 1 >= most[owner] for member, owner in owned)

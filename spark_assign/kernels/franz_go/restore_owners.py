@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 
 _NEVER = 1 << 62
 _NOWHERE = -1
@@ -65,7 +65,7 @@ def repair(group: Group, order: Sequence[int], held: list[list[int]], came: list
             for at, delta in cycle:
                 cells[at].has += delta * turn
     crossed = any(
-        came[partition] not in (NOBODY, member) for member, partitions in enumerate(held) for partition in partitions
+        came[partition] not in (NO_MEMBER, member) for member, partitions in enumerate(held) for partition in partitions
     )
     if not moved and not crossed:
         return False
@@ -99,7 +99,7 @@ def _cells(
         for partition in partitions:
             cells[place[classes[group.topic[partition]], member]].has += 1
     for partition, member in enumerate(came):
-        if member != NOBODY:
+        if member != NO_MEMBER:
             cells[place[classes[group.topic[partition]], member]].came_with += 1
     return cells, place, classes
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
 
 _MOST = 200
 """So many states are looked at."""
@@ -32,8 +32,8 @@ def may_return(group: Group, order: Iterable[int]) -> list[int]:
     owner, load = list(group.owner), _loads(group)
     for partition in order:
         member, has = group.stale[partition], owner[partition]
-        if has == NOBODY or load[member] + 1 < load[has]:
-            if has != NOBODY:
+        if has == NO_MEMBER or load[member] + 1 < load[has]:
+            if has != NO_MEMBER:
                 load[has] -= 1
             load[member] += 1
             owner[partition] = member
@@ -88,7 +88,7 @@ def _outcome(group: Group, went: dict[tuple[int, int], tuple[list[int], int]]) -
 def _loads(group: Group) -> list[int]:
     load = [0] * group.members
     for member in group.owner:
-        if member != NOBODY:
+        if member != NO_MEMBER:
             load[member] += 1
     return load
 

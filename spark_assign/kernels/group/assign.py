@@ -59,8 +59,8 @@ def assign(specs: GroupSpecs, assignor: str, chosen: BoolArray, custom: Mapping[
 def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: PartitionSlices) -> None:
     """Windows lay out all partitions of a group. Where they have not, nothing of the plan is to be believed."""
     known = specs.topics.known
-    laid = np.bincount(runs.topic, runs.count, len(specs.topics))[known]
-    if (laid != np.where(chosen[specs.topics.group[known]], specs.topics.partitions[known], 0)).any():
+    num_assigned = np.bincount(runs.topic, runs.count, len(specs.topics))[known]
+    if (num_assigned != np.where(chosen[specs.topics.group[known]], specs.topics.partitions[known], 0)).any():
         raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
 
 

@@ -20,7 +20,7 @@ from spark_assign.kernels.group.plan_groups import Question, choose, named_group
 from spark_assign.kernels.group.sticky_input import sticky_batch
 from spark_assign.kernels.group.sticky_rounds import Round
 from spark_assign.kernels.group.sticky_rounds import rounds as rounds_by_kafka
-from spark_assign.kernels.release_rules import TODAY, Rules, client_side, read_profile
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules, client_side, read_profile
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.plan_batch import take_groups
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
@@ -40,7 +40,7 @@ ROUNDS = pa.schema(
 )
 
 
-def follow(specs: GroupSpecs, chosen: BoolArray, limit: int, rules: Rules = TODAY) -> Iterator[Round]:
+def follow(specs: GroupSpecs, chosen: BoolArray, limit: int, rules: Rules = LATEST_RULES) -> Iterator[Round]:
     """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
 
     Yields:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.group.group_states import STATE_FACTS, State, read_state
 from spark_assign.kernels.group.indexed_facts import Told, read
 from spark_assign.kernels.group.key_index import Names, named
-from spark_assign.kernels.group.ownership_changes import NOBODY, Held, Moves, Subscribed, list_changes
+from spark_assign.kernels.group.ownership_changes import NO_MEMBER, Held, Moves, Subscribed, list_changes
 from spark_assign.kernels.group.tagged_rows import tagged
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -99,7 +99,7 @@ class Both:
         return {"cluster": self.told.cluster.take(at), "group_id": self.told.group_id.take(at)}
 
     def member_id(self, keys: IntArray) -> pa.Array:
-        """Names of members; null for `NOBODY`."""
+        """Names of members; null for `NO_MEMBER`."""
         return named(self.told.member_id, np.where(keys < 0, -1, keys % max(len(self.told.member_id), 1)))
 
 
@@ -109,7 +109,7 @@ class MemberChanges:
 
     Attributes:
         new, gone: in one state only; of static members that restarted the present and the former one.
-        previous: of each new one who it was before; `NOBODY`: it came.
+        previous: of each new one who it was before; `NO_MEMBER`: it came.
         back: of each that is gone whether it restarted.
     """
 
@@ -134,7 +134,7 @@ def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         return
     counts = np.zeros((told.number, len(CHANGES)), np.int64)
     for moves in _changed_owners(both, members):
-        change = np.select([moves.giver == NOBODY, moves.taker == NOBODY], [1, 2], 0)
+        change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
         place = both.topic_group(both.topics[moves.topic]) * len(CHANGES) + change
         counts += np.bincount(place, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
         if OWNERSHIP in asked.wanted:
@@ -162,7 +162,7 @@ def _changed_members(both: Both) -> MemberChanges:
         places.append(static)
         numbers.append(both.group(keys[static]) * len(instances) + number[static])
     _, at_gone, at_new = np.intersect1d(*numbers, return_indices=True)
-    previous, back = np.full(len(new), NOBODY), np.zeros(len(gone), bool)
+    previous, back = np.full(len(new), NO_MEMBER), np.zeros(len(gone), bool)
     previous[places[1][at_new]] = gone[places[0][at_gone]]
     back[places[0][at_gone]] = True
     return MemberChanges(new, gone, previous, back)
@@ -177,13 +177,13 @@ def _member_rows(both: Both, changed: MemberChanges) -> pa.Table:
     went = changed.gone[~changed.back]
     keys = np.append(changed.new, went)
     row = np.append(_row(both.after, changed.new), _row(both.before, went))
-    change = np.append(np.where(changed.previous == NOBODY, 0, 1), np.full(len(went), 2))
+    change = np.append(np.where(changed.previous == NO_MEMBER, 0, 1), np.full(len(went), 2))
     about = ("group_instance_id", "client_id", "client_host")
     columns = {
         **both.named_groups(both.group(keys)),
         "member_id": both.member_id(keys),
         "change": pa.array(("came", "restarted", "went")).take(pa.array(change)),
-        "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NOBODY))),
+        "previous_member_id": both.member_id(np.append(changed.previous, np.full(len(went), NO_MEMBER))),
         **{name: named(both.told.facts[name].combine_chunks(), row) for name in about},
     }
     return tagged(MEMBER, columns, len(keys), DRIFTED)
@@ -195,7 +195,7 @@ def _member_rows(both: Both, changed: MemberChanges) -> pa.Table:
 def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
     """Changes of owner; members and topics are places in `Both.members` and `Both.topics`."""
     now = both.members.copy()
-    restarted = members.previous != NOBODY
+    restarted = members.previous != NO_MEMBER
     now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
     owned = []
     for runs, names in ((both.before.runs, now), (both.after.runs, both.members)):
@@ -239,13 +239,13 @@ def _without_same(one: PartitionSlices, other: PartitionSlices) -> tuple[Partiti
 
 
 def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:
-    members, topics = np.append(both.members, NOBODY), both.topics[moves.topic]
+    members, topics = np.append(both.members, NO_MEMBER), both.topics[moves.topic]
     columns = {
         **both.named_groups(both.topic_group(topics)),
         "topic": named(both.told.topics, topics % max(len(both.told.topics), 1)),
         **{name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")},
-        "from_member_id": both.member_id(members[moves.giver]),
-        "to_member_id": both.member_id(members[moves.taker]),
+        "from_member_id": both.member_id(members[moves.from_member]),
+        "to_member_id": both.member_id(members[moves.to_member]),
         "change": pa.array(CHANGES).take(pa.array(change)),
     }
     return tagged(OWNERSHIP, columns, len(moves), DRIFTED)
@@ -256,7 +256,7 @@ def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:
 
 def _group_rows(both: Both, members: MemberChanges, owners: IntArray) -> pa.Table:
     before, after, number = both.before, both.after, both.told.number
-    restarted = members.previous != NOBODY
+    restarted = members.previous != NO_MEMBER
     of_members = {
         "came": members.new[~restarted],
         "went": members.gone[~members.back],

@@ -43,7 +43,7 @@ RATES = {
 OF_GROUPS = ("capacity", "load_bound")
 """Columns of `groups` that say something of load."""
 
-LAID_OUT = ("range", "roundrobin")
+WINDOW_ASSIGNORS = ("range", "roundrobin")
 """Assignors whose runs windows lay out, wherever windows can say it."""
 
 _TEXT, _INT = pa.string(), pa.int32()
@@ -78,7 +78,7 @@ FACTS: dict[str, pa.DataType] = {
     "user_data": pa.binary(),
     "client_id": _TEXT,
     **dict.fromkeys(("subscription_type", *LED_BY), _TEXT),
-    **{f"{name}_{part}": _INT for name in LAID_OUT for part in ("first", "step", "count")},
+    **{f"{name}_{part}": _INT for name in WINDOW_ASSIGNORS for part in ("first", "step", "count")},
 }
 """Every column of a fact and its type. What no fact of a fleet uses may be left out."""
 

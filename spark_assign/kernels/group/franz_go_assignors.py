@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.franz_go.balancer_input import NOBODY, Group, believe
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group, believe
 from spark_assign.kernels.franz_go.order_dependence import plan_group
-from spark_assign.kernels.group.franz_go_undisputed import plan_at_peace, served
+from spark_assign.kernels.group.franz_go_undisputed import plan_undisputed, served
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.undisputed import at_peace
+from spark_assign.kernels.group.undisputed import find_undisputed
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -51,14 +51,14 @@ class _Told:
 def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    peace = at_peace(specs, chosen, np.ones(len(specs.members), bool))
+    undisputed = find_undisputed(specs, chosen, np.ones(len(specs.members), bool))
     if cooperative:
         _, readable = _told_in(specs, cooperative)
         unread = np.zeros(specs.number, bool)
-        unread[specs.members.group[peace.owned.member[~readable[peace.owned.member]]]] = True
-        peace = peace.but(unread, specs)
-    planned = plan_at_peace(specs, peace, served(specs), cooperative=cooperative)
-    return planned.joined(_one_by_one(specs, assignor, chosen & ~peace.groups))
+        unread[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
+        undisputed = undisputed.without(unread, specs)
+    planned = plan_undisputed(specs, undisputed, served(specs), cooperative=cooperative)
+    return planned.joined(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
 
 
 def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
@@ -141,7 +141,7 @@ def _told(
     owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
     # What its claimer does not subscribe to counts only against others that claim it.
     of_topic = np.repeat(np.arange(len(topics)), partitions)
-    owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NOBODY
+    owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NO_MEMBER
     group = Group(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
     return _Told(members, topics, group, claimer, claimed, any(in_vain))
@@ -154,7 +154,7 @@ def _plan(told: _Told, generation: IntArray, cooperative: bool) -> tuple[IntArra
     owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
     partitions = np.array(group.partitions, np.int64)
     topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
-    taken = (before != NOBODY) & (before != owner)
+    taken = (before != NO_MEMBER) & (before != owner)
     reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
     withheld = np.zeros(len(owner), bool)
     if cooperative:

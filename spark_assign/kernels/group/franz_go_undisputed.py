@@ -17,7 +17,7 @@ from spark_assign.kernels.franz_go.member_heaps import LeastLoaded
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.key_index import byte_ranks
-from spark_assign.kernels.group.undisputed import AtPeace
+from spark_assign.kernels.group.undisputed import UndisputedGroups
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.retained_partitions import keep_first
 from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
@@ -37,16 +37,18 @@ def served(specs: GroupSpecs) -> IntArray:
     return order
 
 
-def plan_at_peace(specs: GroupSpecs, peace: AtPeace, in_line: IntArray, *, cooperative: bool) -> Planned:
+def plan_undisputed(
+    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray, *, cooperative: bool
+) -> Planned:
     """Plan these groups; `in_line` has all members as they are served."""
-    if not peace.groups.any():
+    if not undisputed.groups.any():
         return Planned(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
-    taker, hangs, giver, getter = _dealt(specs, peace, in_line)
-    zero = np.zeros(len(taker), np.int64)
-    dealt, stays, at_once = as_runs(taker, peace.topic, peace.partition, zero, zero.astype(bool))
+    to_member, hangs, from_member, getter = _dealt(specs, undisputed, in_line)
+    zero = np.zeros(len(to_member), np.int64)
+    dealt, stays, at_once = as_runs(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
     some = zero[hangs]
-    unsure = as_runs(taker[hangs], peace.topic[hangs], peace.partition[hangs], some, some.astype(bool))[0]
-    kept, moved = _given(peace, giver)
+    unsure = as_runs(to_member[hangs], undisputed.topic[hangs], undisputed.partition[hangs], some, some.astype(bool))[0]
+    kept, moved = _given(undisputed, from_member)
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
     taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
     return Planned(
@@ -58,44 +60,48 @@ def plan_at_peace(specs: GroupSpecs, peace: AtPeace, in_line: IntArray, *, coope
     )
 
 
-def _dealt(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
+def _dealt(
+    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray
+) -> tuple[IntArray, BoolArray, IntArray, IntArray]:
     """To whom everything goes that nobody owns, and whether it may go elsewhere; then who gives to whom."""
-    takers, givers, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
-    for members, load, topic in _groups(specs, peace, in_line):
+    to_members, from_members, getters, hangs = [_NONE], [_NONE], [_NONE], [_NONE.astype(bool)]
+    for members, load, topic in _groups(specs, undisputed, in_line):
         least = LeastLoaded(range(len(members)), load)
         dealt = np.array(least.takes(len(topic)), np.int64)
-        takers.append(members[dealt])
+        to_members.append(members[dealt])
         hangs.append(hanging(topic, dealt))
         if max(load) > min(load) + 1:
-            giver, getter = np.array(steals_of(load), np.int64).T
-            givers.append(members[giver])
+            from_member, getter = np.array(steals_of(load), np.int64).T
+            from_members.append(members[from_member])
             getters.append(members[getter])
-    return np.concatenate(takers), np.concatenate(hangs), np.concatenate(givers), np.concatenate(getters)
+    return np.concatenate(to_members), np.concatenate(hangs), np.concatenate(from_members), np.concatenate(getters)
 
 
-def _groups(specs: GroupSpecs, peace: AtPeace, in_line: IntArray) -> Iterator[tuple[IntArray, list[int], IntArray]]:
+def _groups(
+    specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray
+) -> Iterator[tuple[IntArray, list[int], IntArray]]:
     """Of each group its members, how many partitions each of them has, and the topic of each that nobody has."""
     groups = np.arange(specs.number + 1)
     ends = np.searchsorted(specs.members.group[in_line], groups).tolist()
-    free = np.searchsorted(specs.topics.group[peace.topic], groups).tolist()
-    for group in np.flatnonzero(peace.groups).tolist():
+    free = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
+    for group in np.flatnonzero(undisputed.groups).tolist():
         members = in_line[ends[group] : ends[group + 1]]
-        yield members, peace.load[members].tolist(), peace.topic[free[group] : free[group + 1]]
+        yield members, undisputed.load[members].tolist(), undisputed.topic[free[group] : free[group + 1]]
 
 
-def _given(peace: AtPeace, giver: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members keep of what they own; and partition by partition what they give, in the order of `giver`.
+def _given(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
+    """What members keep of what they own; and partition by partition what they give, in the order of `from_member`.
 
     They give the highest partition numbers, and of these the last topics.
     """
-    if not len(giver):
-        return peace.owned, EMPTY_SLICES
-    gives = np.bincount(giver, minlength=len(peace.load))
-    some = (gives > 0)[peace.owned.member]
-    kept, given = keep_first(peace.owned.take(some), peace.load, peace.load - gives)
+    if not len(from_member):
+        return undisputed.owned, EMPTY_SLICES
+    gives = np.bincount(from_member, minlength=len(undisputed.load))
+    some = (gives > 0)[undisputed.owned.member]
+    kept, given = keep_first(undisputed.owned.take(some), undisputed.load, undisputed.load - gives)
     given = given.expand()
     given = given.take(np.lexsort((-given.topic, -given.first, given.member)))
-    order = np.argsort(giver, kind="stable")
-    turn = np.empty(len(giver), np.int64)
-    turn[order] = row_numbers(giver[order])
-    return peace.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, giver) + turn)
+    order = np.argsort(from_member, kind="stable")
+    turn = np.empty(len(from_member), np.int64)
+    turn[order] = row_numbers(from_member[order])
+    return undisputed.owned.take(~some).concat(kept), given.take(np.searchsorted(given.member, from_member) + turn)

@@ -89,9 +89,9 @@ def rack_matched(specs: GroupSpecs, given: PartitionSlices, *, racks_known: bool
     racked[specs.members.group[specs.members.rack >= 0]] = racks_known
     near = np.array([[rack in each for rack in range(len(specs.racks))] for each in specs.rack_sets], bool)
     matched = np.zeros(specs.number, np.int64)
-    laid = np.zeros(len(specs.topics), bool)
-    laid[list(specs.rack_set)] = True
-    runs = given.take(laid[given.topic] & (specs.members.rack[given.member] >= 0))
+    has_rack_set = np.zeros(len(specs.topics), bool)
+    has_rack_set[list(specs.rack_set)] = True
+    runs = given.take(has_rack_set[given.topic] & (specs.members.rack[given.member] >= 0))
     order = np.argsort(runs.topic, kind="stable")
     runs = runs.take(order)
     ends = np.searchsorted(runs.topic, np.unique(runs.topic), "right").tolist()

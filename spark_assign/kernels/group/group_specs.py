@@ -16,8 +16,8 @@ from spark_assign.kernels.group.key_index import numbers as numbers_of
 from spark_assign.kernels.group.partition_loads import Loads, read_loads
 from spark_assign.kernels.group.topic_columns import Topics
 from spark_assign.kernels.sticky.hash_map_order import walks
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
-from spark_assign.kernels.sticky.sticky_types import Crowded
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
+from spark_assign.kernels.sticky.sticky_types import TreeifiedMembers
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -33,7 +33,7 @@ class Members:
         served: its place in the order in which range and roundrobin serve the members of its group: static ones by
             instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
         walk: its place in the walk of its group's hash map; distinct over all members.
-        crowded: null where all hash maps of a group's members are walked alike (`kernels.sticky.hash_map_order`).
+        treeified: null where all hash maps of a group's members are walked alike (`kernels.sticky.hash_map_order`).
         generation: of its subscription; -1 for none.
         in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
         rack: the number of its rack; -1 for none.
@@ -44,7 +44,7 @@ class Members:
     row: IntArray
     served: IntArray
     walk: IntArray
-    crowded: Crowded | None
+    treeified: TreeifiedMembers | None
     generation: IntArray
     in_user_data: IntArray
     told: BoolArray
@@ -131,18 +131,18 @@ class GroupSpecs:
         )
         if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
             first, count = self._in_turn(topic, first, step)
-        laid = PartitionSlices(member, topic, first, step, count)
-        return laid.take(laid.count > 0)
+        slices = PartitionSlices(member, topic, first, step, count)
+        return slices.take(slices.count > 0)
 
     def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
         """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
         topics, size = self.topics, max(len(self.told.topics), 1)
         partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
         like = Places(topics.group * size + topics.name).of(topics.group[topic] * size + self.told.topic[self.asked])
-        laid = np.zeros_like(partitions)
-        laid[like] = partitions[like]
+        counted = np.zeros_like(partitions)
+        counted[like] = partitions[like]
         members = np.maximum(members, 1)
-        first = (first + topics.before(laid)[like] - topics.before(partitions)[topic]) % members
+        first = (first + topics.before(counted)[like] - topics.before(partitions)[topic]) % members
         return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
 
 
@@ -186,14 +186,14 @@ def _read_members(told: Told, number: IntArray) -> Members:
     position = told.numbers("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
-    walk, crowded = walks(hashes, ids, group, np.lexsort((position, group)))
+    walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
     told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
     return Members(
         group=group,
         row=rows,
         served=_served(told, rows, group),
         walk=walk,
-        crowded=crowded,
+        treeified=treeified,
         generation=np.maximum(told.numbers("generation_id")[rows], -1),
         in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
         told=told_generation,
@@ -258,7 +258,7 @@ def subscriber_classes(
     """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
     sizes = np.bincount(members.group)
     asked_by = np.bincount(topic, minlength=topics)
-    subscribers = np.full(topics, EVERYONE, np.int64)
+    subscribers = np.full(topics, ALL_MEMBERS, np.int64)
     partial = np.flatnonzero((asked_by > 0) & (asked_by < sizes[group])) if len(sizes) else np.empty(0, np.int64)
     if not len(partial):
         return subscribers, []

@@ -13,8 +13,8 @@ import numpy as np
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.librdkafka_slices import LAST, range_runs, round_robin_runs
-from spark_assign.kernels.group.librdkafka_undisputed import plan_at_peace
-from spark_assign.kernels.group.undisputed import at_peace
+from spark_assign.kernels.group.librdkafka_undisputed import plan_undisputed
+from spark_assign.kernels.group.undisputed import find_undisputed
 from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, TopicPartition
 from spark_assign.kernels.librdkafka.metadata_order import answered
 from spark_assign.kernels.librdkafka.movements import Undefined
@@ -35,8 +35,8 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
     if assignor == "range":
         planned = _stays(range_runs(specs, plain))
     else:
-        peace = at_peace(specs, plain, specs.members.subscribes)
-        plain, planned = peace.groups, plan_at_peace(specs, peace)
+        undisputed = find_undisputed(specs, plain, specs.members.subscribes)
+        plain, planned = undisputed.groups, plan_undisputed(specs, undisputed)
     return planned.joined(_one_by_one(specs, assignor, chosen & ~plain))
 
 

@@ -20,7 +20,7 @@ from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.key_index import byte_ranks
-from spark_assign.kernels.group.undisputed import AtPeace
+from spark_assign.kernels.group.undisputed import UndisputedGroups
 from spark_assign.kernels.librdkafka.metadata_order import answered_places
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.retained_partitions import keep_told
@@ -31,23 +31,25 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def plan_at_peace(specs: GroupSpecs, peace: AtPeace) -> Planned:
+def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> Planned:
     """Plan these groups."""
     members, topics = specs.members, specs.topics
     name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
-    takers = np.flatnonzero(members.subscribes & peace.groups[members.group])
-    group = members.group[takers]
-    left = _in_turn(specs, peace, topic_name)
-    free = np.bincount(topics.group[peace.topic], minlength=specs.number)
-    taker = takers[fill_up(group, peace.load[takers], name[takers], free)]
-    filled = np.zeros(len(taker), np.int64)
-    dealt, reason, withheld = as_runs(taker, peace.topic[left], peace.partition[left], filled, filled.astype(bool))
+    to_members = np.flatnonzero(members.subscribes & undisputed.groups[members.group])
+    group = members.group[to_members]
+    left = _in_turn(specs, undisputed, topic_name)
+    free = np.bincount(topics.group[undisputed.topic], minlength=specs.number)
+    to_member = to_members[fill_up(group, undisputed.load[to_members], name[to_members], free)]
+    filled = np.zeros(len(to_member), np.int64)
+    dealt, reason, withheld = as_runs(
+        to_member, undisputed.topic[left], undisputed.partition[left], filled, filled.astype(bool)
+    )
 
-    load = peace.load + np.bincount(taker, minlength=len(members))
-    giver, turn, getter = _moves(group, takers, load, name, specs.number)
-    kept, moved = _given(peace.owned, load, giver, topic_name)
-    # The moved ones are sorted by member; each giver's turns count from 0.
-    begin = np.searchsorted(moved.member, giver)
+    load = undisputed.load + np.bincount(to_member, minlength=len(members))
+    from_member, turn, getter = _moves(group, to_members, load, name, specs.number)
+    kept, moved = _given(undisputed.owned, load, from_member, topic_name)
+    # The moved ones are sorted by member; each member's turns count from 0.
+    begin = np.searchsorted(moved.member, from_member)
     moved = moved.take(begin + turn)
     why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
     taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
@@ -60,29 +62,29 @@ def plan_at_peace(specs: GroupSpecs, peace: AtPeace) -> Planned:
     )
 
 
-def _in_turn(specs: GroupSpecs, peace: AtPeace, topic_name: IntArray) -> IntArray:
+def _in_turn(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArray) -> IntArray:
     """What nobody owns in the order in which it is handed out, as places in it.
 
     Where nobody owns anything that is by topic and number, elsewhere backwards, with topics as the broker answers.
     """
     topics = specs.topics
-    group = topics.group[peace.topic]
-    some = np.flatnonzero(topics.asked & peace.groups[topics.group])
+    group = topics.group[undisputed.topic]
+    some = np.flatnonzero(topics.asked & undisputed.groups[topics.group])
     place = topic_name.copy()
     hashes = string_hashes(specs.told.topics.to_pylist())[topics.name[some]]
     backwards = np.zeros(specs.number, bool)
-    backwards[specs.members.group[peace.owned.member]] = True
+    backwards[specs.members.group[undisputed.owned.member]] = True
     answered = answered_places(topics.group[some], topic_name[some], hashes)
     place[some] = np.where(backwards[topics.group[some]], -answered, topic_name[some])
-    number = np.where(backwards[group], -peace.partition, peace.partition)
-    return np.lexsort((number, place[peace.topic], group))
+    number = np.where(backwards[group], -undisputed.partition, undisputed.partition)
+    return np.lexsort((number, place[undisputed.topic], group))
 
 
 def _moves(
-    group: IntArray, takers: IntArray, load: IntArray, name: IntArray, number: int
+    group: IntArray, to_members: IntArray, load: IntArray, name: IntArray, number: int
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Who gives, the how-manieth partition that it gives, and to whom."""
-    has, name = load[takers], name[takers]
+    has, name = load[to_members], name[to_members]
     size = np.maximum(np.bincount(group, minlength=number), 1)
     quota = (np.bincount(group, has, number).astype(np.int64) // size)[group]
     gives, gets = np.maximum(has - quota, 0), np.maximum(quota + 1 - has, 0)
@@ -102,7 +104,7 @@ def _moves(
     there = at < begins[group[high] + 1]
     high, turn, at = high[there], turn[there], at[there]
     moves = has[high] - turn > levels[at] + 1
-    return takers[high[moves]], turn[moves], takers[low[at[moves]]]
+    return to_members[high[moves]], turn[moves], to_members[low[at[moves]]]
 
 
 def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:
@@ -114,12 +116,12 @@ def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:
 
 
 def _given(
-    owned: PartitionSlices, load: IntArray, giver: IntArray, topic_name: IntArray
+    owned: PartitionSlices, load: IntArray, from_member: IntArray, topic_name: IntArray
 ) -> tuple[PartitionSlices, PartitionSlices]:
-    """What members keep of what they own, and the partitions that givers give, by member, topic and number."""
-    if not len(giver):
+    """What members keep of what they own, and the partitions that they give up, by member, topic and number."""
+    if not len(from_member):
         return owned, EMPTY_SLICES
-    gives = np.bincount(giver, minlength=len(load))
+    gives = np.bincount(from_member, minlength=len(load))
     some = (gives > 0)[owned.member]
     by_name = np.argsort(topic_name, kind="stable")
     rank = np.empty(len(by_name), np.int64)

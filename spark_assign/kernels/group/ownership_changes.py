@@ -37,7 +37,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted, match_equal_slices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
-NOBODY = -1
+NO_MEMBER = -1
 
 REASONS = (
     *("topic-gone", "partition-gone", "new", "member-left", "claim-conflict", "unsubscribed", "unassigned"),
@@ -185,8 +185,8 @@ class Moves:
 
     Attributes:
         topic, first, step, count: the run.
-        giver: who loses it; a member that has left is `members` and its number; `NOBODY` where nobody owned it.
-        taker: who gets it, `NOBODY` where nobody does.
+        from_member: who loses it; a member that has left is `members` and its number; `NO_MEMBER` where nobody owned
+        it. to_member: who gets it, `NO_MEMBER` where nobody does.
         reason: a place in `REASONS`.
     """
 
@@ -194,8 +194,8 @@ class Moves:
     first: IntArray
     step: IntArray
     count: IntArray
-    giver: IntArray
-    taker: IntArray
+    from_member: IntArray
+    to_member: IntArray
     reason: IntArray
 
     def __len__(self) -> int:
@@ -208,7 +208,7 @@ class Moves:
     @property
     def columns(self) -> tuple[IntArray, ...]:
         """The columns."""
-        return self.topic, self.first, self.step, self.count, self.giver, self.taker, self.reason
+        return self.topic, self.first, self.step, self.count, self.from_member, self.to_member, self.reason
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def list_changes(held: Held, taken: IntArray, subscribed: Subscribed) -> Iterato
         subscribed: who subscribes to what.
 
     Yields:
-        moves, and revocations: `giver` gives up what `taker` (possibly itself, or nobody) has next.
+        moves, and revocations: `from_member` gives up what `to_member` (possibly itself, or nobody) has next.
     """
     target = held.given.concat(held.withheld)
     late = np.append(np.zeros(len(held.given), bool), np.ones(len(held.withheld), bool))
@@ -247,7 +247,7 @@ def list_changes(held: Held, taken: IntArray, subscribed: Subscribed) -> Iterato
     fresh = ~anybody[target.topic]
     new = np.full(int(fresh.sum()), REASONS.index("new"))
     yield (
-        Moves(*target.take(fresh).columns[1:], np.full(len(new), NOBODY), target.member[fresh], new),
+        Moves(*target.take(fresh).columns[1:], np.full(len(new), NO_MEMBER), target.member[fresh], new),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
     stays_claim, stays_target = _stays(claims, target, late)
@@ -305,18 +305,18 @@ def _one_by_one(
     at = np.where(found, at, len(keys))
     _, place, times = np.unique(before.partition_keys, return_inverse=True, return_counts=True)
     unowned = ~np.isin(keys, before.partition_keys)
-    giver = np.append(before.member[row], np.full(int(unowned.sum()), NOBODY))
-    taker = np.append(np.append(owners, NOBODY)[at], owners[unowned])
+    from_member = np.append(before.member[row], np.full(int(unowned.sum()), NO_MEMBER))
+    to_member = np.append(np.append(owners, NO_MEMBER)[at], owners[unowned])
     key = np.append(before.partition_keys[row], keys[unowned])
     claimers = np.append(times[place][row] if len(row) else row, np.zeros(int(unowned.sum()), np.int64))
     why = np.append(np.append(taken, 0)[at], taken[unowned])
     is_late = np.append(np.append(late, False)[at], late[unowned])
     topic, partition = key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1)
-    reason = _reason(held, topic, partition, giver, taker, claimers, why, subscribed)
-    changes = giver != taker
-    living = (giver >= 0) & (giver < subscribed.members)
+    reason = _reason(held, topic, partition, from_member, to_member, claimers, why, subscribed)
+    changes = from_member != to_member
+    living = (from_member >= 0) & (from_member < subscribed.members)
     to_revoke = living & (changes | is_late)
-    columns = (topic, partition, giver, taker, reason)
+    columns = (topic, partition, from_member, to_member, reason)
     return _moves(*(each[changes] for each in columns)), _moves(*(each[to_revoke] for each in columns))
 
 
@@ -324,35 +324,37 @@ def _reason(
     held: Held,
     topic: IntArray,
     partition: IntArray,
-    giver: IntArray,
-    taker: IntArray,
+    from_member: IntArray,
+    to_member: IntArray,
     claimers: IntArray,
     taken: IntArray,
     subscribed: Subscribed,
 ) -> IntArray:
     partitions = held.partitions[topic]
-    asks = subscribed.holds(np.where(giver < subscribed.members, giver, 0), topic)
+    asks = subscribed.holds(np.where(from_member < subscribed.members, from_member, 0), topic)
     first_that_fits = {
         "topic-gone": partitions < 0,
         "partition-gone": partition >= partitions,
-        "new": giver == NOBODY,
-        "member-left": giver >= subscribed.members,
+        "new": from_member == NO_MEMBER,
+        "member-left": from_member >= subscribed.members,
         "claim-conflict": claimers > 1,
         "unsubscribed": ~asks,
-        "unassigned": taker == NOBODY,
+        "unassigned": to_member == NO_MEMBER,
         **{name: taken == code for code, name in _TAKEN.items()},
     }
     codes = [REASONS.index(name) for name in first_that_fits]
     return np.select(list(first_that_fits.values()), codes, REASONS.index("rebalanced")).astype(np.int64)
 
 
-def _moves(topic: IntArray, partition: IntArray, giver: IntArray, taker: IntArray, reason: IntArray) -> Moves:
+def _moves(topic: IntArray, partition: IntArray, from_member: IntArray, to_member: IntArray, reason: IntArray) -> Moves:
     """Rows in any order, as runs."""
-    order = np.lexsort((partition, reason, taker, giver, topic))
-    topic, partition, giver, taker, reason = (each[order] for each in (topic, partition, giver, taker, reason))
-    new = starts_new_key(topic) | starts_new_key(giver) | starts_new_key(taker) | starts_new_key(reason)
+    order = np.lexsort((partition, reason, to_member, from_member, topic))
+    topic, partition, from_member, to_member, reason = (
+        each[order] for each in (topic, partition, from_member, to_member, reason)
+    )
+    new = starts_new_key(topic) | starts_new_key(from_member) | starts_new_key(to_member) | starts_new_key(reason)
     key = np.cumsum(new, dtype=np.int64)
     # A pair of owners comes twice where Kafka gives a partition twice; it is one change.
     run, first, step, count = compress_sorted(key, partition)
     begin = np.flatnonzero(new)[run - 1] if len(run) else run
-    return Moves(topic[begin], first, step, count, giver[begin], taker[begin], reason[begin])
+    return Moves(topic[begin], first, step, count, from_member[begin], to_member[begin], reason[begin])

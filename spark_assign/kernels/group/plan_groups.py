@@ -283,7 +283,7 @@ def _changes(specs: GroupSpecs, compared: Held, planned: Planned, question: Ques
 
 def _move_rows(specs: GroupSpecs, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
     columns = named_groups(specs, specs.topics.group[moves.topic])
-    columns |= {"member_id": named(names, moves.giver), "next_member_id": named(names, moves.taker)}
+    columns |= {"member_id": named(names, moves.from_member), "next_member_id": named(names, moves.to_member)}
     columns |= {"topic": named(specs.topic, moves.topic)}
     columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
     if loads:

@@ -51,7 +51,7 @@ def near_uniform(
     kind, near, rack = racks.sets_of(topics), racks.near, racks.of_member[members]
     group = specs.topics.group[topic]
     problem = group * len(specs.topics) + np.where(mixed[group], topic, 0)
-    anew = answered.copy()
+    new_member = answered.copy()
     for first, last in key_ranges(problem):
         some = slice(first, last)
         begins, ends = np.searchsorted(specs.members.group[members], [group[first], group[first] + 1]).tolist()
@@ -61,14 +61,14 @@ def near_uniform(
             continue
         better = assign_near(before, kind[some], np.bincount(now, minlength=len(mine)), mine, near)
         if is_near(mine[better], kind[some], near).sum() > is_near(mine[now], kind[some], near).sum():
-            anew[some] = better + begins
+            new_member[some] = better + begins
     # Of a problem all or nothing is new.
     changed = np.zeros(len(specs.topics), bool)
-    changed[topic[np.isin(problem, problem[anew != answered])]] = True
+    changed[topic[np.isin(problem, problem[new_member != answered])]] = True
     new = changed[topic]
     moved = np.where(mixed[group], BALANCING, OVER_QUOTA)
-    reason = np.where((had >= 0) & (had != anew), moved, STAYS)[new]
-    runs, reason, _ = as_runs(members[anew[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
+    reason = np.where((had >= 0) & (had != new_member), moved, STAYS)[new]
+    runs, reason, _ = as_runs(members[new_member[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
     rest = ~changed[targets.runs.topic]
     return Targets(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
@@ -81,7 +81,7 @@ def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
         return runs
     topics, racks = specs.topics, _Racks(specs)
     order = np.lexsort((runs.first, runs.topic))
-    laid = runs.take(order)
+    ordered = runs.take(order)
     columns = topics.partitions[known], topics.subscribers[known], topics.group[known]
     alike = known[np.lexsort((known, *columns))]
     new = np.zeros(len(alike), bool)
@@ -91,7 +91,7 @@ def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:
     replaced = np.zeros(len(topics), bool)
     for first, last in key_ranges(np.cumsum(new)):
         some = alike[first:last]
-        mine = laid.take(np.arange(*np.searchsorted(laid.topic, [some[0], some[0] + 1])))
+        mine = ordered.take(np.arange(*np.searchsorted(ordered.topic, [some[0], some[0] + 1])))
         rack = racks.of_member[mine.member]
         here = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(here, rack))
@@ -114,10 +114,10 @@ def _worth(owner: IntArray, rack: IntArray, worth: IntArray) -> int:
 
 def _racked(specs: GroupSpecs) -> BoolArray:
     """Groups in which a member has a rack, and a replica of some topic is known to be in one."""
-    racked, laid = np.zeros(specs.number, bool), np.zeros(specs.number, bool)
+    racked, has_rack_set = np.zeros(specs.number, bool), np.zeros(specs.number, bool)
     racked[specs.members.group[specs.members.rack >= 0]] = True
-    laid[specs.topics.group[list(specs.rack_set)]] = True
-    both: BoolArray = racked & laid
+    has_rack_set[specs.topics.group[list(specs.rack_set)]] = True
+    both: BoolArray = racked & has_rack_set
     return both
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.rack_aware_range import RackTopic, lay_topics
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 from spark_assign.numeric.round_robin_offset import round_robin_start
@@ -19,8 +19,8 @@ def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> 
     members, topics = specs.members, specs.topics
     racked = np.zeros(specs.number, bool)
     racked[members.group[members.rack >= 0]] = True
-    anew: list[PartitionSlices] = []
-    laid: list[int] = []
+    replacements: list[PartitionSlices] = []
+    replaced_topics: list[int] = []
     for group in np.flatnonzero(racked & chosen).tolist():
         lines = _Lines(specs, group)
         asked = [
@@ -31,9 +31,9 @@ def lay_by_rack(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> 
         for topic, owner in lay_topics(asked, racks).items():
             place, first, step, count = owners_to_slices(owner)
             line = lines.of(int(topics.subscribers[topic]))
-            anew.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
-            laid.append(topic)
-    return _concatenated([runs.take(~np.isin(runs.topic, laid)), *anew])
+            replacements.append(PartitionSlices(line[place], np.full(len(place), topic), first, step, count))
+            replaced_topics.append(topic)
+    return _concatenated([runs.take(~np.isin(runs.topic, replaced_topics)), *replacements])
 
 
 def deal_mixed_groups(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlices) -> PartitionSlices:
@@ -43,7 +43,7 @@ def deal_mixed_groups(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlice
     mixed = (np.bincount(lines_of_group, minlength=specs.number) > 1) & chosen
     if not mixed.any():
         return runs
-    anew = []
+    replacements = []
     for group in np.flatnonzero(mixed).tolist():
         lines = _Lines(specs, group)
         served = {line: specs.members.served[lines.of(line)].tolist() for line in set(lines.line)}
@@ -52,8 +52,8 @@ def deal_mixed_groups(specs: GroupSpecs, chosen: BoolArray, runs: PartitionSlice
             for line, count in zip(lines.line, topics.partitions[lines.topics].tolist(), strict=True)
         ]
         for topic, line, start in zip(lines.topics.tolist(), lines.line, round_robin_start(visits), strict=True):
-            anew.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
-    return _concatenated([runs.take(~mixed[specs.members.group[runs.member]]), *anew])
+            replacements.append(_in_turn(lines.of(line), topic, start, int(topics.partitions[topic])))
+    return _concatenated([runs.take(~mixed[specs.members.group[runs.member]]), *replacements])
 
 
 def _in_turn(line: IntArray, topic: int, start: int, partitions: int) -> PartitionSlices:
@@ -73,7 +73,7 @@ class _Lines:
         known = specs.topics.known
         self.topics = known[slice(*np.searchsorted(specs.topics.group[known], [group, group + 1]))]
         self.line: list[int] = specs.topics.subscribers[self.topics].tolist()
-        self._lines: dict[int, IntArray] = {EVERYONE: members[np.argsort(specs.members.served[members])]}
+        self._lines: dict[int, IntArray] = {ALL_MEMBERS: members[np.argsort(specs.members.served[members])]}
 
     def of(self, line: int) -> IntArray:
         """The members of a class."""

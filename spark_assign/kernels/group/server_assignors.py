@@ -37,7 +37,7 @@ from spark_assign.kernels.server.range import lay_out_ranges
 from spark_assign.kernels.server.target_assignments import Targets
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.kernels.sticky.sticky_types import STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
@@ -88,7 +88,7 @@ def _mixed(specs: GroupSpecs) -> BoolArray:
     said = told.column("subscription_type", rows).to_pylist()
     counts[told.group[rows]] = [each == "heterogeneous" for each in said]
     mixed = counts[specs.fact_group_index]
-    differing = specs.topics.asked & (specs.topics.subscribers != EVERYONE)
+    differing = specs.topics.asked & (specs.topics.subscribers != ALL_MEMBERS)
     mixed[specs.topics.group[differing]] = True
     return mixed
 

@@ -12,14 +12,14 @@ import numpy as np
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.owned_order import told_in_order
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.plan_batch import Batch
 from spark_assign.kernels.sticky.sticky_types import Groups
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: Rules = TODAY) -> Batch:
+def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: Rules = LATEST_RULES) -> Batch:
     """The groups of specs; topics are numbered as in `Topics.known`.
 
     Args:
@@ -34,7 +34,7 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: Rules = TODAY) 
     hashed = rules.tells_by_hash and cooperative
     return Batch(
         groups=Groups(
-            members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.crowded
+            members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.treeified
         ),
         claimed_in=_claimed_in(specs, cooperative, rules),
         generation=members.generation,

@@ -18,7 +18,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 
 
 @dataclass(frozen=True)
-class AtPeace:
+class UndisputedGroups:
     """Some groups of specs.
 
     Attributes:
@@ -34,17 +34,17 @@ class AtPeace:
     topic: IntArray
     partition: IntArray
 
-    def but(self, others: BoolArray, specs: GroupSpecs) -> AtPeace:
+    def without(self, others: BoolArray, specs: GroupSpecs) -> UndisputedGroups:
         """The same without some groups."""
         if not (others & self.groups).any():
             return self
         owned = self.owned.take(~others[specs.members.group[self.owned.member]])
         some = ~others[specs.topics.group[self.topic]]
         load = np.where(others[specs.members.group], 0, self.load)
-        return AtPeace(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
+        return UndisputedGroups(self.groups & ~others, owned, load, self.topic[some], self.partition[some])
 
 
-def at_peace(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray) -> AtPeace:
+def find_undisputed(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray) -> UndisputedGroups:
     """Those of the chosen groups in which nothing is in dispute.
 
     Args:
@@ -60,13 +60,13 @@ def at_peace(specs: GroupSpecs, chosen: BoolArray, counted_in: BoolArray) -> AtP
     fitting = -(-(topics.partitions[claims.topic] - claims.first) // claims.step)
     owned = PartitionSlices(*claims.columns[:4], np.minimum(claims.count, fitting)).take(fitting > 0)
     asked_by = np.bincount(specs.subscriptions % max(len(topics), 1), minlength=len(topics))
-    everyone = np.bincount(members.group[counted_in], minlength=specs.number)
+    all_members = np.bincount(members.group[counted_in], minlength=specs.number)
     groups = chosen.copy()
-    groups[topics.group[topics.asked & (asked_by != everyone[topics.group])]] = False
+    groups[topics.group[topics.asked & (asked_by != all_members[topics.group])]] = False
     groups[topics.group[crossing_topics(owned)]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
     partitions = np.where(known & groups[topics.group], topics.partitions, 0)
     topic, partition = unowned(owned, partitions)
     order = np.lexsort((partition, topic))
-    return AtPeace(groups, owned, load, topic[order], partition[order])
+    return UndisputedGroups(groups, owned, load, topic[order], partition[order])

@@ -20,7 +20,7 @@ from spark_assign.kernels.group.member_load import given_number
 from spark_assign.kernels.group.server_assignors import owned_once, withheld_or_not
 from spark_assign.kernels.server.target_assignments import Targets
 from spark_assign.kernels.sticky.constrained import as_runs
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.kernels.weighted.bounds import bounds, fill_loads
 from spark_assign.kernels.weighted.plan import plan_weighted
@@ -99,7 +99,7 @@ def _kinds(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray
     """Of each topic the number of the set of its subscribers, and these sets."""
     begins = np.searchsorted(specs.members.group, np.arange(specs.number + 1))
     subscribers, group = specs.topics.subscribers[topics], specs.topics.group[topics]
-    keys = np.where(subscribers == EVERYONE, len(specs.classes) + group, subscribers)
+    keys = np.where(subscribers == ALL_MEMBERS, len(specs.classes) + group, subscribers)
     found, kind = np.unique(keys, return_inverse=True)
     may: list[IntArray] = []
     for key in found.tolist():

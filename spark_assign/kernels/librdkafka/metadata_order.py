@@ -65,9 +65,9 @@ def answered_places(group: IntArray, name: IntArray, hashes: IntArray) -> IntArr
             break
         bits = codes >> shift & (1 << _BITS) - 1
         _, node, sizes = np.unique(node << _BITS | bits, return_inverse=True, return_counts=True)
-        crowded = deeper & (sizes[node] > 1)
-        keys += [crowded, np.where(deeper, bits, 0)]
-        deeper = crowded
+        treeified = deeper & (sizes[node] > 1)
+        keys += [treeified, np.where(deeper, bits, 0)]
+        deeper = treeified
     places = np.empty(len(group), np.int64)
     places[np.lexsort((name, *reversed(keys), group))] = np.arange(len(group))
     return places

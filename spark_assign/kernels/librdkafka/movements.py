@@ -30,8 +30,8 @@ NO_OWNER = "a partition that two members claim counts as that of the one who los
 class _Pair:
     """From whom, to whom."""
 
-    giver: str
-    taker: str
+    from_member: str
+    to_member: str
     freed: bool = False
 
 
@@ -50,44 +50,45 @@ class Movements:
         self._of: dict[TopicPartition, _Pair] = {}
         self._by_topic: dict[str, dict[tuple[str, str], _Alike]] = {}
 
-    def instead(self, partition: TopicPartition, owner: str, taker: str) -> TopicPartition | None:
-        """What moves in place of a partition: one of its topic, or itself, that came from the taker to the owner."""
+    def instead(self, partition: TopicPartition, owner: str, to_member: str) -> TopicPartition | None:
+        """What moves in place of a partition: one of its topic, or itself, that came from the receiving member to the
+        owner."""
         if partition[0] not in self._by_topic:
             return None
         moved = self._of.get(partition)
-        if moved is not None and moved.taker != owner:
+        if moved is not None and moved.to_member != owner:
             raise Undefined(NO_RECORD)
-        back = self._alike(partition[0], taker, owner)
+        back = self._alike(partition[0], to_member, owner)
         return None if back is None else back.partitions[0]
 
-    def move(self, partition: TopicPartition, owner: str, taker: str, *, instead: bool) -> TopicPartition:
+    def move(self, partition: TopicPartition, owner: str, to_member: str, *, instead: bool) -> TopicPartition:
         """Note that a partition moves; the one that moves in fact.
 
         Args:
             partition: the partition.
-            owner, taker: from whom to whom.
+            owner, to_member: from whom to whom.
             instead: whether `instead` has said so.
         """
         moved = self._of.get(partition)
         if moved is None:
-            self._note(partition, _Pair(owner, taker))
+            self._note(partition, _Pair(owner, to_member))
             return partition
-        alike = self._alike(partition[0], moved.giver, moved.taker)
+        alike = self._alike(partition[0], moved.from_member, moved.to_member)
         if alike is None:
             raise Undefined(NO_RECORD)
         if partition in alike.partitions:
             alike.partitions.remove(partition)
-        if moved.taker != owner:
+        if moved.to_member != owner:
             raise Undefined(NO_RECORD)
         if not alike.partitions:
             pairs = self._by_topic[partition[0]]
-            del pairs[moved.giver, moved.taker]
+            del pairs[moved.from_member, moved.to_member]
             if not pairs:
                 del self._by_topic[partition[0]]
             if instead:
                 raise Undefined(FREED)
-        if moved.giver != taker:
-            self._note(partition, _Pair(moved.giver, taker))
+        if moved.from_member != to_member:
+            self._note(partition, _Pair(moved.from_member, to_member))
         return alike.partitions[0] if instead else partition
 
     def _note(self, partition: TopicPartition, pair: _Pair) -> None:
@@ -95,13 +96,13 @@ class Movements:
             self._of[partition].freed = True
         self._of[partition] = pair
         self._by_topic.setdefault(partition[0], {})
-        alike = self._alike(partition[0], pair.giver, pair.taker)
+        alike = self._alike(partition[0], pair.from_member, pair.to_member)
         if alike is None:
-            alike = self._by_topic[partition[0]][pair.giver, pair.taker] = _Alike(pair)
+            alike = self._by_topic[partition[0]][pair.from_member, pair.to_member] = _Alike(pair)
         alike.partitions.append(partition)
 
-    def _alike(self, topic: str, giver: str, taker: str) -> _Alike | None:
-        alike = self._by_topic.get(topic, {}).get((giver, taker))
+    def _alike(self, topic: str, from_member: str, to_member: str) -> _Alike | None:
+        alike = self._by_topic.get(topic, {}).get((from_member, to_member))
         if alike is not None and alike.key.freed:
             raise Undefined(FREED)
         return alike

@@ -12,14 +12,14 @@ from spark_assign.kernels.librdkafka.balancer_input import Given, Group, TopicPa
 def withhold(group: Group, assigned: Given) -> tuple[Given, Given]:
     """What members get in this round, and what they are to get after it."""
     owner = {partition: member.member_id for member in group.members for partition in member.owned}
-    taker: dict[TopicPartition, str] = {}
+    to_member: dict[TopicPartition, str] = {}
     for member in group.members:
-        taker.update(dict.fromkeys(assigned[member.member_id], member.member_id))
+        to_member.update(dict.fromkeys(assigned[member.member_id], member.member_id))
     now: Given = {member.member_id: [] for member in group.members}
     later: Given = {member.member_id: [] for member in group.members}
-    for partition, member_id in taker.items():
+    for partition, member_id in to_member.items():
         (now if owner.get(partition, member_id) == member_id else later)[member_id].append(partition)
     for partition, member_id in owner.items():
-        if partition not in taker:
+        if partition not in to_member:
             now[member_id].append(partition)
     return now, later

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.facts import LAID_OUT
+from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
-from spark_assign.kernels.release_rules import TODAY, read_profile
+from spark_assign.kernels.release_rules import LATEST_RULES, read_profile
 from spark_assign.kernels.server.range import lay_out_ranges
 from spark_assign.kernels.sticky.sticky_types import STAYS
 from spark_assign.numeric.array_types import BoolArray
@@ -22,13 +22,13 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def assign_anew(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     """Plan some groups by one of Kafka's assignors, as of a release or not, with nothing laid out before."""
-    name, rules = read_profile(assignor) or (assignor, TODAY)
-    if name not in LAID_OUT:
+    name, rules = read_profile(assignor) or (assignor, LATEST_RULES)
+    if name not in WINDOW_ASSIGNORS:
         return assign(specs, assignor, chosen, {})
-    laid = _ranges(specs) if name == "range" else _in_turn(specs)
-    runs = laid.take(chosen[specs.members.group[laid.member]])
+    slices = _ranges(specs) if name == "range" else _in_turn(specs)
+    runs = slices.take(chosen[specs.members.group[slices.member]])
     if name == "roundrobin":
         runs = deal_mixed_groups(specs, chosen, runs)
     elif rules.racks:

@@ -122,13 +122,13 @@ def _members(
     served[order] = row_numbers(group[order])
     position = told.numbers("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
-    walk, crowded = walks(hashes, named[rows], group, np.lexsort((position, group)))
+    walk, treeified = walks(hashes, named[rows], group, np.lexsort((position, group)))
     return Members(
         group=group,
         row=rows,
         served=served,
         walk=walk,
-        crowded=crowded,
+        treeified=treeified,
         generation=whole.generation[members],
         in_user_data=whole.in_user_data[members],
         told=whole.told[members],

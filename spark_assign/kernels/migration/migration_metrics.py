@@ -15,7 +15,7 @@ from spark_assign.kernels.group.group_metrics import held, rack_matched, spread
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.ownership_changes import Counts as Counted
 from spark_assign.kernels.group.ownership_changes import count_changes
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN
 from spark_assign.kernels.migration.rolling_restart import Played, play_restarts
 from spark_assign.kernels.pause_estimates import Counts, server_seconds
@@ -65,8 +65,8 @@ def measure_migration(
         online: which of them restart one by one.
         to, what_if, timing, racks_known: as `migrate.Question` has them.
     """
-    everyone = np.ones(specs.number, bool)
-    over = _go_over(specs, now, online, to, everyone)
+    all_members = np.ones(specs.number, bool)
+    over = _go_over(specs, now, online, to, all_members)
     planned, after, fine = over.planned, over.after, over.fine
     before = _before(specs, now, fine)
     counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), fine))
@@ -107,19 +107,19 @@ class _Over:
 
 def _go_over(specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray) -> _Over:
     """Take some groups over to an assignor of the broker."""
-    planned = assign_anew(specs, to, chosen)
+    planned = assign_without_spark(specs, to, chosen)
     fine = chosen.copy()
     fine[list(planned.refused)] = False
     names = np.array([name or "" for name in now], object)
     static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     can = fine & online & np.isin(names, CLIENTS_OWN)
     way = play_restarts(specs, names, to, can, static, names != "cooperative-sticky")
-    anew = assign_anew(replace(specs, claims=EMPTY_SLICES), to, fine & ~online)
-    return _Over(planned, way, _after(specs, planned, anew, way, online, static), fine)
+    full_plan = assign_without_spark(replace(specs, claims=EMPTY_SLICES), to, fine & ~online)
+    return _Over(planned, way, _after(specs, planned, full_plan, way, online, static), fine)
 
 
 def _after(
-    specs: GroupSpecs, planned: Planned, anew: Planned, way: Played, online: BoolArray, static: BoolArray
+    specs: GroupSpecs, planned: Planned, full_plan: Planned, way: Played, online: BoolArray, static: BoolArray
 ) -> PartitionSlices:
     """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
     moves = np.zeros(specs.number, bool)
@@ -127,7 +127,7 @@ def _after(
     restarted = way.whole & moves
     group = specs.members.group
     after = way.after.take(restarted[group[way.after.member]])
-    return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(anew.runs)
+    return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(full_plan.runs)
 
 
 def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
@@ -147,7 +147,7 @@ def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> 
     for name in CLIENTS_OWN:
         mine = chosen & (names == name)
         if mine.any():
-            planned = planned.joined(assign_anew(specs, name, mine))
+            planned = planned.joined(assign_without_spark(specs, name, mine))
     return planned
 
 

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from spark_assign.kernels.group.group_metrics import held
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.ownership_changes import Held, count_changes
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.group_subset import part_of
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -178,7 +178,7 @@ class _Groups:
         names = np.full(part.specs.number, self.to, object) if classic is None else classic[part.groups]
         runs, refused = EMPTY_SLICES, set()
         for name in sorted(set(names.tolist())):
-            planned = assign_anew(part.specs, name, names == name)
+            planned = assign_without_spark(part.specs, name, names == name)
             compared = held(part.specs, planned.given, planned.runs.take(planned.withheld), names == name)
             self.figures[:, part.groups] += _count(compared, self.stops_all[part.members])
             runs = runs.concat(planned.runs)

@@ -61,9 +61,9 @@ class Consumers(Cast[ClassicMember]):
         member.metadata = self.cluster.look(member.topics)
         self.named(member, member_id)
         self.say(member.member_id, "FindCoordinator", COORDINATOR)
-        self._join_anew(member, "joined")
+        self._rejoin(member, "joined")
 
-    def _join_anew(self, member: ClassicMember, why: str) -> None:
+    def _rejoin(self, member: ClassicMember, why: str) -> None:
         """Join without a member id, and be given one."""
         if member.group_instance_id is None:
             self.say(member.member_id, "JoinGroup", COORDINATOR, "without a member id")
@@ -156,7 +156,7 @@ class Consumers(Cast[ClassicMember]):
         revoked = self.has_given_up(member, given_up)
         if why == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
             self.named(member, None)
-            self._join_anew(member, "came back")
+            self._rejoin(member, "came back")
         else:
             self._join(member, f"{member.member_id} rejoined: {why}")
         self.coordinator.round.revoked += revoked

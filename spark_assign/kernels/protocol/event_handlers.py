@@ -16,7 +16,7 @@ Again = tuple[Event, Callable[[], None] | None]
 """What a member is restarted by, and what to do once its process is up."""
 
 
-class Happenings:
+class EventHandlers:
     """Lets events happen to a group.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from spark_assign.kernels.protocol.event_handlers import Happenings
+from spark_assign.kernels.protocol.event_handlers import EventHandlers
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.initial_state import Stage
 from spark_assign.kernels.protocol.simulated_classic_group import ClassicCast
@@ -28,12 +28,12 @@ class Play:
         self.stage = stage
         of_kind: type[Cast[Any]] = ConsumerCast if stage.heartbeats else ClassicCast
         self.group = of_kind(stage, traced=traced, owners=owners)
-        self.happenings = Happenings(self.group, stage.strategies, all_static=stage.all_static)
+        self.event_handlers = EventHandlers(self.group, stage.strategies, all_static=stage.all_static)
         self._opening()
         listed = list(events)
         self.end_ms = 0
         self.last_event_ms = max((each.at_ms for each in listed), default=0)
-        self.happenings.plan(listed)
+        self.event_handlers.plan(listed)
 
     def _opening(self) -> None:
         """The members that own something are a stable group; where nobody does, all of them start now."""

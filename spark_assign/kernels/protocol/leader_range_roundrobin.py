@@ -27,7 +27,7 @@ from spark_assign.kernels.protocol.assignment_request import (
 )
 from spark_assign.kernels.protocol.request_table import Table, answer, read_asks
 from spark_assign.kernels.rack_aware_range import RackTopic, lay_topics
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
@@ -89,7 +89,7 @@ def _lines(table: Table) -> _Lines:
         places=places,
         begin=np.cumsum(size) - size,
         size=size,
-        of_topic=np.where(table.topic_class == EVERYONE, table.topic_ask, len(table.asks) + table.topic_class),
+        of_topic=np.where(table.topic_class == ALL_MEMBERS, table.topic_ask, len(table.asks) + table.topic_class),
     )
 
 

@@ -57,7 +57,7 @@ def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
     member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
     # Members are put into the leader's `HashMap` as the coordinator lists them.
     hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
-    walk, crowded = walks(hashes[by_id], np.arange(size), member_ask, number)
+    walk, treeified = walks(hashes[by_id], np.arange(size), member_ask, number)
     generation, claimed_in = _generations(table, cooperative)
     rack, rack_sets, rack_set = _racks(table)
     return Batch(
@@ -67,7 +67,7 @@ def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
             topic_group=table.topic_ask,
             partitions=table.partitions,
             cooperative=cooperative,
-            crowded=crowded,
+            treeified=treeified,
         ),
         claimed_in=claimed_in[by_id],
         generation=generation[by_id],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import IntArray
 
 
@@ -23,7 +23,7 @@ class Table:
         topic_ask: of each topic with metadata its ask; topics are sorted by ask and name.
         topic: of each its index in the ask's `Topics`.
         partitions: of each its partition count.
-        topic_class: of each the class of its subscribers: `EVERYONE`, or a number in `classes`.
+        topic_class: of each the class of its subscribers: `ALL_MEMBERS`, or a number in `classes`.
         classes: members of each class of subscribers that are not all of their ask, ascending.
         without_metadata: ask and class of subscribed topics without metadata, each pair once.
     """
@@ -70,13 +70,13 @@ def _classes(members: Sequence[Joined], begin: int, classes: list[list[int]]) ->
     """The class of each topic that these members subscribe to; new ones are added to `classes`."""
     subscriptions = {topics: number for number, topics in enumerate(dict.fromkeys(each.topics for each in members))}
     if len(subscriptions) == 1:
-        return dict.fromkeys(members[0].topics, EVERYONE)
+        return dict.fromkeys(members[0].topics, ALL_MEMBERS)
     asked_in: dict[int, list[int]] = {}
     for topics, number in subscriptions.items():
         for topic in topics:
             asked_in.setdefault(topic, []).append(number)
     subscription_of = [subscriptions[each.topics] for each in members]
-    known = {tuple(range(len(subscriptions))): EVERYONE}
+    known = {tuple(range(len(subscriptions))): ALL_MEMBERS}
     class_of = {}
     for topic, numbers in asked_in.items():
         key = tuple(numbers)

@@ -236,7 +236,7 @@ def _availability(play: Play) -> dict[str, Any]:
         "longest_pause_topic": play.stage.topics.names[longest.code >> 32] if longest is not None and paused else None,
         "longest_pause_partition": longest.code & 0xFFFFFFFF if longest is not None and paused else None,
         "rebalances": len(play.group.rounds),
-        "members_restarted": play.happenings.restarted,
+        "members_restarted": play.event_handlers.restarted,
     }
 
 

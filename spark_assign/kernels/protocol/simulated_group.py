@@ -84,7 +84,7 @@ class Cast(ABC, Generic[M]):
     def close(self) -> None:
         """The play is over."""
 
-    # --- what happens to members (`happenings`) ---------------------------------------------------------------
+    # --- what happens to members (`event_handlers`) ---------------------------------------------------------------
 
     @abstractmethod
     def comes(self, name: str, group_instance_id: str | None, topics: frozenset[int], strategies: tuple[str, ...]) -> M:

@@ -22,7 +22,7 @@ from spark_assign.kernels.protocol.target_assignment import (
 )
 from spark_assign.kernels.protocol.topics_image import Topic
 from spark_assign.kernels.server import SERVER_RANGE
-from spark_assign.kernels.server.heterogeneous import NOBODY, trade
+from spark_assign.kernels.server.heterogeneous import NO_MEMBER, trade
 from spark_assign.kernels.server.homogeneous import quotas
 from spark_assign.kernels.server.range import lay_out_ranges
 from spark_assign.numeric.array_types import IntArray
@@ -109,7 +109,7 @@ def _untaken(ask: TargetAsk) -> list[int]:
 def _mixed(ask: TargetAsk) -> TargetAnswer:
     number = {topic.number: at for at, topic in enumerate(ask.topics)}
     subscribers: list[list[int]] = [[] for _ in ask.topics]
-    owners = [[NOBODY] * topic.partitions for topic in ask.topics]
+    owners = [[NO_MEMBER] * topic.partitions for topic in ask.topics]
     changes: list[list[tuple[int, bool]]] = []
     loads = []
     for at, member in enumerate(ask.members):
@@ -121,11 +121,13 @@ def _mixed(ask: TargetAsk) -> TargetAnswer:
         loads.append(len(kept))
         left = member.target.codes.difference(kept) if len(kept) < len(member.target.walk) else ()
         changes.append([(each, False) for each in left])
-    for place, partition, giver, taker in trade(owners, loads, subscribers, [topic.id_rank for topic in ask.topics]):
+    for place, partition, from_member, to_member in trade(
+        owners, loads, subscribers, [topic.id_rank for topic in ask.topics]
+    ):
         each = ask.topics[place].number << CODE_BITS | partition
-        if giver != NOBODY:
-            changes[giver].append((each, False))
-        changes[taker].append((each, True))
+        if from_member != NO_MEMBER:
+            changes[from_member].append((each, False))
+        changes[to_member].append((each, True))
     by_number = {topic.number: topic for topic in ask.topics}
     sizes = {topic.number: -(-topic.partitions // len(subscribers[number[topic.number]])) for topic in ask.topics}
     changed = {}
@@ -160,7 +162,7 @@ def _ranges(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
     assigned = _codes(lay_out_ranges(*columns).expand(), np.array(numbers, np.int64), len(served))
     answers, begin = [], 0
     for ask in asks:
-        answers.append(_laid_out(ask, assigned[begin : begin + len(ask.members)]))
+        answers.append(_in_request_order(ask, assigned[begin : begin + len(ask.members)]))
         begin += len(ask.members)
     return answers
 
@@ -177,7 +179,7 @@ def _served(members: Sequence[TargetMember]) -> list[int]:
     return places
 
 
-def _laid_out(ask: TargetAsk, assigned: Sequence[Sequence[int]]) -> TargetAnswer:
+def _in_request_order(ask: TargetAsk, assigned: Sequence[Sequence[int]]) -> TargetAnswer:
     by_number = {topic.number: topic for topic in ask.topics}
     changed = {}
     for member, has in zip(ask.members, assigned, strict=True):

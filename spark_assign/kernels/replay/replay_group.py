@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.kernels.group.facts import LAID_OUT
+from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
 from spark_assign.kernels.pause_estimates import Counts
 from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics
 from spark_assign.kernels.replay.pause_cost import Clock
@@ -230,7 +230,7 @@ class _DealtByBroker(_Served):
 def _group(past: Past, way: Way) -> _Group:
     if way.protocol == SERVED:
         return (_DealtByBroker if way.assignor == SERVER_RANGE else _Served)(past, way)
-    return (_DealtByLeader if way.assignor in LAID_OUT else _Classic)(past, way)
+    return (_DealtByLeader if way.assignor in WINDOW_ASSIGNORS else _Classic)(past, way)
 
 
 def _ask(

@@ -23,7 +23,7 @@ from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.history.timeline import Member
 from spark_assign.kernels.leader_fingerprint import Assigned, Seen, Subscribed, find_leader
 from spark_assign.kernels.library_assignors import read_library
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.release_rules import led_by, read_profile
 from spark_assign.kernels.replay.recorded_history import AGAIN, RESTARTED, Past
 from spark_assign.kernels.server import KAFKAS
@@ -231,7 +231,7 @@ def _answers(asked: Sequence[_Asked]) -> list[str | None]:
     kinds = np.array([asked[each].rules for each in of_key], object)
     for name in sorted(set(kinds.tolist())):
         chosen = kinds == name
-        planned = assign_anew(specs, name, chosen)
+        planned = assign_without_spark(specs, name, chosen)
         given = _by_group(specs, planned.runs if name in KAFKAS else planned.given)
         hangs = _by_group(specs, planned.unsure)
         for group in np.flatnonzero(chosen).tolist():

@@ -117,11 +117,11 @@ def _aware(layout: Layout, replication_factor: int, leader: IntArray, behind: In
     chosen[:, 0] = leader
     has_broker = np.zeros((len(leader), brokers), bool)
     has_rack = np.zeros((len(leader), racks), bool)
-    everyone = np.arange(len(leader))
-    has_broker[everyone, leader] = True
-    has_rack[everyone, rack_of[leader]] = True
+    all_partitions = np.arange(len(leader))
+    has_broker[all_partitions, leader] = True
+    has_rack[all_partitions, rack_of[leader]] = True
     placed = np.ones(len(leader), np.int64)
-    going = everyone if replication_factor > 1 else everyone[:0]
+    going = all_partitions if replication_factor > 1 else all_partitions[:0]
     candidate_number = 0
     while len(going):
         candidate = (leader[going] + 1 + (behind[going] + candidate_number) % (brokers - 1)) % brokers

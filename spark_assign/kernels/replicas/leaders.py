@@ -64,20 +64,22 @@ class _Leading:
             if other != leader:
                 self.between[leader].setdefault(other, []).append(partition)
 
-    def _shift(self, givers: list[int], takers: set[int]) -> bool:
-        """Hand on leadership along a shortest chain; the givers with the most and the takers with the least first."""
-        givers = sorted(givers, key=lambda broker: (-self.led[broker], broker))
-        came: dict[int, int] = dict.fromkeys(givers, -1)
+    def _shift(self, from_brokers: list[int], to_brokers: set[int]) -> bool:
+        """Hand on leadership along a shortest chain; from the brokers that lead most to those that lead least."""
+        from_brokers = sorted(from_brokers, key=lambda broker: (-self.led[broker], broker))
+        came: dict[int, int] = dict.fromkeys(from_brokers, -1)
         waiting = deque(came)
         while waiting:
-            giver = waiting.popleft()
+            from_broker = waiting.popleft()
             reached = [
-                other for other in self.between[giver] if other not in came and self._common(giver, other) is not None
+                other
+                for other in self.between[from_broker]
+                if other not in came and self._common(from_broker, other) is not None
             ]
             reached.sort(key=lambda broker: (self.led[broker], broker))
             for other in reached:
-                came[other] = giver
-                if other in takers:
+                came[other] = from_broker
+                if other in to_brokers:
                     self._hand_along(other, came)
                     return True
                 waiting.append(other)
@@ -92,13 +94,13 @@ class _Leading:
             partitions.pop()
         return None
 
-    def _hand_along(self, taker: int, came: dict[int, int]) -> None:
-        while (giver := came[taker]) >= 0:
-            partition = self._common(giver, taker)
+    def _hand_along(self, to_broker: int, came: dict[int, int]) -> None:
+        while (from_broker := came[to_broker]) >= 0:
+            partition = self._common(from_broker, to_broker)
             assert partition is not None
-            self.between[giver][taker].pop()
-            self.leader[partition] = taker
-            self.led[giver] -= 1
-            self.led[taker] += 1
-            self._offer(partition, taker)
-            taker = giver
+            self.between[from_broker][to_broker].pop()
+            self.leader[partition] = to_broker
+            self.led[from_broker] -= 1
+            self.led[to_broker] += 1
+            self._offer(partition, to_broker)
+            to_broker = from_broker

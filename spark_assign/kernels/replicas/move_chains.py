@@ -26,10 +26,10 @@ class Placement(Protocol):
     fresh: list[list[int]]
     stayed: list[list[int]]
 
-    def cost(self, partition: int, giver: int, taker: int) -> int:
+    def cost(self, partition: int, from_broker: int, to_broker: int) -> int:
         """Moves that a step adds."""
 
-    def fits(self, partition: int, giver: int, taker: int) -> bool:
+    def fits(self, partition: int, from_broker: int, to_broker: int) -> bool:
         """Whether a step is allowed."""
 
 
@@ -42,18 +42,18 @@ class Chain:
 
 
 def cheapest_chain(
-    state: Placement, givers: Collection[int], takers: Collection[int], probes: int | None
+    state: Placement, from_brokers: Collection[int], to_brokers: Collection[int], probes: int | None
 ) -> Chain | None:
     """The chain that adds the fewest moves, of those the shortest; null where there is none.
 
     Args:
         state: the placement.
-        givers, takers: where a chain may begin, and where it may end.
+        from_brokers, to_brokers: where a chain may begin, and where it may end.
         probes: how many replicas of a broker to look at; null for all.
     """
     banned: set[_Edge] = set()
     for _ in range(_TRIES):
-        steps = _search(state, givers, takers, probes, banned)
+        steps = _search(state, from_brokers, to_brokers, probes, banned)
         if steps is None:
             return None
         wrong = _first_that_fails(state, steps)
@@ -64,27 +64,27 @@ def cheapest_chain(
 
 
 def _search(
-    state: Placement, givers: Collection[int], takers: Collection[int], probes: int | None, banned: set[_Edge]
+    state: Placement, from_brokers: Collection[int], to_brokers: Collection[int], probes: int | None, banned: set[_Edge]
 ) -> list[_Edge] | None:
     far = (1 << 30, 0)
-    distance = dict.fromkeys(givers, (0, 0))
+    distance = dict.fromkeys(from_brokers, (0, 0))
     came: dict[int, _Edge] = {}
     # Of equally cheap chains the first one found stays: the one from the most loaded broker.
-    waiting = deque(sorted(givers, key=lambda broker: (-state.load[broker] / state.share[broker], broker)))
+    waiting = deque(sorted(from_brokers, key=lambda broker: (-state.load[broker] / state.share[broker], broker)))
     edges: dict[int, dict[int, tuple[int, int]]] = {}
     longest = len(state.brokers)
     while waiting:
-        giver = waiting.popleft()
-        if giver not in edges:
-            edges[giver] = _steps_from(state, giver, probes, banned)
-        cost, hops = distance[giver]
-        for taker, (added, partition) in edges[giver].items():
+        from_broker = waiting.popleft()
+        if from_broker not in edges:
+            edges[from_broker] = _steps_from(state, from_broker, probes, banned)
+        cost, hops = distance[from_broker]
+        for to_broker, (added, partition) in edges[from_broker].items():
             reached = (cost + added, hops + 1)
-            if hops < longest and reached < distance.get(taker, far):
-                distance[taker] = reached
-                came[taker] = (partition, giver, taker)
-                waiting.append(taker)
-    ends = [broker for broker in takers if broker in came]
+            if hops < longest and reached < distance.get(to_broker, far):
+                distance[to_broker] = reached
+                came[to_broker] = (partition, from_broker, to_broker)
+                waiting.append(to_broker)
+    ends = [broker for broker in to_brokers if broker in came]
     if not ends:
         return None
     at = min(ends, key=lambda broker: (distance[broker], state.load[broker] / state.share[broker], broker))
@@ -99,19 +99,21 @@ def _search(
     return steps
 
 
-def _steps_from(state: Placement, giver: int, probes: int | None, banned: set[_Edge]) -> dict[int, tuple[int, int]]:
-    """Of each broker that the giver can send something to: the moves that adds, and the partition."""
+def _steps_from(
+    state: Placement, from_broker: int, probes: int | None, banned: set[_Edge]
+) -> dict[int, tuple[int, int]]:
+    """Of each broker that this one can send something to: the moves that adds, and the partition."""
     found: dict[int, tuple[int, int]] = {}
-    for pool in (state.fresh[giver], state.stayed[giver]):
+    for pool in (state.fresh[from_broker], state.stayed[from_broker]):
         for partition in pool[:probes]:
-            if giver not in state.assigned[partition]:
+            if from_broker not in state.assigned[partition]:
                 continue
-            for taker in state.brokers:
-                if found.get(taker, (2, 0))[0] == -1 or not state.fits(partition, giver, taker):
+            for to_broker in state.brokers:
+                if found.get(to_broker, (2, 0))[0] == -1 or not state.fits(partition, from_broker, to_broker):
                     continue
-                added = state.cost(partition, giver, taker)
-                if added < found.get(taker, (2, 0))[0] and (partition, giver, taker) not in banned:
-                    found[taker] = (added, partition)
+                added = state.cost(partition, from_broker, to_broker)
+                if added < found.get(to_broker, (2, 0))[0] and (partition, from_broker, to_broker) not in banned:
+                    found[to_broker] = (added, partition)
     return found
 
 
@@ -123,12 +125,12 @@ def _first_that_fails(state: Placement, steps: list[_Edge]) -> _Edge | None:
     before = {partition: list(state.assigned[partition]) for partition in partitions}
     wrong = None
     for step in steps:
-        partition, giver, taker = step
+        partition, from_broker, to_broker = step
         if not state.fits(*step):
             wrong = step
             break
         replicas = state.assigned[partition]
-        replicas[replicas.index(giver)] = taker
+        replicas[replicas.index(from_broker)] = to_broker
     for partition, replicas in before.items():
         state.assigned[partition] = replicas
     return wrong

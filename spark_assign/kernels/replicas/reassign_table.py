@@ -79,8 +79,8 @@ def _write(name: str, named: Named, planned: Reassigned) -> pa.Table:
     reasons: list[list[str]] = []
     for old, new, forced in zip(before, planned.replicas, to_drop, strict=True):
         moves = _moves(old, new, forced, named.gone) if old != new else []
-        moved_from.append([None if giver is None else ids[giver] for giver, _, _ in moves])
-        moved_to.append([ids[taker] for _, taker, _ in moves])
+        moved_from.append([None if from_broker is None else ids[from_broker] for from_broker, _, _ in moves])
+        moved_to.append([ids[to_broker] for _, to_broker, _ in moves])
         reasons.append([reason for _, _, reason in moves])
     weight = pa.array(cluster.weight) if cluster.weighed else pa.nulls(len(before), pa.int64())
     return _table(
@@ -105,16 +105,16 @@ def _moves(old: list[int], new: list[int], forced: int, gone: dict[int, str]) ->
     lost = [broker for broker in old if broker not in new]
     lost.sort(key=lambda broker: broker not in gone)
     moves: list[tuple[int | None, int, str]] = []
-    for taker in (broker for broker in new if broker not in old):
-        giver = lost.pop(0) if lost else None
-        if giver is None:
+    for to_broker in (broker for broker in new if broker not in old):
+        from_broker = lost.pop(0) if lost else None
+        if from_broker is None:
             reason = "replication-factor"
-        elif giver in gone:
-            reason = gone[giver]
+        elif from_broker in gone:
+            reason = gone[from_broker]
         else:
             reason = "rack" if forced > 0 else "balance"
             forced -= 1
-        moves.append((giver, taker, reason))
+        moves.append((from_broker, to_broker, reason))
     return moves
 
 

@@ -57,30 +57,30 @@ class Evening:
         found = [broker for broker in self.brokers if self.load[broker] < self.least[broker]]
         return sorted(found, key=lambda broker: (self.load[broker] / self.share[broker], broker))
 
-    def cost(self, partition: int, giver: int, taker: int) -> int:
+    def cost(self, partition: int, from_broker: int, to_broker: int) -> int:
         """Moves that sending a replica from one broker to another adds."""
         home = self.home[partition]
-        return (taker not in home) - (giver not in home)
+        return (to_broker not in home) - (from_broker not in home)
 
-    def fits(self, partition: int, giver: int, taker: int) -> bool:
+    def fits(self, partition: int, from_broker: int, to_broker: int) -> bool:
         """Whether the partition's replica may go from one broker to the other."""
         replicas = self.assigned[partition]
-        if giver not in replicas or taker in replicas:
+        if from_broker not in replicas or to_broker in replicas:
             return False
         rack = self.rack
-        if rack[giver] == rack[taker]:
+        if rack[from_broker] == rack[to_broker]:
             return True
-        racks = {rack[broker] for broker in replicas if broker != giver}
-        racks.add(rack[taker])
+        racks = {rack[broker] for broker in replicas if broker != from_broker}
+        racks.add(rack[to_broker])
         return len(racks) >= self.needed[partition]
 
-    def move(self, partition: int, giver: int, taker: int) -> None:
+    def move(self, partition: int, from_broker: int, to_broker: int) -> None:
         """Send it."""
         replicas = self.assigned[partition]
-        replicas[replicas.index(giver)] = taker
-        self.load[giver] -= self.weight[partition]
-        self.load[taker] += self.weight[partition]
-        (self.stayed if taker in self.home[partition] else self.fresh)[taker].append(partition)
+        replicas[replicas.index(from_broker)] = to_broker
+        self.load[from_broker] -= self.weight[partition]
+        self.load[to_broker] += self.weight[partition]
+        (self.stayed if to_broker in self.home[partition] else self.fresh)[to_broker].append(partition)
 
 
 def even_out(cluster: Cluster, assigned: list[list[int]], shares: Shares, *, voluntary: bool) -> None:
@@ -109,48 +109,48 @@ def even_out(cluster: Cluster, assigned: list[list[int]], shares: Shares, *, vol
 
 def _give(state: Evening, highest: int) -> None:
     """Brokers above their bounds give to whoever is furthest below its share."""
-    for giver in state.over():
+    for from_broker in state.over():
         for pool in (state.fresh, state.stayed)[: 1 + highest]:
-            for partition in list(pool[giver]):
-                if state.load[giver] <= state.most[giver]:
+            for partition in list(pool[from_broker]):
+                if state.load[from_broker] <= state.most[from_broker]:
                     break
                 weight = state.weight[partition]
-                if state.load[giver] - weight < state.least[giver]:
+                if state.load[from_broker] - weight < state.least[from_broker]:
                     continue
                 room = [each for each in state.brokers if state.load[each] + weight <= state.most[each]]
                 room.sort(key=lambda broker: (state.load[broker] / state.share[broker], broker))
-                taker = next((each for each in room if state.fits(partition, giver, each)), None)
-                if taker is not None and state.cost(partition, giver, taker) <= highest:
-                    state.move(partition, giver, taker)
+                to_broker = next((each for each in room if state.fits(partition, from_broker, each)), None)
+                if to_broker is not None and state.cost(partition, from_broker, to_broker) <= highest:
+                    state.move(partition, from_broker, to_broker)
 
 
 def _take(state: Evening, highest: int) -> None:
     """Brokers below their bounds take from whoever is furthest above its share."""
-    for taker in state.under():
+    for to_broker in state.under():
         tried: dict[int, int] = {}
-        while state.load[taker] < state.least[taker]:
-            givers = [
+        while state.load[to_broker] < state.least[to_broker]:
+            from_brokers = [
                 each for each in state.brokers if tried.get(each, 0) >= 0 and state.load[each] > state.least[each]
             ]
-            if not givers:
+            if not from_brokers:
                 break
-            giver = max(givers, key=lambda broker: (state.load[broker] / state.share[broker], -broker))
-            tried[giver] = _take_one(state, giver, taker, tried.get(giver, 0), highest)
+            from_broker = max(from_brokers, key=lambda broker: (state.load[broker] / state.share[broker], -broker))
+            tried[from_broker] = _take_one(state, from_broker, to_broker, tried.get(from_broker, 0), highest)
 
 
-def _take_one(state: Evening, giver: int, taker: int, start: int, highest: int) -> int:
-    """Take one replica; where to look next time, or -1 where the giver has none."""
-    fresh, stayed = state.fresh[giver], state.stayed[giver] if highest else []
+def _take_one(state: Evening, from_broker: int, to_broker: int, start: int, highest: int) -> int:
+    """Take one replica; where to look next time, or -1 where the broker has none."""
+    fresh, stayed = state.fresh[from_broker], state.stayed[from_broker] if highest else []
     for at in range(start, len(fresh) + len(stayed)):
         partition = fresh[at] if at < len(fresh) else stayed[at - len(fresh)]
         weight = state.weight[partition]
         if (
-            state.fits(partition, giver, taker)
-            and state.load[giver] - weight >= state.least[giver]
-            and state.load[taker] + weight <= state.most[taker]
-            and state.cost(partition, giver, taker) <= highest
+            state.fits(partition, from_broker, to_broker)
+            and state.load[from_broker] - weight >= state.least[from_broker]
+            and state.load[to_broker] + weight <= state.most[to_broker]
+            and state.cost(partition, from_broker, to_broker) <= highest
         ):
-            state.move(partition, giver, taker)
+            state.move(partition, from_broker, to_broker)
             return at + 1
     return -1
 
@@ -172,9 +172,13 @@ def _by_chains(state: Evening, highest: int, probes: int | None, limit: int | No
             (over, room),
             ([each for each in brokers if state.load[each] - 1 >= state.least[each]], under),
         )
-        chains = [cheapest_chain(state, givers, takers, probes) for givers, takers in wanted if givers and takers]
+        chains = [
+            cheapest_chain(state, from_brokers, to_brokers, probes)
+            for from_brokers, to_brokers in wanted
+            if from_brokers and to_brokers
+        ]
         found = [chain for chain in chains if chain is not None and (highest or chain.cost <= 0)]
         if not found:
             return
-        for partition, giver, taker in min(found, key=lambda chain: chain.cost).steps:
-            state.move(partition, giver, taker)
+        for partition, from_broker, to_broker in min(found, key=lambda chain: chain.cost).steps:
+            state.move(partition, from_broker, to_broker)

@@ -101,7 +101,7 @@ def set_order(hashes: IntArray, of: IntArray, sizes: IntArray | None = None) -> 
     spread = spread_hashes(hashes)
     bucket = spread & (buckets[of] - 1)
     order = np.lexsort((bucket, of))
-    long = _crowded((of << _BUCKET_BITS | bucket)[order])
+    long = _treeified((of << _BUCKET_BITS | bucket)[order])
     if len(long):
         bounds = key_ranges(of)
         starts = np.flatnonzero(starts_new_key(of))
@@ -130,11 +130,11 @@ def map_buckets(hashes: IntArray, of: IntArray) -> IntArray:
 
 def _buckets(hashes: IntArray, of: IntArray, sizes: IntArray) -> IntArray:
     bucket = spread_hashes(hashes) & (sizes[of] - 1)
-    bucket[np.isin(of, _crowded(np.sort(of << _BUCKET_BITS | bucket)))] = 0
+    bucket[np.isin(of, _treeified(np.sort(of << _BUCKET_BITS | bucket)))] = 0
     return bucket
 
 
-def _crowded(keys: IntArray) -> IntArray:
+def _treeified(keys: IntArray) -> IntArray:
     """The sets in which a bucket has more keys than a chain may be long; of each key set and bucket, ascending."""
     return np.unique(keys[row_numbers(keys) >= LONGEST_CHAIN] >> _BUCKET_BITS)
 

@@ -55,7 +55,7 @@ def walk(
     """
     spread = [each ^ each >> 16 for each in hashes]
     begins = capacity if begins is None else begins
-    if len(keys) > LONGEST_CHAIN and _is_crowded(spread, begins):
+    if len(keys) > LONGEST_CHAIN and _is_treeified(spread, begins):
         table: HashTable[int] = HashTable(begins, None if rank is None else lambda at: rank(keys[at]))
         for at, code in enumerate(hashes):
             table.add(at, code)
@@ -64,7 +64,7 @@ def walk(
     return [keys[at] for at in sorted(range(len(keys)), key=buckets.__getitem__)]
 
 
-def _is_crowded(spread: Sequence[int], capacity: int) -> bool:
+def _is_treeified(spread: Sequence[int], capacity: int) -> bool:
     """Whether a bucket gets more than eight keys at some time while the table grows from this capacity."""
     while True:
         early = spread[: capacity * 3 // 4 + 1]

@@ -35,7 +35,7 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
 
 _PASSES = 16
-NOBODY = -1
+NO_MEMBER = -1
 """Who has what nobody has."""
 
 
@@ -56,7 +56,7 @@ def assign_heterogeneous(
         previous: the members' target so far, in any order, of topics that they subscribe to. No partition twice, none
             beyond its topic's count.
     """
-    kept = [np.full(count, NOBODY, np.int64) for count in partitions]
+    kept = [np.full(count, NO_MEMBER, np.int64) for count in partitions]
     rows = previous.expand()
     loads = np.bincount(rows.member, minlength=members).tolist()
     order = np.argsort(rows.topic, kind="stable")
@@ -75,12 +75,12 @@ def trade(
     """Steps 2 and 3.
 
     Args:
-        owners: of each partition of each topic who has it after step 1, or `NOBODY`; changed in place.
+        owners: of each partition of each topic who has it after step 1, or `NO_MEMBER`; changed in place.
         loads: of each member how many partitions it has; changed in place.
         subscribers, ranks: as above.
 
     Returns:
-        topic, partition, giver (or `NOBODY`) and taker of all that changed hands, in order.
+        topic, partition, from_member (or `NO_MEMBER`) and to_member of all that changed hands, in order.
     """
     partitions = list(map(len, owners))
     served = sorted(
@@ -95,8 +95,8 @@ def trade(
 
 
 def _deal(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Step 2, of one topic: partition, giver and taker of what was dealt."""
-    free = [partition for partition, member in enumerate(owner) if member == NOBODY]
+    """Step 2, of one topic: partition, from_member and to_member of what was dealt."""
+    free = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
     if not free:
         return []
     least = LeastLoaded(by_load(subscribers, loads), loads)
@@ -104,7 +104,7 @@ def _deal(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> lis
         member = least.take()
         owner[partition] = member
         loads[member] += 1
-    return [(partition, NOBODY, owner[partition]) for partition in free]
+    return [(partition, NO_MEMBER, owner[partition]) for partition in free]
 
 
 def _balance(
@@ -127,7 +127,7 @@ def _balance(
 
 
 def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Step 3, of one topic: partition, giver and taker of what moved."""
+    """Step 3, of one topic: partition, from_member and to_member of what moved."""
     order = by_load(subscribers, loads)
     if loads[order[-1]] - loads[order[0]] <= 1:
         return []
@@ -139,20 +139,20 @@ def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int
     least, most = LeastLoaded(order, loads), MostLoaded(order, loads)
     moved: list[tuple[int, int, int]] = []
     while most.level - least.level > 1:
-        giver = most.take()
-        while giver is not None and not givable.get(giver):
+        from_member = most.take()
+        while from_member is not None and not givable.get(from_member):
             most.exclude()
-            giver = most.take()
-        if giver is None:
+            from_member = most.take()
+        if from_member is None:
             break
-        partition = givable[giver].pop()
-        taker = least.take()
+        partition = givable[from_member].pop()
+        to_member = least.take()
         if most.level - least.level <= 1:
             break
-        owner[partition] = taker
-        loads[giver] -= 1
-        loads[taker] += 1
-        moved.append((partition, giver, taker))
+        owner[partition] = to_member
+        loads[from_member] -= 1
+        loads[to_member] += 1
+        moved.append((partition, from_member, to_member))
     return moved
 
 
@@ -226,7 +226,7 @@ def _targets(owners: list[list[int]], kept: list[IntArray]) -> Targets:
     for topic, (had, owner) in enumerate(zip(kept, (np.array(each, np.int64) for each in owners), strict=True)):
         moved = (had >= 0) & (had != owner)
         for some, reason in ((~moved, STAYS), (moved, BALANCING)):
-            member, *run = owners_to_slices(np.where(some, owner, NOBODY))
+            member, *run = owners_to_slices(np.where(some, owner, NO_MEMBER))
             parts.append(PartitionSlices(member, np.full(len(member), topic), *run))
             reasons.append(np.full(len(member), reason))
     nothing = np.empty(0, np.int64)

@@ -84,10 +84,10 @@ def _deal(listed: PartitionSlices, lacking: IntArray) -> tuple[PartitionSlices, 
     Returns:
         what members get, and of each piece the run that it is cut from.
     """
-    takers = np.flatnonzero(lacking)
-    ends, full = np.cumsum(listed.count), np.cumsum(lacking[takers])
+    to_members = np.flatnonzero(lacking)
+    ends, full = np.cumsum(listed.count), np.cumsum(lacking[to_members])
     end = np.union1d(ends, full)
     begin = np.append(0, end)[:-1]
-    run, taker = np.searchsorted(ends, begin, "right"), takers[np.searchsorted(full, begin, "right")]
+    run, to_member = np.searchsorted(ends, begin, "right"), to_members[np.searchsorted(full, begin, "right")]
     first = listed.first[run] + (begin - (ends - listed.count)[run]) * listed.step[run]
-    return PartitionSlices(taker, listed.topic[run], first, listed.step[run], end - begin), run
+    return PartitionSlices(to_member, listed.topic[run], first, listed.step[run], end - begin), run

@@ -30,7 +30,7 @@ from spark_assign.kernels.server.max_flow import Network
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import row_numbers
 
-_NOBODY = -1
+_NO_MEMBER = -1
 
 
 def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray, near: BoolArray) -> IntArray:
@@ -45,7 +45,7 @@ def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray,
         near: `near[kind, rack]`, whether the rack is in the set.
     """
     size = np.bincount(had[had >= 0], minlength=len(target))
-    here = had != _NOBODY
+    here = had != _NO_MEMBER
     matched = np.zeros(len(had), bool)
     matched[here] = is_near(rack[had[here]], kind[here], near)
     loses = np.zeros(len(had), bool)
@@ -60,9 +60,9 @@ def assign_near(had: IntArray, kind: IntArray, target: IntArray, rack: IntArray,
     racks = np.bincount(rack[rack >= 0], lacking[rack >= 0], near.shape[1]).astype(np.int64)
     flown = _flow(had, kind, open_, given, must, racks, near)
     given |= _give(had, kind, open_, must, flown.of_member)
-    taker = np.where(given, _NOBODY, had)
-    _deal(taker, kind, lacking, rack, flown.to_rack)
-    return taker
+    to_member = np.where(given, _NO_MEMBER, had)
+    _deal(to_member, kind, lacking, rack, flown.to_rack)
+    return to_member
 
 
 def is_near(rack: IntArray, kind: IntArray, near: BoolArray) -> BoolArray:
@@ -85,22 +85,22 @@ def _flow(
     kinds, wanting = np.unique(kind[open_ | given]), np.flatnonzero(racks)
     of_kind = np.full(len(near), -1, np.int64)
     of_kind[kinds] = np.arange(len(kinds))
-    givers = np.flatnonzero(must)
+    from_members = np.flatnonzero(must)
     place = np.full(len(must), -1, np.int64)
-    place[givers] = np.arange(len(givers))
+    place[from_members] = np.arange(len(from_members))
     source, sink = 0, 1
-    giver, set_of, to = 2, 2 + len(givers), 2 + len(givers) + len(kinds)
+    from_member, set_of, to = 2, 2 + len(from_members), 2 + len(from_members) + len(kinds)
     network = Network(to + len(wanting))
-    for number, member in enumerate(givers.tolist()):
-        network.pipe(source, giver + number, int(must[member]))
+    for number, member in enumerate(from_members.tolist()):
+        network.pipe(source, from_member + number, int(must[member]))
     some = open_.copy()
     some[open_] = must[had[open_]] > 0
     pairs, much = np.unique(place[had[some]] * len(near) + kind[some], return_counts=True)
     pipes = {}
     for pair, capacity in zip(pairs.tolist(), much.tolist(), strict=True):
         number, each = divmod(pair, len(near))
-        pipe = network.pipe(giver + number, set_of + int(of_kind[each]), capacity)
-        pipes[int(givers[number]), each] = pipe
+        pipe = network.pipe(from_member + number, set_of + int(of_kind[each]), capacity)
+        pipes[int(from_members[number]), each] = pipe
     for number, capacity in enumerate(np.bincount(of_kind[kind[given]], minlength=len(kinds)).tolist()):
         network.pipe(source, set_of + number, capacity)
     endless, ends = len(had), {}
@@ -135,10 +135,10 @@ def _give(
 
 
 def _deal(
-    taker: IntArray, kind: IntArray, lacking: IntArray, rack: IntArray, flown: dict[tuple[int, int], int]
+    to_member: IntArray, kind: IntArray, lacking: IntArray, rack: IntArray, flown: dict[tuple[int, int], int]
 ) -> None:
-    """Step 3: give what is free in `taker`."""
-    free = np.flatnonzero(taker == _NOBODY)
+    """Step 3: give what is free in `to_member`."""
+    free = np.flatnonzero(to_member == _NO_MEMBER)
     of_kind = free[np.argsort(kind[free], kind="stable")]
     begin = np.searchsorted(kind[of_kind], np.arange(int(kind.max(initial=0)) + 1)).tolist()
     to_rack: dict[int, list[IntArray]] = {}
@@ -149,6 +149,6 @@ def _deal(
     for where, parts in to_rack.items():
         some = np.sort(np.concatenate(parts))
         members = np.flatnonzero(rack == where)
-        taker[some] = np.repeat(members, lacking[members])[: len(some)]
-        left -= np.bincount(taker[some], minlength=len(left))
-    taker[taker == _NOBODY] = np.repeat(np.arange(len(left)), left)
+        to_member[some] = np.repeat(members, lacking[members])[: len(some)]
+        left -= np.bincount(to_member[some], minlength=len(left))
+    to_member[to_member == _NO_MEMBER] = np.repeat(np.arange(len(left)), left)

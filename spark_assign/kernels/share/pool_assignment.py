@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.java.compute_if_absent import capacities_for, computed_order
-from spark_assign.java.hash_map import HashTable, crowded_groups, table_order
+from spark_assign.java.hash_map import HashTable, table_order, treeified_groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
@@ -57,11 +57,11 @@ class Pools:
         sharing: of each pool how many members each of its partitions shall have.
         of_key, hashes: of each partition of a pool its pool, and its hash code.
         ranks: of each partition, ascending as `compareTo` has them; null for keys that do not compare.
-        taker, key: what members had, ascending by taker, in the order of their maps and sets.
+        pool_member, key: what members had, ascending by pool_member, in the order of their maps and sets.
         wanted: the partitions that are to be shared, pool after pool in the order in which Kafka lists them.
     """
 
-    of_taker: IntArray
+    pool_of_member: IntArray
     member: IntArray
     quota: IntArray
     subscribers: IntArray
@@ -69,7 +69,7 @@ class Pools:
     of_key: IntArray
     hashes: IntArray
     ranks: IntArray | None
-    taker: IntArray
+    pool_member: IntArray
     key: IntArray
     wanted: IntArray
 
@@ -80,12 +80,12 @@ class Shares:
 
     Attributes:
         reason: of each thing that members had whether it stays.
-        taker, key: what is given.
+        pool_member, key: what is given.
         failed: pools in which Kafka throws.
     """
 
     reason: IntArray
-    taker: IntArray
+    pool_member: IntArray
     key: IntArray
     failed: IntArray
 
@@ -116,15 +116,15 @@ def share_out(pools: Pools) -> Shares:
 
 def _take_from_members(pools: Pools, reason: IntArray) -> None:
     """Step 2."""
-    surplus = np.bincount(pools.taker, minlength=len(pools.quota)) - pools.quota
-    some = np.flatnonzero(surplus[pools.taker] > 0)
+    surplus = np.bincount(pools.pool_member, minlength=len(pools.quota)) - pools.quota
+    some = np.flatnonzero(surplus[pools.pool_member] > 0)
     if not len(some):
         return
-    key, taker = pools.key[some], pools.taker[some]
+    key, pool_member = pools.key[some], pools.pool_member[some]
     ranks = None if pools.ranks is None else pools.ranks[key]
-    walk = some[table_order(pools.hashes[key], ranks, taker)]
-    taker = pools.taker[walk]
-    reason[walk[ranks_of(taker) < surplus[taker]]] = OVER_QUOTA
+    walk = some[table_order(pools.hashes[key], ranks, pool_member)]
+    pool_member = pools.pool_member[walk]
+    reason[walk[ranks_of(pool_member) < surplus[pool_member]]] = OVER_QUOTA
 
 
 def _take_from_partitions(pools: Pools, reason: IntArray) -> None:
@@ -135,9 +135,9 @@ def _take_from_partitions(pools: Pools, reason: IntArray) -> None:
     if not len(rows):
         return
     rows = rows[np.argsort(pools.key[rows], kind="stable")]
-    member, key = pools.member[pools.taker[rows]], pools.key[rows]
+    member, key = pools.member[pools.pool_member[rows]], pools.key[rows]
     walk = rows[table_order(member, member, key)]
-    for each in crowded_groups(member, key).tolist():
+    for each in treeified_groups(member, key).tolist():
         begin, end = np.searchsorted(key, [each, each + 1])
         walk[begin:end] = _walk_of_what_is_left(pools, rows[begin:end], reason)
     walk = walk[reason[walk] == STAYS]
@@ -152,10 +152,10 @@ def _walk_of_what_is_left(pools: Pools, rows: IntArray, reason: IntArray) -> Int
     members.
     """
     pool = pools.of_key[pools.key[rows[0]]]
-    every = pools.member[pools.taker[pools.of_key[pools.key] == pool]]
+    every = pools.member[pools.pool_member[pools.of_key[pools.key] == pool]]
     one, numbers = np.zeros(len(every), np.int64), np.arange(int(every.max()) + 1)
     members = computed_order(every, one, numbers, numbers, capacities_for(pools.subscribers[[pool]]))
-    row = dict(zip(pools.member[pools.taker[rows]].tolist(), rows.tolist(), strict=True))
+    row = dict(zip(pools.member[pools.pool_member[rows]].tolist(), rows.tolist(), strict=True))
     table: HashTable[int] = HashTable(rank=int)
     for each in row:
         table.add(each, each)
@@ -168,31 +168,31 @@ def _walk_of_what_is_left(pools: Pools, rows: IntArray, reason: IntArray) -> Int
 def _give(pools: Pools, reason: IntArray) -> Shares:
     """Step 4."""
     kept = reason == STAYS
-    lacking = pools.quota - np.bincount(pools.taker[kept], minlength=len(pools.quota))
+    lacking = pools.quota - np.bincount(pools.pool_member[kept], minlength=len(pools.quota))
     had = np.bincount(pools.key[kept], minlength=len(pools.of_key))
     walk = _walk_of_partitions(pools)
     walk = walk[had[walk] < pools.sharing[pools.of_key[walk]]]
     holders = _holders(pools, kept, (had > 0) & (had < pools.sharing[pools.of_key]))
     unfilled = np.flatnonzero(lacking > 0)
     turns = {
-        int(pools.of_taker[unfilled[begin]]): unfilled[begin:end].tolist()
-        for begin, end in key_ranges(pools.of_taker[unfilled])
+        int(pools.pool_of_member[unfilled[begin]]): unfilled[begin:end].tolist()
+        for begin, end in key_ranges(pools.pool_of_member[unfilled])
     }
     needs = (pools.sharing[pools.of_key[walk]] - had[walk]).tolist()
     lacks = lacking.tolist()
-    takers: list[int] = []
+    pool_members: list[int] = []
     keys: list[int] = []
     failed: list[int] = []
     for begin, end in key_ranges(pools.of_key[walk]):
         pool = int(pools.of_key[walk[begin]])
         needy = zip(walk[begin:end].tolist(), needs[begin:end], strict=True)
         try:
-            for key, taker in _deal(needy, holders, turns.get(pool, []), lacks):
+            for key, pool_member in _deal(needy, holders, turns.get(pool, []), lacks):
                 keys.append(key)
-                takers.append(taker)
+                pool_members.append(pool_member)
         except NobodyIsLeft:
             failed.append(pool)
-    return Shares(reason, *(np.array(each, np.int64) for each in (takers, keys, failed)))
+    return Shares(reason, *(np.array(each, np.int64) for each in (pool_members, keys, failed)))
 
 
 class NobodyIsLeft(Exception):
@@ -220,16 +220,16 @@ def _deal(
                 if not waiting:
                     raise NobodyIsLeft
                 turn, waiting, place, given = waiting, [], 0, False
-            taker = turn[place]
+            pool_member = turn[place]
             place += 1
-            if taker not in holding:
+            if pool_member not in holding:
                 need, given = need - 1, True
-                if taker not in new:
-                    new.add(taker)
-                    lacks[taker] -= 1
-                    yield key, taker
-            if lacks[taker]:
-                waiting.append(taker)
+                if pool_member not in new:
+                    new.add(pool_member)
+                    lacks[pool_member] -= 1
+                    yield key, pool_member
+            if lacks[pool_member]:
+                waiting.append(pool_member)
         if place == len(turn) and not waiting:
             return
 
@@ -247,6 +247,6 @@ def _holders(pools: Pools, kept: BoolArray, chosen: BoolArray) -> dict[int, set[
     """Who has some of the partitions."""
     holders: dict[int, set[int]] = {}
     some = kept & chosen[pools.key]
-    for key, taker in zip(pools.key[some].tolist(), pools.taker[some].tolist(), strict=True):
-        holders.setdefault(key, set()).add(taker)
+    for key, pool_member in zip(pools.key[some].tolist(), pools.pool_member[some].tolist(), strict=True):
+        holders.setdefault(key, set()).add(pool_member)
     return holders

@@ -19,7 +19,7 @@ from spark_assign.kernels.group.key_index import Places
 from spark_assign.kernels.group.owned_order import as_told, told_in_order
 from spark_assign.kernels.server.coordinator_hash_order import TopicIds, set_order
 from spark_assign.kernels.share.simple_assignor import ShareGroups
-from spark_assign.kernels.sticky.plan_batch import EVERYONE
+from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
@@ -51,7 +51,7 @@ def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGro
     place = np.full(len(specs.members), -1, np.int64)
     place[members] = np.arange(len(members))
     alike = np.ones(specs.number, bool)
-    alike[topics.group[topics.asked & (topics.subscribers != EVERYONE)]] = False
+    alike[topics.group[topics.asked & (topics.subscribers != ALL_MEMBERS)]] = False
     member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
     mine = (place[member] >= 0) & (topics.partitions[topic] >= 0)
     asking, asked = place[member[mine]], topic[mine]

@@ -185,8 +185,8 @@ def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
     # Members of pools: subscribers, and who had something.
     size = max(len(groups.group), 1)
     subscriber, holder = np.sort(cut.subscribed * size + cut.subscriber), pool[topic] * size + groups.member[rows]
-    takers = np.union1d(subscriber, holder)
-    of_taker, member = np.divmod(takers, size)
+    pool_members = np.union1d(subscriber, holder)
+    pool_of_member, member = np.divmod(pool_members, size)
     first = np.searchsorted(groups.group, cut.group)
     # Partitions of pools: those to be shared, and what somebody had.
     begin, end = (np.searchsorted(groups.topic, cut.topics, side) for side in ("left", "right"))
@@ -198,22 +198,22 @@ def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
         np.bincount(each, minlength=len(cut.group)) for each in (cut.subscribed, cut.pool[which])
     )
     sharing, wants = quotas(subscribers, partitions)
-    quota = np.zeros(len(takers), np.int64)
-    quota[np.searchsorted(takers, subscriber)] = wants
+    quota = np.zeros(len(pool_members), np.int64)
+    quota[np.searchsorted(pool_members, subscriber)] = wants
     order = np.argsort(holder, kind="stable")
     pools = Pools(
-        of_taker=of_taker,
-        member=member - first[of_taker],
+        pool_of_member=pool_of_member,
+        member=member - first[pool_of_member],
         quota=quota,
         subscribers=subscribers,
         sharing=sharing,
         of_key=pool[topic],
         hashes=partition if cut.compare else (31 * groups.topic_hash[topic] + partition) & _MASK,
         ranks=partition if cut.compare else None,
-        taker=np.searchsorted(takers, holder[order]),
+        pool_member=np.searchsorted(pool_members, holder[order]),
         key=np.searchsorted(keys, held[order]),
         wanted=np.searchsorted(keys, wanted),
     )
     shares = share_out(pools)
-    given = member[shares.taker], topic[shares.key], partition[shares.key]
+    given = member[shares.pool_member], topic[shares.key], partition[shares.key]
     return _Shared(rows[order], shares.reason, given, sharing, shares.failed)

@@ -28,7 +28,7 @@ _DROPPED = ("bits", "twice", "block", "cluster", "group_id", "kind", "member_id"
 _NONE = np.iinfo(np.int64).max
 
 
-def resize(specs: GroupSpecs, group: IntArray, members: IntArray, laid_out: Collection[str] = ()) -> GroupSpecs:
+def resize(specs: GroupSpecs, group: IntArray, members: IntArray, window_assignors: Collection[str] = ()) -> GroupSpecs:
     """specs with a group for each of these, in this order.
 
     Args:
@@ -38,7 +38,7 @@ def resize(specs: GroupSpecs, group: IntArray, members: IntArray, laid_out: Coll
         laid_out: `range`, `roundrobin`, if they are asked for: what Spark's windows lay out is laid out here.
     """
     rows = _Rows(specs, group, members)
-    told = rows.told(laid_out)
+    told = rows.told(window_assignors)
     new = read_group_specs(told, set())
     size = max(len(told.topics), 1)
     of_base = Places(specs.topics.group * size + specs.topics.name).of(group[new.topics.group] * size + new.topics.name)
@@ -117,7 +117,7 @@ class _Rows:
         which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
         self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic[row[which]])
 
-    def told(self, laid_out: Collection[str]) -> Told:
+    def told(self, window_assignors: Collection[str]) -> Told:
         """The facts."""
         base = self.specs.told
         lengths = [len(row) for _, row, *_ in self.parts]
@@ -147,7 +147,7 @@ class _Rows:
             member_id=self.names,
             topics=base.topics,
         )
-        return _lay_out(told, laid_out) if laid_out else told
+        return _lay_out(told, window_assignors) if window_assignors else told
 
 
 def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, IntArray]:
@@ -184,9 +184,9 @@ def _lay_out(told: Told, assignors: Collection[str]) -> Told:
             first = (rank - upto[line]) % members
             run = (first, members, np.maximum(-(-(partitions - first) // members), 0))
         for part, values in zip(("first", "step", "count"), run, strict=True):
-            laid = np.zeros(len(told.facts), np.int64)
-            laid[rows[order]] = values
-            columns[f"{name}_{part}"] = pa.array(laid, pa.int32())
+            values_by_row = np.zeros(len(told.facts), np.int64)
+            values_by_row[rows[order]] = values
+            columns[f"{name}_{part}"] = pa.array(values_by_row, pa.int32())
     return replace(told, facts=pa.table(columns))
 
 

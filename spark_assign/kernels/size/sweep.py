@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.custom_assignor import GroupAssignor
-from spark_assign.kernels.group.facts import LAID_OUT
+from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
 from spark_assign.kernels.group.group_metrics import held, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.member_load import Carried, by_group, drain_seconds, largest
@@ -119,8 +119,10 @@ def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator
 def _sweep(
     specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
 ) -> Swept:
-    laid_out = [name for name in LAID_OUT if name == client_side(assignor) and assignor not in terms.custom]
-    new = resize(specs, group, members, laid_out)
+    window_assignors = [
+        name for name in WINDOW_ASSIGNORS if name == client_side(assignor) and assignor not in terms.custom
+    ]
+    new = resize(specs, group, members, window_assignors)
     everybody = np.ones(new.number, bool)
     planned = assign(new, assignor, everybody, terms.custom)
     fine = everybody.copy()

@@ -102,18 +102,18 @@ def _reason(case: Case, row: Mapping[str, Any], hot_high: float, terms: Terms) -
             f"{row['knee']} members; more than {row['no_more_use']} carry no less each."
         )
     limit = f"{case.capacity:,.0f} messages a second"
-    anew = "Keys then change their partition, and the order of a key's messages is lost across that moment."
+    key_note = "Keys then change their partition, and the order of a key's messages is lost across that moment."
     if row["verdict"] == CANNOT and hot_high * (1 + terms.headroom) > case.capacity:
         return (
             f"{row['hot_topic']}-{row['hot_partition']} alone gets {hot_high:,.0f} messages a second at its peak, and "
             f"a member handles {limit}{beside}: only faster members help, or more partitions, if these are messages of "
-            f"many keys. {anew}"
+            f"many keys. {key_note}"
         )
     if row["verdict"] == CANNOT:
         return (
             f"Its {case.partitions} partitions are too few, or {case.assignor} spreads them too unevenly: at their "
             f"peaks {row['partitions_needed']} members would have to share {case.load_high:,.0f} messages a second "
-            f"evenly. With more partitions they can. {anew}"
+            f"evenly. With more partitions they can. {key_note}"
         )
     what = f"With {row['needed']} members the most loaded one gets {row['max_load_needed']:,.0f} messages a second"
     why = f"{what}; at its peak{beside} that is within the {limit} that a member handles"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.ownership_conflicts import Claims
 from spark_assign.kernels.sticky.retained_partitions import ByTopic, keep_owned
 from spark_assign.kernels.sticky.sticky_types import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
@@ -33,7 +33,9 @@ from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlice
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 
-def plan_constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules = TODAY) -> Decided:
+def plan_constrained(
+    groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules = LATEST_RULES
+) -> Decided:
     """Plan groups whose members all subscribe to the same topics.
 
     Args:
@@ -46,8 +48,8 @@ def plan_constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByT
     quota = quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
     kept, given_up = keep_owned(owned, quota.owned, quota.keeps, told, rules)
     left = left_over(groups, owned, kept, given_up, dealt_again(groups, kept, claims.shared), claims.shared)
-    taker, refused = _fill(groups, quota, left)
-    return decide(groups, claims, kept, left, taker, refused, rules)
+    to_member, refused = _fill(groups, quota, left)
+    return decide(groups, claims, kept, left, to_member, refused, rules)
 
 
 def without_contested(claims: Claims) -> PartitionSlices:
@@ -138,11 +140,11 @@ def left_over(
         again: partitions that are dealt although somebody keeps them.
         shared: as `Claims` has it.
     """
-    giver = np.full(len(again), -1, np.int64)
+    from_member = np.full(len(again), -1, np.int64)
     if len(shared):
         one = given_up.take(np.isin(given_up.partition_keys, shared))
-        giver_of = dict(zip(one.partition_keys.tolist(), one.member.tolist(), strict=True))
-        giver = np.array([giver_of.get(key, -1) for key in again.partition_keys.tolist()], np.int64)
+        from_member_of = dict(zip(one.partition_keys.tolist(), one.member.tolist(), strict=True))
+        from_member = np.array([from_member_of.get(key, -1) for key in again.partition_keys.tolist()], np.int64)
         given_up = given_up.take(
             ~np.isin(given_up.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
         )
@@ -156,7 +158,7 @@ def left_over(
     left = LeftOver(
         topic=np.concatenate([given_up.topic[row], topics, again.topic]),
         partition=np.concatenate([partition, numbers, again.first]),
-        owner=np.concatenate([given_up.member[row], nobody[len(row) :], giver]),
+        owner=np.concatenate([given_up.member[row], nobody[len(row) :], from_member]),
         keeper=np.append(nobody, again.member),
     )
     return left.where(np.argsort((left.topic << PARTITION_BITS) | left.partition, kind="stable"))
@@ -262,17 +264,17 @@ def deal(
     possible = needed + np.bincount(member_group[more], minlength=number)
     refused = {int(each): NOT_FILLED for each in np.flatnonzero(dealt < needed)}
     refused |= {int(each): NOTHING_LEFT for each in np.flatnonzero(dealt > possible)}
-    takers = np.concatenate([member, more])
+    to_members = np.concatenate([member, more])
     turns = np.concatenate([turn, np.full(len(more), np.iinfo(np.int64).max)])
     # Both parts stand in their own order already; the sort is stable.
-    order = np.argsort(turns, kind="stable") if number == 1 else np.lexsort((turns, member_group[takers]))
-    takers = takers[order]
+    order = np.argsort(turns, kind="stable") if number == 1 else np.lexsort((turns, member_group[to_members]))
+    to_members = to_members[order]
     if not refused:
-        return takers, refused
+        return to_members, refused
     fine = np.ones(number, bool)
     fine[list(refused)] = False
     taken = np.full(len(partition_group), -1, np.int64)
-    taken[fine[partition_group]] = takers[fine[member_group[takers]]]
+    taken[fine[partition_group]] = to_members[fine[member_group[to_members]]]
     return taken, refused
 
 
@@ -284,7 +286,7 @@ def decide(
     claims: Claims,
     kept: PartitionSlices,
     left: LeftOver,
-    taker: IntArray,
+    to_member: IntArray,
     refused: dict[int, str],
     rules: Rules,
 ) -> Decided:
@@ -293,22 +295,22 @@ def decide(
         fine = np.ones(groups.number, bool)
         fine[list(refused)] = False
         kept = kept.take(fine[groups.member_group[kept.member]])
-        left, taker = left.where(taker >= 0), taker[taker >= 0]
+        left, to_member = left.where(to_member >= 0), to_member[to_member >= 0]
     if (left.keeper >= 0).any():
-        left, taker = left.where(left.keeper != taker), taker[left.keeper != taker]
+        left, to_member = left.where(left.keeper != to_member), to_member[left.keeper != to_member]
     if len(claims.shared):
         both = kept.take(np.isin(kept.partition_keys, claims.shared))
         has = set(zip(both.member.tolist(), both.partition_keys.tolist(), strict=True))
-        gets = zip(taker.tolist(), ((left.topic << PARTITION_BITS) | left.partition).tolist(), strict=True)
+        gets = zip(to_member.tolist(), ((left.topic << PARTITION_BITS) | left.partition).tolist(), strict=True)
         new = np.array([pair not in has for pair in gets], bool)
-        left, taker = left.where(new), taker[new]
-    changes = (left.owner >= 0) & (left.owner != taker)
+        left, to_member = left.where(new), to_member[new]
+    changes = (left.owner >= 0) & (left.owner != to_member)
     reason = np.where(changes, OVER_QUOTA, STAYS)
-    withheld = np.zeros(len(taker), bool)
+    withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
         given_up = left.owner >= 0 if rules.withholds_over_quota else changes
         withheld = given_up | np.isin((left.topic << PARTITION_BITS) | left.partition, claims.contested)
-    runs, reason, withheld = as_runs(taker, left.topic, left.partition, reason, withheld)
+    runs, reason, withheld = as_runs(to_member, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
     return Decided(
         kept.concat(runs),

@@ -57,11 +57,11 @@ def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices
     fine = np.ones(groups.number, bool)
     fine[list(refused)] = False
     filled, more = (members[fine[groups.member_group[members]]] for members in (filled, more))
-    takers = np.append(filled, more)
-    takers = takers[np.argsort(groups.member_group[takers], kind="stable")]
+    to_members = np.append(filled, more)
+    to_members = to_members[np.argsort(groups.member_group[to_members], kind="stable")]
     left, kept = left.where(fine[group]), kept.take(fine[groups.member_group[kept.member]])
     some = fine[groups.member_group[thief]]
-    return _decide(groups, claims, kept, left, takers, stolen.take(some), thief[some], refused)
+    return _decide(groups, claims, kept, left, to_members, stolen.take(some), thief[some], refused)
 
 
 def _quotas(groups: Groups, owned: IntArray) -> _Quota:
@@ -76,8 +76,8 @@ def _quotas(groups: Groups, owned: IntArray) -> _Quota:
 def _fill(groups: Groups, quota: _Quota, dealt: IntArray) -> IntArray:
     """Step 2: who takes the partitions of each group, one after the other; `dealt`, how many there are of each."""
     member = np.repeat(np.arange(len(quota.lacks)), quota.lacks)
-    takers = member[np.lexsort((ranges_by_length(quota.lacks), groups.member_group[member]))]
-    return takers[row_numbers(groups.member_group[takers]) < dealt[groups.member_group[takers]]]
+    to_members = member[np.lexsort((ranges_by_length(quota.lacks), groups.member_group[member]))]
+    return to_members[row_numbers(groups.member_group[to_members]) < dealt[groups.member_group[to_members]]]
 
 
 def _steal(
@@ -91,11 +91,11 @@ def _steal(
     line = have_most[np.lexsort((groups.owned_walk[have_most], group[have_most]))]
     wanted = np.bincount(group[thief], minlength=groups.number)
     poor = np.flatnonzero(wanted > np.bincount(group[line], minlength=groups.number))
-    giver = line[row_numbers(group[line]) < wanted[group[line]]]
+    from_member = line[row_numbers(group[line]) < wanted[group[line]]]
     thief = thief[~np.isin(group[thief], poor)]
-    giver = giver[~np.isin(group[giver], poor)]
-    first = first_told(kept.take(np.isin(kept.member, giver)), told)
-    return first.take(np.searchsorted(first.member, giver)), thief, poor.tolist()
+    from_member = from_member[~np.isin(group[from_member], poor)]
+    first = first_told(kept.take(np.isin(kept.member, from_member)), told)
+    return first.take(np.searchsorted(first.member, from_member)), thief, poor.tolist()
 
 
 def _hand_out_rest(groups: Groups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
@@ -116,7 +116,7 @@ def _decide(
     claims: Claims,
     kept: PartitionSlices,
     left: LeftOver,
-    takers: IntArray,
+    to_members: IntArray,
     stolen: PartitionSlices,
     thief: IntArray,
     refused: dict[int, str],
@@ -129,16 +129,16 @@ def _decide(
         each = number * len(groups.member_group) + np.append(robbed.member, stolen.member)
         kept = kept.concat(robbed.take(~np.isin(each[: len(robbed)], each[len(robbed) :])))
     keys = np.append((left.topic << PARTITION_BITS) | left.partition, stolen.partition_keys)
-    owner, taker = np.append(left.owner, stolen.member), np.append(takers, thief)
-    withheld = np.zeros(len(taker), bool)
+    owner, to_member = np.append(left.owner, stolen.member), np.append(to_members, thief)
+    withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
         withheld = (owner >= 0) | np.isin(keys, claims.contested)
         # It is noted once for a partition: one that is stolen from two members is withheld from the last thief only.
         last = np.unique(keys[::-1], return_index=True)[1]
         withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
-    reason = np.where((owner >= 0) & (owner != taker), OVER_QUOTA, STAYS)
+    reason = np.where((owner >= 0) & (owner != to_member), OVER_QUOTA, STAYS)
     runs, reason, withheld = as_runs(
-        taker, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
+        to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
     nothing = np.zeros(len(kept), np.int64)
     return Decided(kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)

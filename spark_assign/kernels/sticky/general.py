@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.general_balance import Balance, KafkaFails, Subscribers
 from spark_assign.kernels.sticky.ownership_conflicts import Claims
@@ -35,7 +35,7 @@ def plan_general(
     claims: Claims,
     subscribers: Subscribers,
     racks: Racks | None,
-    rules: Rules = TODAY,
+    rules: Rules = LATEST_RULES,
 ) -> Decided:
     """Plan one group of any subscriptions.
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.hash_map_order import walk_after_balancing, walk_while_balanced
 from spark_assign.kernels.sticky.movements import Movements
 from spark_assign.kernels.sticky.rack_aware import Racks
@@ -71,7 +71,7 @@ class Balance:
         owned: PartitionSlices,
         subscribers: Subscribers,
         racks: Racks | None,
-        rules: Rules = TODAY,
+        rules: Rules = LATEST_RULES,
         order: IntArray | None = None,
     ) -> None:
         """The books before anything is dealt.
@@ -195,19 +195,19 @@ class Balance:
         """Partitions of one topic, one after the other, to whoever has fewest: like water into vessels."""
         sizes = self.size[candidates]
         if len(numbers) == 1:
-            takers = candidates[[np.argmin(sizes)]]
+            to_members = candidates[[np.argmin(sizes)]]
         else:
             level = level_of(sizes, len(numbers))
             room = np.maximum(level - sizes, 0)
             slot_member = np.repeat(np.arange(len(candidates)), room)
             slot_level = np.repeat(sizes, room) + ranges_by_length(room)
-            takers = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
+            to_members = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
         if self.copies is not None:
-            for member, number in zip(takers.tolist(), numbers.tolist(), strict=True):
+            for member, number in zip(to_members.tolist(), numbers.tolist(), strict=True):
                 self._give(member, number)
             return
-        self.holder[numbers] = takers
-        self.size += np.bincount(takers, minlength=self.members)
+        self.holder[numbers] = to_members
+        self.size += np.bincount(to_members, minlength=self.members)
 
     def _give(self, member: int, number: int) -> None:
         self.holder[number] = member
@@ -338,15 +338,15 @@ class Balance:
 
     def _move(self, number: int, receiver: int) -> None:
         actual = self.movements.actual(number, int(self.topic[number]), int(self.holder[number]), receiver)
-        giver = int(self.holder[actual])
-        if self.copies is not None and not (self.takes_part[giver] and self.takes_part[receiver]):
+        from_member = int(self.holder[actual])
+        if self.copies is not None and not (self.takes_part[from_member] and self.takes_part[receiver]):
             raise KafkaFails(NO_SUCH_MEMBER)
-        self.movements.record(actual, int(self.topic[actual]), int(self.partition[actual]), giver, receiver)
+        self.movements.record(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, receiver)
         if self.copies is None:
-            self.size[giver] -= 1
-        elif self.copies[giver, actual]:
-            self.copies[giver, actual] -= 1
-            self.size[giver] -= 1
+            self.size[from_member] -= 1
+        elif self.copies[from_member, actual]:
+            self.copies[from_member, actual] -= 1
+            self.size[from_member] -= 1
         self._give(receiver, actual)
 
     def _balanced(self) -> bool:
@@ -359,12 +359,12 @@ class Balance:
         if self.copies is not None:
             return self._balanced_by_the_books(np.flatnonzero(could_take))
         for topic, candidates in enumerate(self.subscribers):
-            takers = candidates[could_take[candidates]]
-            if not len(takers):
+            to_members = candidates[could_take[candidates]]
+            if not len(to_members):
                 continue
             begin = self.begin[self.topic_at[topic]]
             holders = np.unique(holder[begin : begin + self.groups.partitions[topic]])
-            if self.size[holders].max() > self.size[takers].min() + self.enough_less:
+            if self.size[holders].max() > self.size[to_members].min() + self.enough_less:
                 return False
         return True
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.java.hash_map import HashTable, table_orders
-from spark_assign.kernels.sticky.sticky_types import Crowded, Groups
+from spark_assign.kernels.sticky.sticky_types import Groups, TreeifiedMembers
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def walks(hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray) -> tuple[IntArray, Crowded | None]:
-    """`Groups.walk` and `Groups.crowded`.
+def walks(
+    hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray
+) -> tuple[IntArray, TreeifiedMembers | None]:
+    """`Groups.walk` and `Groups.treeified`.
 
     Args:
         hashes: of each member the `String.hashCode` of its id.
@@ -31,50 +33,50 @@ def walks(hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray) ->
     sorted_group = group[listed]
     order, again = table_orders(hashes[listed], ids[listed], sorted_group)
     walk = _places(listed[order])
-    return walk, None if again is order else Crowded(_places(listed[again]), hashes)
+    return walk, None if again is order else TreeifiedMembers(_places(listed[again]), hashes)
 
 
 def walk_while_balanced(groups: Groups, takes_part: BoolArray) -> IntArray:
     """Of each member of one group its place in the map of what members own, while the group is balanced."""
-    if groups.crowded is None:
+    if groups.treeified is None:
         return groups.walk
     return _places(_set_aside(groups, takes_part)[0].walk() + np.flatnonzero(~takes_part).tolist())
 
 
 def walk_after_balancing(groups: Groups, takes_part: BoolArray, *, reverted: bool) -> IntArray:
     """The same at the end; `reverted` where balancing has not helped."""
-    if groups.crowded is None:
+    if groups.treeified is None:
         return groups.walk
     owned, aside = _set_aside(groups, takes_part)
     if reverted:
         copy: HashTable[int] = HashTable(rank=_same)
-        _fill(copy, owned.walk(), groups.crowded)
+        _fill(copy, owned.walk(), groups.treeified)
         owned.clear()
-        _fill(owned, copy.walk(), groups.crowded)
-    _fill(owned, aside.walk(), groups.crowded)
+        _fill(owned, copy.walk(), groups.treeified)
+    _fill(owned, aside.walk(), groups.treeified)
     return _places(owned.walk())
 
 
 def _set_aside(groups: Groups, takes_part: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
     """What members own, without those that take no part, and these (`GeneralAssignmentBuilder.balance`)."""
-    assert groups.crowded is not None
+    assert groups.treeified is not None
     listed = np.argsort(groups.walk).tolist()
     size = len(listed)
     owned: HashTable[int] = HashTable(rank=_same)
     potential: HashTable[int] = HashTable(1 << (size - 1).bit_length(), _same)
     aside: HashTable[int] = HashTable(rank=_same)
-    _fill(owned, listed, groups.crowded)
-    _fill(potential, listed, groups.crowded)
+    _fill(owned, listed, groups.treeified)
+    _fill(potential, listed, groups.treeified)
     for member in potential.walk():
         if not takes_part[member]:
             owned.remove(member)
-            _fill(aside, [member], groups.crowded)
+            _fill(aside, [member], groups.treeified)
     return owned, aside
 
 
-def _fill(table: HashTable[int], members: list[int], crowded: Crowded) -> None:
+def _fill(table: HashTable[int], members: list[int], treeified: TreeifiedMembers) -> None:
     for member in members:
-        table.add(member, int(crowded.hash[member]))
+        table.add(member, int(treeified.hash[member]))
 
 
 def _same(member: int) -> int:

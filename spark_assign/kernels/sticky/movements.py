@@ -14,14 +14,14 @@ class Movements:
         self.moved: dict[int, tuple[int, int]] = {}
         self.between: dict[tuple[int, int, int], HashTable[int]] = {}
 
-    def actual(self, number: int, topic: int, giver: int, receiver: int) -> int:
+    def actual(self, number: int, topic: int, from_member: int, receiver: int) -> int:
         """The partition to move in place of this one: one of its topic that has moved the opposite way."""
         if number in self.moved:
-            giver = self.moved[number][0]
-        opposite = self.between.get((topic, receiver, giver))
+            from_member = self.moved[number][0]
+        opposite = self.between.get((topic, receiver, from_member))
         return opposite.first() if opposite else number
 
-    def record(self, number: int, topic: int, partition: int, giver: int, receiver: int) -> None:
+    def record(self, number: int, topic: int, partition: int, from_member: int, receiver: int) -> None:
         """Note a move; a partition that moves on counts as moved from where it was first."""
         if number in self.moved:
             first, last = self.moved.pop(number)
@@ -31,9 +31,9 @@ class Movements:
                 del self.between[topic, first, last]
             if first == receiver:
                 return
-            giver = first
-        self.moved[number] = (giver, receiver)
-        table = self.between.setdefault((topic, giver, receiver), HashTable())
+            from_member = first
+        self.moved[number] = (from_member, receiver)
+        table = self.between.setdefault((topic, from_member, receiver), HashTable())
         table.add(number, partition_hash(int(self.topic_hash[topic]), partition))
 
     def state(self) -> object:

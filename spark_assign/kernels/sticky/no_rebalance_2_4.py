@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.java.hash_map import capacities, crowded_groups, spread_hashes
+from spark_assign.java.hash_map import capacities, spread_hashes, treeified_groups
 from spark_assign.kernels.sticky.constrained import as_runs, unowned
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
 from spark_assign.kernels.sticky.sticky_types import STAYS, Decided, Groups
@@ -39,8 +39,8 @@ def plan_at_rest(
     load = np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64)
     topic, partition = unowned(owned, partitions)
     every = np.arange(len(load))
-    taker = fill_up(np.zeros_like(load), load, every, np.array([len(topic)]))
-    load += np.bincount(taker, minlength=len(load))
+    to_member = fill_up(np.zeros_like(load), load, every, np.array([len(topic)]))
+    load += np.bincount(to_member, minlength=len(load))
     if load.max() > load.min() + 1:
         return None
     order: IntArray | None = np.lexsort((partition, topic))
@@ -49,8 +49,8 @@ def plan_at_rest(
         order = _walk(topic, partition, topic_hash, topics, partitions) if differ else None
     if order is None:
         return None
-    nothing = np.zeros(len(taker), np.int64)
-    dealt, *_ = as_runs(taker, topic[order], partition[order], nothing, nothing.astype(bool))
+    nothing = np.zeros(len(to_member), np.int64)
+    dealt, *_ = as_runs(to_member, topic[order], partition[order], nothing, nothing.astype(bool))
     runs = owned.concat(dealt)
     return Decided(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
@@ -72,7 +72,7 @@ def _walk(
     """In which order some partitions stand in a `HashMap` of all of them; null where its buckets are too full."""
     row = np.repeat(topics, partitions[topics])
     hashes = _hashes(row, ranges_by_length(partitions[topics]), topic_hash)
-    if len(crowded_groups(hashes, np.zeros(len(hashes), np.int64))):
+    if len(treeified_groups(hashes, np.zeros(len(hashes), np.int64))):
         return None
     place = np.empty(len(topics), np.int64)
     place[topics] = np.arange(len(topics))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -44,7 +44,7 @@ def settle(
     group: IntArray,
     claimed_in: IntArray,
     generation: IntArray,
-    rules: Rules = TODAY,
+    rules: Rules = LATEST_RULES,
 ) -> Claims:
     """Decide between members that claim the same partition.
 

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.constrained import plan_constrained
 from spark_assign.kernels.sticky.constrained_2_8 import plan_first_constrained
 from spark_assign.kernels.sticky.general import earlier_claims, plan_general
@@ -30,7 +30,7 @@ from spark_assign.kernels.sticky.sticky_types import Decided, Groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices
 
-EVERYONE = -1
+ALL_MEMBERS = -1
 """The class of subscribers that are all members of their group."""
 
 
@@ -46,7 +46,7 @@ class Batch:
         topic_class: of each topic the class of its subscribers.
         topic_hash: of each topic its `String.hashCode`.
         other_classes: group and class of subscribed topics without metadata.
-        classes: of each class but `EVERYONE` the members.
+        classes: of each class but `ALL_MEMBERS` the members.
         rack: of each member its rack; -1 for none.
         rack_sets: the sets of racks that partitions have replicas in; the first is empty.
         rack_set: of topics with known racks, of each partition the number of its set.
@@ -69,7 +69,7 @@ class Batch:
     rack_set: Mapping[int, IntArray]
     told: PartitionSlices | ByTopic = EMPTY_SLICES
     gone: PartitionSlices = EMPTY_SLICES
-    rules: Rules = TODAY
+    rules: Rules = LATEST_RULES
 
     @cached_property
     def other_classes_of(self) -> Mapping[int, list[int]]:
@@ -144,8 +144,8 @@ def _groups_on_their_own(batch: Batch) -> BoolArray:
     alone = np.full(groups.number, batch.rules.general_only)
     if batch.rules.racks:
         alone[groups.member_group[batch.rack >= 0]] = True
-    alone[groups.topic_group[batch.topic_class != EVERYONE]] = True
-    alone[[group for group, subscribers in batch.other_classes if subscribers != EVERYONE]] = True
+    alone[groups.topic_group[batch.topic_class != ALL_MEMBERS]] = True
+    alone[[group for group, subscribers in batch.other_classes if subscribers != ALL_MEMBERS]] = True
     return alone
 
 
@@ -213,7 +213,7 @@ def _part(groups: Groups, members: IntArray, topics: IntArray, number: IntArray)
         topic_group=number[groups.topic_group[topics]],
         partitions=groups.partitions[topics],
         cooperative=groups.cooperative,
-        crowded=groups.crowded and groups.crowded.part(members),
+        treeified=groups.treeified and groups.treeified.part(members),
     )
 
 
@@ -280,8 +280,8 @@ def _classes(one: _One) -> dict[int, BoolArray]:
     used = {*batch.topic_class[one.topics].tolist(), *batch.other_classes_of.get(one.number, ())}
     found = {}
     for each in used:
-        found[each] = np.full(len(one.members), each == EVERYONE)
-        if each != EVERYONE:
+        found[each] = np.full(len(one.members), each == ALL_MEMBERS)
+        if each != ALL_MEMBERS:
             found[each][np.searchsorted(one.members, batch.classes[each])] = True
     return found
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import TODAY, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, Rules
 from spark_assign.kernels.sticky.constrained import Quota, as_runs, deal, quotas, without_contested
 from spark_assign.kernels.sticky.ownership_conflicts import Claims
 from spark_assign.kernels.sticky.retained_partitions import ByTopic, keep_owned
@@ -78,7 +78,7 @@ class Racks:
 
 
 def plan_with_racks(
-    groups: Groups, claims: Claims, racks: Racks, told: PartitionSlices | ByTopic, rules: Rules = TODAY
+    groups: Groups, claims: Claims, racks: Racks, told: PartitionSlices | ByTopic, rules: Rules = LATEST_RULES
 ) -> Decided:
     """Plan one group whose members all subscribe to the same topics and in which racks matter.
 
@@ -103,16 +103,16 @@ def plan_with_racks(
     members_near = (racks.near() & (racks.of_member >= 0)).sum(axis=1)
     left, sets = (column[np.argsort(members_near[sets], kind="stable")] for column in (left, sets))
     hand_out = _NearFirst(racks, quota, groups, counts=not rules.racks_exceed_quota)
-    taker = np.array([hand_out.taker(number) for number in sets.tolist()], np.int64)
-    rest = np.flatnonzero(taker < 0)
-    takers, refused = deal_in_order(hand_out, len(rest))
+    next_member = np.array([hand_out.next_member(number) for number in sets.tolist()], np.int64)
+    rest = np.flatnonzero(next_member < 0)
+    to_members, refused = deal_in_order(hand_out, len(rest))
     if refused:
         nothing = rows.take(np.empty(0, np.int64))
         return Decided(nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest)))
-    taker[rest] = takers
+    next_member[rest] = to_members
 
     owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
-    changes = (owner >= 0) & (owner != taker)
+    changes = (owner >= 0) & (owner != next_member)
     reason = np.where(changes, np.where(np.isin(left, far_keys), RACK_MISMATCH, OVER_QUOTA), STAYS)
     withheld = np.zeros(len(left), bool)
     if groups.cooperative:
@@ -120,7 +120,7 @@ def plan_with_racks(
         withheld = taken_away | np.isin(left, claims.contested)
     stays = np.zeros(len(kept), np.int64)
     runs, reason, withheld = as_runs(
-        np.append(kept.member, taker),
+        np.append(kept.member, next_member),
         np.append(kept.topic, left >> PARTITION_BITS),
         np.append(kept.first, left & ((1 << PARTITION_BITS) - 1)),
         np.append(stays, reason),
@@ -178,7 +178,7 @@ class _NearFirst:
         for member in np.flatnonzero(quota.may_have_more).tolist():
             self._queue(member)
 
-    def taker(self, number: int) -> int:
+    def next_member(self, number: int) -> int:
         """Who takes a partition of this set of racks; -1 for nobody near that has room."""
         near = self.racks.sets[number] if number >= 0 else frozenset()
         member = self._next_below(near)
@@ -231,5 +231,5 @@ def deal_in_order(near: _NearFirst, number: int) -> tuple[IntArray, dict[int, st
     line = np.append(np.array(queue, np.int64), others)
     may_have_more = np.arange(len(line)) < len(queue)
     zero = np.zeros(len(line), np.int64)
-    takers, refused = deal(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
-    return (takers if refused else line[takers]), refused
+    to_members, refused = deal(zero, np.zeros(number, np.int64), lacking[line], may_have_more, 1)
+    return (to_members if refused else line[to_members]), refused

@@ -12,7 +12,7 @@ STAYS, OVER_QUOTA, RACK_MISMATCH, BALANCING = range(4)
 
 
 @dataclass(frozen=True)
-class Crowded:
+class TreeifiedMembers:
     """What has to be known of members where so many share a bucket that each hash map has an order of its own.
 
     Attributes:
@@ -23,9 +23,9 @@ class Crowded:
     owned_walk: IntArray
     hash: IntArray
 
-    def part(self, members: IntArray) -> Crowded:
+    def part(self, members: IntArray) -> TreeifiedMembers:
         """Of some of the members."""
-        return Crowded(self.owned_walk[members], self.hash[members])
+        return TreeifiedMembers(self.owned_walk[members], self.hash[members])
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Groups:
         topic_group: of each topic with metadata its group; topics are sorted by group and name.
         partitions: of each topic its number of partitions.
         cooperative: whether partitions that change hands are withheld until their owner has given them up.
-        crowded: null where all hash maps of a group's members are walked alike.
+        treeified: null where all hash maps of a group's members are walked alike.
     """
 
     member_group: IntArray
@@ -46,7 +46,7 @@ class Groups:
     topic_group: IntArray
     partitions: IntArray
     cooperative: bool
-    crowded: Crowded | None = None
+    treeified: TreeifiedMembers | None = None
 
     @property
     def number(self) -> int:
@@ -56,7 +56,7 @@ class Groups:
     @property
     def owned_walk(self) -> IntArray:
         """Of each member its place in the hash map of what members own."""
-        return self.walk if self.crowded is None else self.crowded.owned_walk
+        return self.walk if self.treeified is None else self.treeified.owned_walk
 
 
 @dataclass(frozen=True)

@@ -112,15 +112,20 @@ def _named(group_input: StreamsGroupInput, task: Task) -> dict[str, Any]:
 
 def _moved(group_input: StreamsGroupInput, moves: Iterable[Move]) -> _Rows:
     for move in moves:
-        told = {"member_id": move.giver, "next_member_id": move.taker, "role": move.role, "reason": move.reason}
+        told = {
+            "member_id": move.from_member,
+            "next_member_id": move.to_member,
+            "role": move.role,
+            "reason": move.reason,
+        }
         yield {"kind": MOVE, **told, **_named(group_input, move.task), **_state(group_input, move)}
 
 
 def _state(group_input: StreamsGroupInput, move: Move) -> dict[str, Any]:
     """What the next owner has of the task's state: it itself, its process, or nobody there; nothing without state."""
-    if move.taker is None or not _stateful(group_input.group, move.task):
+    if move.to_member is None or not _stateful(group_input.group, move.task):
         return {}
-    process, own = group_input.process[move.taker], (move.taker, move.task) in group_input.own
+    process, own = group_input.process[move.to_member], (move.to_member, move.task) in group_input.own
     there = (process, move.task) in group_input.state
     known = group_input.state.get((process, move.task))
     return {"state": "member" if own else "process" if there else "none", "changelog_offset": known}
@@ -139,8 +144,8 @@ def _figures(group_input: StreamsGroupInput, target: Target, moves: Iterable[Mov
         move.task: _state(group_input, move).get("state")
         for move in moves
         if move.role == "active"
-        and None not in (move.giver, move.taker)
-        and move.taker not in group_input.has["active"].get(move.task, ())  # of two owners the one may stay
+        and None not in (move.from_member, move.to_member)
+        and move.to_member not in group_input.has["active"].get(move.task, ())  # of two owners the one may stay
     }
     tasks, stateful = len(group.tasks()), len(group.tasks(stateful=True))
     return {
@@ -156,7 +161,9 @@ def _figures(group_input: StreamsGroupInput, target: Target, moves: Iterable[Mov
         "max_standby": max((standby[at] for at in members), default=0),
         "moved_active": len(moved),
         "moved_without_state": sum(state == "none" for state in moved.values()),
-        "moved_standby": sum(move.role == "standby" and None not in (move.giver, move.taker) for move in moves),
+        "moved_standby": sum(
+            move.role == "standby" and None not in (move.from_member, move.to_member) for move in moves
+        ),
         "unassigned_active": tasks - len(target.active),
         "unassigned_standby": stateful * group.standby_replicas - sum(standby.values()),
     }

@@ -29,8 +29,8 @@ class Move(NamedTuple):
 
     task: Task
     role: str
-    giver: str | None
-    taker: str | None
+    from_member: str | None
+    to_member: str | None
     reason: str
 
 
@@ -38,7 +38,7 @@ def list_moves(group_input: StreamsGroupInput, target: Target) -> list[Move]:
     """All of a group, by task, role and members."""
     changes = _Changes(group_input, target)
     moves = [*changes.of_active(), *changes.of_standbys(), *changes.of_warmups()]
-    return sorted(moves, key=lambda move: (move.task, move.role, move.giver or "", move.taker or ""))
+    return sorted(moves, key=lambda move: (move.task, move.role, move.from_member or "", move.to_member or ""))
 
 
 class _Changes:
@@ -51,28 +51,30 @@ class _Changes:
     def of_active(self) -> Iterator[Move]:
         has, had = self._has["active"], self._had["active"]
         for task in self._there.union(has, had):
-            owners, left, taker = has.get(task, []), had.get(task, []), self._runs(task)
-            if taker is not None and not owners and not left:
-                yield Move(task, "active", None, taker, "new")
+            owners, left, to_member = has.get(task, []), had.get(task, []), self._runs(task)
+            if to_member is not None and not owners and not left:
+                yield Move(task, "active", None, to_member, "new")
             for at, owner in enumerate(owners):
-                if owner != taker:
-                    conflict = taker in owners or at < len(owners) - 1
+                if owner != to_member:
+                    conflict = to_member in owners or at < len(owners) - 1
                     reason = self._gone(task) or ("claim-conflict" if conflict else "over-quota")
-                    yield Move(task, "active", owner, taker, reason)
+                    yield Move(task, "active", owner, to_member, reason)
             for owner in left:
-                yield Move(task, "active", owner, taker, self._gone(task) or "member-left")
+                yield Move(task, "active", owner, to_member, self._gone(task) or "member-left")
 
     def of_standbys(self) -> Iterator[Move]:
         has, had = self._has["standby"], self._had["standby"]
         for task in {*self._target.standby, *has, *had}:
-            owners, takers = has.get(task, []), self._copies(task)
-            lost = [(owner, self._why_standby(task, owner)) for owner in owners if owner not in takers]
+            owners, to_members = has.get(task, []), self._copies(task)
+            lost = [(owner, self._why_standby(task, owner)) for owner in owners if owner not in to_members]
             lost += [(owner, self._gone(task) or "member-left") for owner in had.get(task, [])]
-            for loser, taker in zip_longest(lost, (taker for taker in takers if taker not in owners)):
-                giver, reason = loser or (None, "new")
-                if reason == "rebalanced" and taker is None:
+            for loser, to_member in zip_longest(
+                lost, (to_member for to_member in to_members if to_member not in owners)
+            ):
+                from_member, reason = loser or (None, "new")
+                if reason == "rebalanced" and to_member is None:
                     reason = "fewer-standbys"
-                yield Move(task, "standby", giver, taker, reason)
+                yield Move(task, "standby", from_member, to_member, reason)
 
     def of_warmups(self) -> Iterator[Move]:
         for held, reason in ((self._has, "no-warmups"), (self._had, "member-left")):

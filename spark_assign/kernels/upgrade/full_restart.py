@@ -10,7 +10,7 @@ import numpy as np
 from spark_assign.kernels.group.group_metrics import held
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.ownership_changes import count_changes
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.group_subset import part_of
 from spark_assign.kernels.upgrade.group_membership import next_id
 from spark_assign.kernels.upgrade.upgrade_path import Setup
@@ -18,7 +18,7 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES
 
 
-def start_anew(
+def simulate_full_restart(
     specs: GroupSpecs, setups: Sequence[Setup | None]
 ) -> tuple[IntArray, IntArray, dict[int, tuple[str, str]]]:
     """All members of groups stop, then all start with nothing, under other ids.
@@ -43,7 +43,7 @@ def start_anew(
     asked = [setups[group] for group in part.groups.tolist()]
     names = np.array([f"{each.assignors[0]}@{each.release}" if each else "" for each in asked], object)
     for name in sorted(set(names.tolist())):
-        planned = assign_anew(replace(part.specs, members=fresh, claims=EMPTY_SLICES), name, names == name)
+        planned = assign_without_spark(replace(part.specs, members=fresh, claims=EMPTY_SLICES), name, names == name)
         counts = count_changes(held(part.specs, planned.runs, EMPTY_SLICES, names == name))
         stopped[part.groups] += counts.claimed
         moved[part.groups] += counts.there - counts.kept

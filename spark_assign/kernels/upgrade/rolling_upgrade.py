@@ -31,7 +31,7 @@ from spark_assign.kernels.group.group_metrics import held
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.owned_order import told_in_order
 from spark_assign.kernels.group.ownership_changes import count_changes
-from spark_assign.kernels.migration.assign_without_spark import assign_anew
+from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.group_subset import Part, part_of
 from spark_assign.kernels.migration.rolling_restart import played as restarts_played
 from spark_assign.kernels.upgrade.group_membership import Seats, next_id
@@ -248,10 +248,10 @@ class _Groups:
             todo = later
             if not todo.any():
                 break
-        everyone = np.ones(part.specs.number, bool)
-        total = count_changes(held(replace(state, claims=before), state.claims, EMPTY_SLICES, everyone))
+        all_members = np.ones(part.specs.number, bool)
+        total = count_changes(held(replace(state, claims=before), state.claims, EMPTY_SLICES, all_members))
         still = count_changes(
-            held(replace(state, claims=old_keeps, left=EMPTY_SLICES), state.claims, EMPTY_SLICES, everyone)
+            held(replace(state, claims=old_keeps, left=EMPTY_SLICES), state.claims, EMPTY_SLICES, all_members)
         )
         self.figures[0, part.groups] += total.there - total.kept
         self.figures[3, part.groups] += still.claimed - still.kept
@@ -313,7 +313,7 @@ class _Groups:
         """What is given in this round, and withheld until the next one, of the groups that have something to do."""
         given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
         for name in sorted(set(kinds[todo].tolist())):
-            planned = assign_anew(told, name, todo & (kinds == name))
+            planned = assign_without_spark(told, name, todo & (kinds == name))
             given = given.concat(planned.given)
             withheld = withheld.concat(planned.runs.take(planned.withheld))
             self.refused |= {int(part.groups[group]): why for group, why in planned.refused.items()}
@@ -328,7 +328,7 @@ class _Groups:
             [profile_rules(name) != profile_rules(old) for name, old in zip(names, olds, strict=True)], bool
         )
         for name in sorted(set(kinds[differs].tolist())):
-            kept = kept.concat(assign_anew(told, name, differs & (kinds == name)).runs)
+            kept = kept.concat(assign_without_spark(told, name, differs & (kinds == name)).runs)
         return intersect_partitions(before, kept)
 
     def _own(self, part: Part, runs: PartitionSlices) -> None:

@@ -26,7 +26,7 @@ from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.plan_groups import leaders_of
 from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
 from spark_assign.kernels.upgrade import words
-from spark_assign.kernels.upgrade.full_restart import start_anew
+from spark_assign.kernels.upgrade.full_restart import simulate_full_restart
 from spark_assign.kernels.upgrade.reported_subscription import rules_of
 from spark_assign.kernels.upgrade.rolling_upgrade import play
 from spark_assign.kernels.upgrade.upgrade_path import Course, Played, Setup, Step
@@ -114,7 +114,7 @@ class _Found:
         self.specs, self.cases = specs, cases
         self.way = play(specs, [_course(each) for each in cases])
         self.old, self.new = (play(specs, [_alone(each, new) for each in cases]) for new in (False, True))
-        self.stopped, self.moved, refused = start_anew(specs, [_anew(each) for each in cases])
+        self.stopped, self.moved, refused = simulate_full_restart(specs, [_full_restart(each) for each in cases])
         self.refused = self.way.refused | refused
         self.partitions = subscribed_partitions(specs).tolist()
         self.members = np.bincount(specs.members.group, minlength=specs.number).tolist()
@@ -209,7 +209,7 @@ def _alone(case: Case | None, new: bool) -> Course | None:
     return Course(setup, (setup,))
 
 
-def _anew(case: Case | None) -> Setup | None:
+def _full_restart(case: Case | None) -> Setup | None:
     if case is None or case.way is None or case.way.kind != STOP_ALL:
         return None
     return Setup(case.to, case.lists[-1])

@@ -22,7 +22,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 import numpy as np
 
 from spark_assign.kernels.weighted.min_cover import least_to_give
-from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.kernels.weighted.packing import NO_MEMBER, Packing
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 _LOOKS = 20_000_000
@@ -118,7 +118,7 @@ class Bins:
                 heapreplace(heap, (taken[member] - limit[member], member))
                 put.append(member)
             else:
-                put.append(NOBODY)
+                put.append(NO_MEMBER)
         self.at[free] = put
         self.load, self.number = np.array(taken), np.array(number)
         self._waiting = free[self.at[free] < 0].tolist()
@@ -148,15 +148,15 @@ class Bins:
         while waiting:
             partition = heappop(waiting)[2]
             member = self._with_room(partition)
-            if member == NOBODY and self._looks > 0:
+            if member == NO_MEMBER and self._looks > 0:
                 self._looks -= 1
                 member = self._by_exchange(partition)
-                if member == NOBODY:
+                if member == NO_MEMBER:
                     member, leave = self._cheapest_to_clear(partition)
                     self._take(leave)
                     for each in leave.tolist():
                         heappush(waiting, (order[each], -float(self.packing.load[each]), each))
-            if member == NOBODY:
+            if member == NO_MEMBER:
                 may = self.packing.may[self.packing.kind[partition]]
                 member = int(may[np.argmin(self.load[may] - self.packing.limit[may])])
             self._put(partition, member)
@@ -171,7 +171,7 @@ class Bins:
         if home >= 0 and (self.number[home] == 0 or self.load[home] + load <= packing.limit[home]):
             return home
         fits = room >= 0
-        return int(may[np.argmin(np.where(fits, room, np.inf))]) if fits.any() else NOBODY
+        return int(may[np.argmin(np.where(fits, room, np.inf))]) if fits.any() else NO_MEMBER
 
     def _by_exchange(self, partition: int) -> int:
         """Where it fits once a smaller one has gone to a third member, which is done here; the cheapest such place."""
@@ -183,7 +183,7 @@ class Bins:
         some = np.flatnonzero(fits)
         some = some[packing.load[some] <= self._room_elsewhere(some)]
         if not len(some):
-            return NOBODY
+            return NO_MEMBER
         cost = np.where(self.at[some] == packing.home[some], packing.load[some], 0.0)
         cost += np.where(self.at[some] == home, 0.0, load if home >= 0 else 0.0)
         leaves = int(some[np.argmin(cost)])
@@ -212,7 +212,7 @@ class Bins:
         packing, load = self.packing, float(self.packing.load[partition])
         home, may = int(packing.home[partition]), packing.may[packing.kind[partition]]
         asked = may[np.lexsort((may, self.load[may] - packing.limit[may]))][:_ASKED].tolist()
-        best: tuple[float, int, IntArray] = (np.inf, NOBODY, np.empty(0, np.int64))
+        best: tuple[float, int, IntArray] = (np.inf, NO_MEMBER, np.empty(0, np.int64))
         for member in ([home] if home >= 0 and home not in asked else []) + asked:
             mine = np.flatnonzero((self.at == member) & (packing.load < load))
             excess = float(self.load[member] + load - packing.limit[member])
@@ -261,7 +261,7 @@ class Bins:
             self._take(np.array([partition, other]))
             self._put(partition, home)
             elsewhere = self._with_room(other)
-            if elsewhere != NOBODY:
+            if elsewhere != NO_MEMBER:
                 self._put(other, elsewhere)
                 return True
             self._take(np.array([partition]))
@@ -276,7 +276,7 @@ class Bins:
         self.load -= np.bincount(self.at[some], packing.load[some], packing.members)
         self.number -= np.bincount(self.at[some], minlength=packing.members)
         self.load[self.number == 0] = 0.0
-        self.at[some] = NOBODY
+        self.at[some] = NO_MEMBER
 
     def _put(self, partition: int, member: int) -> None:
         self.at[partition] = member

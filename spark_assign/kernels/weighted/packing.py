@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
-NOBODY = -1
+NO_MEMBER = -1
 
 _ROUNDING = 1e-9
 """Sums of loads are floats: so much more than the bound, as a share of it, is not more."""
@@ -21,7 +21,7 @@ class Packing:
 
     Attributes:
         load: of each partition, above zero.
-        home: of each partition the member that owns it, which may have it; `NOBODY`.
+        home: of each partition the member that owns it, which may have it; `NO_MEMBER`.
         kind: of each partition the set of members that may have it, a number of `may`.
         may: members, ascending; no set is empty.
         bound: of each member the load that it may have. One partition alone may be more.

@@ -8,7 +8,7 @@ from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
 from spark_assign.kernels.weighted.branch_and_bound import FEW, SOME, least_moved
 from spark_assign.kernels.weighted.min_cover import least_to_give
 from spark_assign.kernels.weighted.pack import go_home, settle
-from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.kernels.weighted.packing import NO_MEMBER, Packing
 from spark_assign.kernels.weighted.relax_bound import relax
 from spark_assign.kernels.weighted.weighted_groups import (
     HELD,
@@ -74,14 +74,14 @@ def _settle_group(groups: Weighted, rows: IntArray, owner: IntArray, first: int)
     for some in _parts(may):
         part = np.flatnonzero(np.isin(kind, some))
         members = np.unique(np.concatenate([may[number] for number in some]))
-        number = np.full(int(members.max()) - first + 1, NOBODY)
+        number = np.full(int(members.max()) - first + 1, NO_MEMBER)
         number[members - first] = np.arange(len(members))
         of_kind = np.full(len(may), -1)
         of_kind[some] = np.arange(len(some))
         home = groups.owner[rows[part]]
         packing = Packing(
             groups.load[rows[part]],
-            np.where(home >= 0, number[np.maximum(home - first, 0)], NOBODY),
+            np.where(home >= 0, number[np.maximum(home - first, 0)], NO_MEMBER),
             of_kind[kind[part]],
             [number[may[each] - first] for each in some],
             np.full(len(members), bound),
@@ -114,7 +114,7 @@ def settled(packing: Packing) -> IntArray:
 
 def _forced(packing: Packing) -> FloatArray:
     """Of each member the load that nobody else may have."""
-    alone = np.array([some[0] if len(some) == 1 else NOBODY for some in packing.may], np.int64)[packing.kind]
+    alone = np.array([some[0] if len(some) == 1 else NO_MEMBER for some in packing.may], np.int64)[packing.kind]
     return packing.loads(alone)
 
 
@@ -154,13 +154,13 @@ def like_home(packing: Packing, found: IntArray) -> IntArray:
     had = packing.home >= 0
     pairs, pair = np.unique(packing.home[had] * packing.members + found[had], return_inverse=True)
     common = np.bincount(pair, packing.load[had], len(pairs))
-    name = np.full(packing.members, NOBODY)
+    name = np.full(packing.members, NO_MEMBER)
     free = np.ones(packing.members, bool)
     for each in np.lexsort((pairs, -common)).tolist():
         member, place = divmod(int(pairs[each]), packing.members)
-        if free[member] and name[place] == NOBODY:
+        if free[member] and name[place] == NO_MEMBER:
             name[place], free[member] = member, False
-    name[name == NOBODY] = np.flatnonzero(free)
+    name[name == NO_MEMBER] = np.flatnonzero(free)
     return name[found]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_assign.kernels.weighted.branch_and_bound import FEW, least_bound
 from spark_assign.kernels.weighted.pack import Bins
-from spark_assign.kernels.weighted.packing import NOBODY, Packing
+from spark_assign.kernels.weighted.packing import NO_MEMBER, Packing
 from spark_assign.numeric.array_types import FloatArray, IntArray
 
 _TRIES = 10
@@ -22,7 +22,7 @@ _MANY = 5_000
 
 def relax(packing: Packing) -> tuple[Packing, IntArray]:
     """The packing with the least bounds found that can be held, and an assignment that does."""
-    scratch = Packing(packing.load, np.full(len(packing.load), NOBODY), packing.kind, packing.may, packing.bound)
+    scratch = Packing(packing.load, np.full(len(packing.load), NO_MEMBER), packing.kind, packing.may, packing.bound)
     found = _largest_first(scratch)
     least = _held_by(packing, found)
     if len(packing.load) <= FEW:
@@ -53,7 +53,7 @@ def _largest_first(packing: Packing) -> IntArray:
 
 def _fullest_first(packing: Packing) -> IntArray | None:
     load, number = np.zeros(packing.members), np.zeros(packing.members, np.int64)
-    at = np.full(len(packing.load), NOBODY)
+    at = np.full(len(packing.load), NO_MEMBER)
     for partition in np.lexsort((np.arange(len(at)), -packing.load)).tolist():
         size, may = float(packing.load[partition]), packing.may[packing.kind[partition]]
         room: FloatArray = np.where(number[may] == 0, packing.bound.max(), packing.limit[may] - load[may] - size)

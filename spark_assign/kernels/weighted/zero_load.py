@@ -36,11 +36,11 @@ def share_idle(owner: IntArray, may: IntArray, number: IntArray) -> IntArray:
     free = np.flatnonzero(at < 0)
     heap = [(int(had[member]), int(number[member]), member) for member in may.tolist()]
     heapify(heap)
-    taker = []
+    to_member = []
     for _ in range(len(free)):
         mine, all_in_all, member = heap[0]
         heapreplace(heap, (mine + 1, all_in_all, member))
-        taker.append(member)
-    at[free] = taker
+        to_member.append(member)
+    at[free] = to_member
     number += np.bincount(at, minlength=len(number))
     return at

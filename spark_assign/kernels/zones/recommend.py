@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.server import OURS
 
-TODAY = "today"
+CURRENT = "today"
 """In place of an assignor: who has what now."""
 
 
@@ -25,7 +25,7 @@ class Way:
     """One way in which a group may read.
 
     Attributes:
-        assignor: or `TODAY`.
+        assignor: or `CURRENT`.
         fetching: whether with follower fetching.
         partitions: that have an owner.
         moved: that have another one than today.
@@ -77,11 +77,11 @@ def recommend(ways: Sequence[Way], told: Told) -> tuple[int | None, list[str]]:
 
 
 def _is_now(way: Way, told: Told) -> bool:
-    return way.assignor == TODAY and way.fetching == told.fetching
+    return way.assignor == CURRENT and way.fetching == told.fetching
 
 
 def _change(way: Way, told: Told) -> tuple[bool, bool, int, bool]:
-    other = way.assignor != TODAY
+    other = way.assignor != CURRENT
     return not _is_now(way, told), other, way.moved, other and way.assignor != told.runs_with
 
 
@@ -128,6 +128,6 @@ def _moves(way: Way) -> str:
 
 def name(way: Way) -> str:
     """A way in words."""
-    if way.assignor == TODAY:
+    if way.assignor == CURRENT:
         return "follower fetching alone" if way.fetching else "today"
     return f"{way.assignor} with follower fetching" if way.fetching else way.assignor

@@ -28,7 +28,7 @@ from spark_assign.kernels.group.tagged_rows import tagged, tagged_rows, tagged_t
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.zones.cross_zone_traffic import Crossing, crossing
 from spark_assign.kernels.zones.partition_racks import MOST, SECONDS_A_DAY, Ground, survey
-from spark_assign.kernels.zones.recommend import TODAY, Told, Way, recommend
+from spark_assign.kernels.zones.recommend import CURRENT, Told, Way, recommend
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
@@ -124,11 +124,11 @@ def _ways(specs: GroupSpecs, ground: Ground, asked: Question, fine: BoolArray) -
     lost = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.number).tolist()
     found: list[list[dict[str, Any]]] = [[] for _ in range(specs.number)]
     owner = _owners(ground, specs.claims)
-    for name in (TODAY, *CLIENT_SIDE, *SERVER_SIDE):
-        chosen = fine if name == TODAY else fine & (by_broker == (name in SERVER_SIDE))
+    for name in (CURRENT, *CLIENT_SIDE, *SERVER_SIDE):
+        chosen = fine if name == CURRENT else fine & (by_broker == (name in SERVER_SIDE))
         if not chosen.any():
             continue
-        planned = None if name == TODAY else assign(specs, name, chosen, {})
+        planned = None if name == CURRENT else assign(specs, name, chosen, {})
         runs = specs.claims if planned is None else planned.runs
         moved = _moved(specs, ground, owner, runs).tolist()
         for fetching, crosses in enumerate(crossing(specs, ground, runs)):
@@ -171,7 +171,9 @@ def _figures(crosses: Crossing, group: int, asked: Question) -> dict[str, Any]:
 
 def _judge(rows: list[dict[str, Any]], asked: Question, runs_with: str | None) -> None:
     """Add to the rows of a group what each saves, which is recommended, and why."""
-    now = next(row for row in rows if row["assignor"] == TODAY and row["follower_fetching"] == asked.follower_fetching)
+    now = next(
+        row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == asked.follower_fetching
+    )
     about = Told(
         fetching=asked.follower_fetching,
         runs_with=runs_with,
@@ -203,7 +205,7 @@ def _idle(told: Any, excluded: set[int], asked: Question) -> Iterator[dict[str, 
     """Groups without members: nothing is read."""
     for row in idle_groups(told, excluded).tolist():
         here = {name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id")}
-        here |= {"assignor": TODAY, "follower_fetching": asked.follower_fetching, "currency": asked.currency}
+        here |= {"assignor": CURRENT, "follower_fetching": asked.follower_fetching, "currency": asked.currency}
         rows = [here | {"members": 0, "members_without_rack": 0, "partitions": 0}]
         _judge(rows, asked, None)
         yield from rows

@@ -13,8 +13,8 @@ from spark_assign.report.formatting import count, number, ratio, share, short_na
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
 from spark_assign.report.worst_groups import even_share, nobody_gets, over_share
 
-NOBODY = None
-_NOBODY, _OTHERS = "nobody", "all others"
+NO_MEMBER = None
+_NO_MEMBER, _OTHERS = "nobody", "all others"
 
 
 @dataclass(frozen=True)
@@ -193,22 +193,22 @@ def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Mat
     place = {member: at for at, member in enumerate(order)}
 
     def key(end: str | None) -> tuple[int, int, str]:
-        last = 2 if end is NOBODY else 1 if end == OTHERS else 0
+        last = 2 if end is NO_MEMBER else 1 if end == OTHERS else 0
         return (last, place.get(end or "", len(place)), end or "")
 
-    givers = sorted({giver for giver, _ in pairs}, key=key)
-    takers = sorted({taker for _, taker in pairs}, key=key)
+    from_members = sorted({from_member for from_member, _ in pairs}, key=key)
+    to_members = sorted({to_member for _, to_member in pairs}, key=key)
 
     def mark(end: str | None) -> str:
-        if end is NOBODY or end == OTHERS:
-            return _NOBODY if end is NOBODY else _OTHERS
+        if end is NO_MEMBER or end == OTHERS:
+            return _NO_MEMBER if end is NO_MEMBER else _OTHERS
         return str(place[end] + 1) if end in place else names[end]
 
     def name(end: str | None) -> str:
-        return mark(end) if end is NOBODY or end == OTHERS else names[end]
+        return mark(end) if end is NO_MEMBER or end == OTHERS else names[end]
 
     rows = []
-    for giver in givers:
-        numbers = [pairs[giver, taker] for taker in takers]
-        rows.append((mark(giver) if giver in place else "", name(giver), numbers, sum(numbers)))
-    return Matrix([(mark(taker), name(taker)) for taker in takers], rows, max(pairs.values()))
+    for from_member in from_members:
+        numbers = [pairs[from_member, to_member] for to_member in to_members]
+        rows.append((mark(from_member) if from_member in place else "", name(from_member), numbers, sum(numbers)))
+    return Matrix([(mark(to_member), name(to_member)) for to_member in to_members], rows, max(pairs.values()))

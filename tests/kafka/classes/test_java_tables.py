@@ -10,7 +10,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_tables_walk_as_java_walks_them(kafka_jars: str, seed: int) -> None:
-    """Crowded maps and sets of texts, of keys that do not compare and of partitions."""
+    """Treeified maps and sets of texts, of keys that do not compare and of partitions."""
     rows = java_tables.walked_by_java(java_tables.tables(seed, 600), kafka_jars)
     different = [row for row in rows if java_tables.walked_by_us(row) != row["walk"]]
     assert not different, f"{len(different)} differ: {different[0]}"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 MANY = drawn(500, 1_500)
 MID_SIZE = drawn(0, 1)
-CROWDED = drawn(200, 500)
+TREEIFIED = drawn(200, 500)
 
 
 def _assert_same(rows: Iterable[Row], sets: vectors.Sets, refused: Mapping[str, str]) -> None:
@@ -88,11 +88,11 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: int) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
-    asked = list(random_groups.crowded(assignor, seed, CROWDED))
+    asked = list(random_groups.treeified(assignor, seed, TREEIFIED))
     rows, answer = _answered(asked, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     walks = [text_walk([member["id"] for member in row["members"]]) for row in rows]
-    assert sum(text_walk(walk) != walk for walk in walks) > 0.6 * CROWDED
+    assert sum(text_walk(walk) != walk for walk in walks) > 0.6 * TREEIFIED
 
 
 @pytest.mark.parametrize("release", maven.OLDER_CLIENTS)

@@ -46,18 +46,18 @@ def play(broker: Cluster, folder: Path) -> dict[str, Tables]:
     def look(step: str, members: dict[str, int]) -> None:
         states[step] = group_members.wait_until_settled(broker, members, "mig-*")
 
-    everyone = dict.fromkeys(NOW, MEMBERS)
+    all_members = dict.fromkeys(NOW, MEMBERS)
     # A static member that is away is a member all the same; by the new protocol nothing is settled until it is back.
     away = {group: MEMBERS - 1 for group in NOW if group != "mig-static"}
     first = [consumer(group, number, "classic") for group in NOW for number in range(MEMBERS)]
     with group_members.running(broker, first) as members:
-        look("before", everyone)
+        look("before", all_members)
         for way, old, new in (("over", "classic", "consumer"), ("home", "consumer", "classic")):
             for number in range(MEMBERS):
                 group_members.leave(members, [consumer(group, number, old) for group in NOW])
                 look(f"{way} {number} away", away)
                 group_members.start(members, [consumer(group, number, new) for group in NOW])
-                look(f"{way} {number} back", everyone)
+                look(f"{way} {number} back", all_members)
     return states
 
 

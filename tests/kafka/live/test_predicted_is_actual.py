@@ -37,7 +37,7 @@ def _groups(assignor: str) -> list[Consumer]:
         for n in range(3)
     ]
     static += [Consumer(f"p-{assignor}-static", f"x{n}", ("p.a", "p.d"), assignor) for n in range(2)]
-    crowded = [Consumer(f"p-{assignor}-crowded", f"c{n}", ("p.c", "p.g"), assignor) for n in range(6)]
+    treeified = [Consumer(f"p-{assignor}-crowded", f"c{n}", ("p.c", "p.g"), assignor) for n in range(6)]
     # Two replicas in three racks: range looks for members near them, with co-partitioned p.d and p.e together.
     racked = [
         Consumer(f"p-{assignor}-racked", f"r{n}", ("p.d", "p.e", "p.f"), assignor, rack=rack)
@@ -49,7 +49,7 @@ def _groups(assignor: str) -> list[Consumer]:
             [(("p.d", "p.e"), "z", "rack-b"), (("p.d", "p.f"), None, "rack-a"), (("p.e", "p.d"), "b", None)]
         )
     ]
-    return alike + differing + static + crowded + racked + mixed
+    return alike + differing + static + treeified + racked + mixed
 
 
 @contextlib.contextmanager

@@ -188,7 +188,7 @@ def test_lag_is_that_of_the_last_reading(taken: Taken) -> None:
     assert (still["lag"], still["out_rate"]) == (5, 0)
 
 
-def test_resets_and_topics_made_anew(taken: Taken) -> None:
+def test_resets_and_topics_recreated(taken: Taken) -> None:
     """No rate, although the topic has more messages than before; the lag is as it is."""
     loads = loads_of(taken.readings)
     assert [loads["rd.anew", 0, None][name] for name in ("in_rate", "in_rate_stddev", "bytes")] == [None] * 3

@@ -15,7 +15,7 @@ from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_assignments import Planned
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.undisputed import at_peace
+from spark_assign.kernels.group.undisputed import find_undisputed
 from spark_assign.kernels.library_assignors import read_library
 from spark_assign.kernels.librdkafka.balancer_input import served
 from spark_assign.kernels.sticky import general_2_8, no_rebalance_2_4
@@ -146,9 +146,9 @@ def test_runs_are_planned_as_their_partitions_are(assignor: str, seed: int) -> N
     assert planned[0] == planned[1]
 
 
-def test_many_are_at_peace(specs: GroupSpecs) -> None:
+def test_many_are_undisputed(specs: GroupSpecs) -> None:
     """So that the two are held against each other often enough, and not only where nothing moves."""
-    peace = at_peace(specs, np.ones(specs.number, bool), specs.members.subscribes)
-    assert 2 * GROUPS < peace.groups.sum() < 3.7 * GROUPS
-    moved = librdkafka_assignors.assign_by_librdkafka(specs, "cooperative-sticky", peace.groups)
+    undisputed = find_undisputed(specs, np.ones(specs.number, bool), specs.members.subscribes)
+    assert 2 * GROUPS < undisputed.groups.sum() < 3.7 * GROUPS
+    moved = librdkafka_assignors.assign_by_librdkafka(specs, "cooperative-sticky", undisputed.groups)
     assert len(np.unique(specs.members.group[moved.runs.member[moved.withheld]])) > GROUPS / 10

@@ -43,7 +43,7 @@ def test_a_member_that_comes_back_static() -> None:
     )
     assert [time for time, _, _ in said(played, "LeaveGroup")] == [10_500]
     assert all(each.begin_ms < 60_000 for each in played.group.coordinator.rounds)
-    assert played.happenings.restarted == 2
+    assert played.event_handlers.restarted == 2
 
 
 def test_a_static_member_is_back_after_a_round() -> None:
