@@ -205,8 +205,8 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
         raise ConfigError("--segments needs --cluster NAME: segments do not say whose they are")
     found = log_segments(spark, options.segments, options.cluster)
     damaged = found.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count(F.lit(1)), F.sum("size")).collect()
-    for code, stretches, size in sorted(damaged):  # a row per code
-        print(f"history: {stretches:,} stretches of segments, {size:,} bytes, not read: {code}", file=sys.stderr)
+    for code, byte_ranges, size in sorted(damaged):  # a row per code
+        print(f"history: {byte_ranges:,} byte ranges of segments, {size:,} bytes, not read: {code}", file=sys.stderr)
     return found.records
 
 

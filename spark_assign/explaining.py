@@ -39,7 +39,7 @@ _BY_BROKER = {
     "over-quota": "{from} owned {owned} and its quota is {quota}; which of them it gives up, Java's hash orders say",
 }
 _WITHHELD_BY_BROKER = " It is withheld until {from} has given it up."
-_UNSURE = " That hangs on an order which the fleet does not say: in Kafka another member may get it."
+_ORDER_DEPENDENT = " That hangs on an order which the fleet does not say: in Kafka another member may get it."
 
 
 def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None) -> str:
@@ -121,7 +121,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
         _fact("withheld from", plan.withheld.where(here), member, one),
     ]
     if by_broker:
-        wanted.append(_fact("unsure", plan.unsure.where(here), member, one))
+        wanted.append(_fact("order_dependent", plan.order_dependent.where(here), member, one))
     claims = _claims(fleet)
     if claims is not None:
         mine = claims.where(this)
@@ -153,13 +153,13 @@ def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFra
 
 
 def _told(facts: _Facts, topic: str, partition: int) -> str:
-    unsure = _UNSURE if facts.who("unsure") is not None else ""
+    order_dependent = _ORDER_DEPENDENT if facts.who("order_dependent") is not None else ""
     if facts.moves:
-        return " ".join(_move_told(facts, row) for row in facts.moves) + unsure
+        return " ".join(_move_told(facts, row) for row in facts.moves) + order_dependent
     owner = facts.who("assigned to")
     if owner is None:
         raise SourceError(f"{topic}-{partition} is neither owned nor assigned in that group")
-    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)}).{unsure}"
+    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)}).{order_dependent}"
 
 
 def _move_told(facts: _Facts, move: Row) -> str:

@@ -29,9 +29,9 @@ from spark_assign.kernels.group.plan_groups import (
     CONFIGURED,
     METRICS,
     MOVE,
+    ORDER_DEPENDENT,
     REJECTED,
     REVOCATION,
-    UNSURE,
     WITHHELD,
     Question,
     columns_of,
@@ -120,14 +120,14 @@ class Plan:
         return self._runs(ASSIGNED, WITHHELD)
 
     @cached_property
-    def unsure(self) -> DataFrame:
+    def order_dependent(self) -> DataFrame:
         """Those runs of `target` that Kafka may give to somebody else: they hang on an order that the fleet lacks.
 
         Only `uniform` and franz-go's sticky balancers are asked for that. What is not in here is sure: it has this
         owner in each of the orders that there may be (of members, topics, and what a member has;
         `kernels.server.order_dependence`, `kernels.franz_go.order_dependence`).
         """
-        return self._runs(UNSURE)
+        return self._runs(ORDER_DEPENDENT)
 
     @cached_property
     def moves(self) -> DataFrame:

@@ -215,7 +215,7 @@ METRICS = StructType(
             owned_topic_gone=_LONG,
             owned_beyond_count=_LONG,
             claim_conflicts=_LONG,
-            unsure=_LONG,
+            order_dependent=_LONG,
         ),
         *nullable(
             rack_matched=_LONG,
@@ -231,10 +231,10 @@ METRICS = StructType(
 )
 """A row per planned group. All counts are of partitions, but `members`, `members_without_subscription` (members)
 and `unknown_topics` (subscribed topics without metadata). `withheld`, part of `unassigned`, have a next owner
-that gets them a round later. `unsure`: partitions that Kafka may give to somebody else, as that hangs on an order which
-the fleet does not say (`Plan.unsure`); counted for `uniform` only. `max_over_mean` is null where nothing is assigned;
-`rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by whose rules a group
-is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.leader_fingerprint`).
+that gets them a round later. `order_dependent`: partitions that Kafka may give to somebody else, as that hangs on an
+order which the fleet does not say (`Plan.order_dependent`); counted for `uniform` only. `max_over_mean` is null where
+nothing is assigned; `rack_matched` is null where racks are unknown. `led_by` is what is known of the group's leader, by
+whose rules a group is assigned that is planned as configured: `Java 2.8-3.3 (likely)` (`kernels.leader_fingerprint`).
 
 `bound` is null but for `weighted-sticky`: how it went with the load that a member may have. `held`: nobody has more;
 `hot-partition`: nobody but members of one partition, which is more by itself; `relaxed`: no assignment was found that

@@ -1,6 +1,6 @@
 """Raw records to what is told of groups, by Spark: one pass over the records, one over whole groups.
 
-The first makes facts, batch by batch (`kernels.history.reduce`): of a million commits some thousand stretches are left.
+The first makes facts, batch by batch (`kernels.history.reduce`): of a million commits some thousand intervals are left.
 Only these, and the records about the groups themselves, are shuffled, all of a group to one task
 (`kernels.history.merge_facts`), where they are told (`kernels.history.build_tables`).
 """

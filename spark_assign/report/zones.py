@@ -44,8 +44,8 @@ def summarize_zones(
     assert total is not None
     assert saved is not None
     listed = [row.asDict() for row in worth.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(top).collect()]  # `top`
-    unsure = unknown.orderBy(F.desc_nulls_last("cost_at_most"), *GROUP_KEY)
-    hidden = [row.asDict() for row in unsure.limit(top + 1).collect()]  # `top`
+    by_cost = unknown.orderBy(F.desc_nulls_last("cost_at_most"), *GROUP_KEY)
+    hidden = [row.asDict() for row in by_cost.limit(top + 1).collect()]  # `top`
     found = replica_moves.where(F.col("follower_fetching") == follower_fetching)
     order = (F.desc("saved_bytes_per_day"), F.col("cluster"), F.col("topic"), F.col("partition"), F.col("kind"))
     moves = [row.asDict() for row in found.orderBy(*order).limit(top + 1).collect()]  # `top`

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, Question, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
 
@@ -24,7 +24,7 @@ class Answer:
 
     assigned: Owners = field(default_factory=dict)
     withheld: Owners = field(default_factory=dict)
-    unsure: set[Partition] = field(default_factory=set)
+    order_dependent: set[Partition] = field(default_factory=set)
 
 
 def rows(strategy: str) -> list[Row]:
@@ -56,15 +56,15 @@ def answers(row: Row) -> list[Owners]:
 def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
     """What the kernels make of rows."""
     given = list(some)
-    wanted = frozenset({ASSIGNED, WITHHELD, UNSURE, REJECTED})
+    wanted = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, REJECTED})
     question = Question((("*", profile),), (profile,), wanted=wanted, racks_known=True)
     found = {row["case"]: Answer() for row in given}
     for run in pa.concat_tables(list(decide(sticky_kernel.facts(given), question))).to_pylist():
         assert run["kind"] != REJECTED, run
         answer = found[run["cluster"]]
         got = {(run["topic"], run["first"] + run["step"] * at): run["member_id"] for at in range(run["count"])}
-        if run["kind"] == UNSURE:
-            answer.unsure.update(got)
+        if run["kind"] == ORDER_DEPENDENT:
+            answer.order_dependent.update(got)
         else:
             mine = answer.assigned if run["kind"] == ASSIGNED else answer.withheld
             assert not mine.keys() & got
@@ -75,7 +75,7 @@ def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
 def wrong(answer: Answer, theirs: Owners) -> set[Partition]:
     """What was called sure and is not so in an answer of franz-go."""
     every = answer.assigned.keys() | answer.withheld.keys() | theirs.keys()
-    return {at for at in every - answer.unsure if answer.assigned.get(at) != theirs.get(at)}
+    return {at for at in every - answer.order_dependent if answer.assigned.get(at) != theirs.get(at)}
 
 
 def broken(row: Row, theirs: Owners, withheld: Iterable[Partition] = ()) -> list[str]:

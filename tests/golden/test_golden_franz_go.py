@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.group.plan_groups import ASSIGNED, METRICS, REJECTED, UNSURE
+from spark_assign.kernels.group.plan_groups import ASSIGNED, METRICS, ORDER_DEPENDENT, REJECTED
 from tests.golden import franz_go_rows, tables, vectors
 
 STICKY = ("sticky", "cooperative-sticky")
@@ -35,11 +35,11 @@ def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, to
             assert not franz_go_rows.wrong(answer, theirs), row["case"]
         if row["stable"] and row["case"] not in LUCKY:
             assert answer.assigned == franz_go_rows.owners(row["expect"]), row["case"]
-        count[row["stable"], not answer.unsure] += 1
+        count[row["stable"], not answer.order_dependent] += 1
     assert count[True, True] + count[True, False] == stable
     assert (count[True, True], count[False, True]) == (told_sure, 0)
     every = sum(len(answer.assigned) + len(answer.withheld) for answer in planned.values())
-    assert sum(len(answer.unsure) for answer in planned.values()) / every <= at_most
+    assert sum(len(answer.order_dependent) for answer in planned.values()) / every <= at_most
 
 
 @pytest.mark.once
@@ -69,7 +69,7 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     rows = [row for strategy in ("range", "roundrobin", *STICKY) for row in franz_go_rows.rows(strategy)]
     fleet = tables.configured_fleet_of(spark, [row | {"profile": row["strategy"]} for row in rows])
     planned = plan(fleet.with_clients("franz-go"), "configured")
-    planned = planned.with_decided(cached(planned.rows(ASSIGNED, UNSURE, METRICS, REJECTED)))
+    planned = planned.with_decided(cached(planned.rows(ASSIGNED, ORDER_DEPENDENT, METRICS, REJECTED)))
     assert planned.rejected.collect() == []
     alone = {
         case: answer
@@ -82,13 +82,14 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
             expected.setdefault(case, {}).setdefault(member, set()).add(at)
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     metrics = {
-        row["cluster"]: row for row in planned.metrics.select("cluster", "assignor", "led_by", "unsure").collect()
+        row["cluster"]: row
+        for row in planned.metrics.select("cluster", "assignor", "led_by", "order_dependent").collect()
     }
-    assert {case: row["unsure"] for case, row in metrics.items()} == {
-        row["case"]: len(alone[row["case"]].unsure) if row["case"] in alone else 0 for row in rows
+    assert {case: row["order_dependent"] for case, row in metrics.items()} == {
+        row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows
     }
     assert {row["led_by"] for row in metrics.values()} == {"franz-go (given)"}
     assert {row["assignor"] for row in metrics.values()} == {
         *("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go"),
     }
-    assert planned.unsure.count() > 0
+    assert planned.order_dependent.count() > 0

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, UNSURE, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, Question, decide
 from spark_assign.runs import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
@@ -83,21 +83,23 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
         told, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
-    question = Question((("*", "uniform"),), ("uniform",), wanted=frozenset({ASSIGNED, WITHHELD, UNSURE}))
+    question = Question((("*", "uniform"),), ("uniform",), wanted=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT}))
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
-    unsure: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
+    order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(decide(facts, question))).to_pylist():
         some = [(run["topic"], run["first"] + run["step"] * at) for at in range(run["count"])]
-        if run["kind"] == UNSURE:
-            unsure[run["cluster"]] |= set(some)
+        if run["kind"] == ORDER_DEPENDENT:
+            order_dependent[run["cluster"]] |= set(some)
         else:
             owners[run["cluster"]] |= dict.fromkeys(some, run["member_id"])
     for row in rows:
         name = {topic: told["name"] for topic, told in row["topics"].items()}
         theirs = {(name[topic], at): who for who, got in server_rows.expected(row).items() for topic, at in got}
         ours = owners[row["case"]]
-        assert {one for one in theirs.keys() | ours.keys() if theirs.get(one) != ours.get(one)} <= unsure[row["case"]]
-    share = sum(map(len, unsure.values())) / sum(map(len, owners.values()))
+        assert {one for one in theirs.keys() | ours.keys() if theirs.get(one) != ours.get(one)} <= order_dependent[
+            row["case"]
+        ]
+    share = sum(map(len, order_dependent.values())) / sum(map(len, owners.values()))
     assert 0 < share <= at_most
 
 

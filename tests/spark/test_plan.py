@@ -96,7 +96,7 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
         "owned_topic_gone": 1,
         "owned_beyond_count": 1,
         "claim_conflicts": 1,
-        "unsure": 0,
+        "order_dependent": 0,
         **dict.fromkeys(("rack_matched", "led_by", "bound")),
         **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean", "load_unknown", "drain_seconds")),
     }

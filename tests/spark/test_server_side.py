@@ -58,7 +58,7 @@ def planned(groups: Fleet) -> Plan:
 
 def test_each_group_by_its_own_assignor(planned: Plan) -> None:
     """Uniform moves what it must and withholds it; server-range lays out anew; the clients' range withholds nothing."""
-    figures = ("group_id", "assignor", "moved", "revoked", "withheld", "unassigned", "unsure")
+    figures = ("group_id", "assignor", "moved", "revoked", "withheld", "unassigned", "order_dependent")
     assert tuples(planned.metrics, *figures) == [
         ("ranges", "server-range", 8, 8, 8, 8, 0),
         ("stays", "range", 9, 9, 0, 0, 0),
@@ -156,7 +156,7 @@ def test_a_fleet_without_groups_is_compared_by_the_clients(groups: Fleet) -> Non
     }
 
 
-def test_what_is_unsure_is_listed(groups: Fleet) -> None:
+def test_what_depends_on_an_order_is_listed(groups: Fleet) -> None:
     """Without the ids of topics it is not known which partitions c gets; with them it is."""
     nameless = Fleet(
         topics=groups.topics.drop("topic_id"),
@@ -166,14 +166,14 @@ def test_what_is_unsure_is_listed(groups: Fleet) -> None:
         groups=groups.groups,
     )
     over = kept(plan(nameless, "uniform"))
-    metrics = {row["group_id"]: row["unsure"] for row in over.metrics.collect()}
+    metrics = {row["group_id"]: row["order_dependent"] for row in over.metrics.collect()}
     listed: dict[str, int] = dict.fromkeys(GROUPS, 0)
-    for row in over.unsure.collect():
+    for row in over.order_dependent.collect():
         listed[row["group_id"]] += row["count"]
     assert listed == metrics
     assert metrics["sticks"] > 0
-    assert over.unsure.where("member_id = 'a' and topic = 't' and first < 3").isEmpty()
-    one = over.unsure.where("group_id = 'sticks'").first()
+    assert over.order_dependent.where("member_id = 'a' and topic = 't' and first < 3").isEmpty()
+    one = over.order_dependent.where("group_id = 'sticks'").first()
     assert one is not None
     assert explain(over, "sticks", one["topic"], one["first"]).endswith(
         "That hangs on an order which the fleet does not say: in Kafka another member may get it."
@@ -204,7 +204,7 @@ def test_carried_out_nothing_moves_any_more(groups: Fleet, tmp_path: Path) -> No
     over = kept(plan(groups, "uniform"))
     over.write(str(tmp_path), run_id="over", tables=("runs", "revocations", "metrics"))
     stored = read_plan(groups.members.sparkSession, str(tmp_path), "over")
-    assert stored.tables["metrics"].where("unsure is null").count() == 0
+    assert stored.tables["metrics"].where("order_dependent is null").count() == 0
     after = Fleet(
         topics=groups.topics,
         members=groups.members,

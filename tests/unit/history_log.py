@@ -58,10 +58,10 @@ class Log:
         )
 
     def commits(self, topic: str, partition: int, since: int, until: int, count: int = 2, **more: Any) -> None:
-        """A stretch of commits of the group g."""
+        """An interval of commits of the group g."""
         numbers = {"from_ms": since, "until_ms": until, "commits": count, "first_offset": 0, "last_offset": count}
         row = {"cluster": "c", "group_id": "g", "kind": facts.COMMITS, "topic": topic}
-        self.rows.append({**row, "stretches": [{"partition": partition, **numbers}], **more})
+        self.rows.append({**row, "commit_intervals": [{"partition": partition, **numbers}], **more})
 
     def facts(self, draw: random.Random | None = None) -> pa.Table:
         """As facts; with a draw in any order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spark_assign.kernels.history.timeline import Generation, Member, Owned, Stretch, Timeline
+from spark_assign.kernels.history.timeline import CommitInterval, Generation, Member, Owned, Timeline
 
 GAP = 10_000
 SESSION, REBALANCE = 45_000, 300_000
@@ -36,15 +36,15 @@ def generation(number: int, at: int, has: Iterable[tuple[Member, Sequence[int]]]
     return Generation(number, at, members=members, partition=7, offset=at, **{**given, **fields})  # type: ignore[arg-type]
 
 
-def stretches(times: Iterable[int], gap: int = GAP) -> tuple[Stretch, ...]:
-    """Commits at these moments as stretches; each is of the moment's own value."""
+def commit_intervals(times: Iterable[int], gap: int = GAP) -> tuple[CommitInterval, ...]:
+    """Commits at these moments as intervals; each is of the moment's own value."""
     parts: list[list[int]] = []
     for at in sorted(times):
         if parts and at - parts[-1][-1] <= gap:
             parts[-1].append(at)
         else:
             parts.append([at])
-    return tuple(Stretch(part[0], part[-1], len(part), part[0], part[-1]) for part in parts)
+    return tuple(CommitInterval(part[0], part[-1], len(part), part[0], part[-1]) for part in parts)
 
 
 def past(
@@ -55,12 +55,12 @@ def past(
     until: int | None = None,
 ) -> Timeline:
     """The past of a group that reads topic t, committed at these moments."""
-    told = {("t", partition): stretches(times, gap) for partition, times in (commits or {}).items()}
+    told = {("t", partition): commit_intervals(times, gap) for partition, times in (commits or {}).items()}
     told = {where: each for where, each in told.items() if each}
     moments = [each.at_ms for each in generations] + [
-        at for each in told.values() for stretch in each for at in (stretch.from_ms, stretch.until_ms)
+        at for each in told.values() for interval in each for at in (interval.from_ms, interval.until_ms)
     ]
-    records = len(generations) + sum(stretch.commits for each in told.values() for stretch in each)
+    records = len(generations) + sum(interval.commits for each in told.values() for interval in each)
     return Timeline(
         group_type=group_type,
         protocol_type="consumer" if group_type == "classic" else None,

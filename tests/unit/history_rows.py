@@ -80,8 +80,8 @@ def everything(name: str) -> HistoryRows:
     }
     keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
     figures = {"rebalances": 12, "replayed": 12, "moved": 9, "stopped_ms": 216_000, "saved_ms": None, "note": name}
-    stretches = [
-        {"cluster": "shop", "group_id": group_id, "stretch": BEGIN_S // 300 + at_, "rebalances": at_, "stopped_ms": ms}
+    time_buckets = [
+        {"cluster": "shop", "group_id": group_id, "interval": BEGIN_S // 300 + at_, "rebalances": at_, "stopped_ms": ms}
         for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
     ]
     return HistoryRows(
@@ -89,7 +89,7 @@ def everything(name: str) -> HistoryRows:
         | {"since": at(0), "until": at(3600)},
         groups=named["groups"],
         wide_s=300,
-        stretches=stretches,
+        time_buckets=time_buckets,
         rebalances=named["rebalances"],
         pauses=named["pauses"],
         deploys=named["deploys"],

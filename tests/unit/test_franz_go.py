@@ -28,23 +28,23 @@ def test_new_members_take_the_last_partitions_in_turn() -> None:
     """One topic: nothing hangs on an order."""
     found = answer(Group(3, [6], [[0, 1, 2]], [0] * 6))
     assert found.owner == [0, 0, 2, 1, 2, 1]
-    assert not any(found.unsure)
+    assert not any(found.order_dependent)
 
 
 def test_which_topic_is_dealt_first_is_chance() -> None:
     """What members have is sure, and what nobody has is not."""
     found = answer(Group(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NO_MEMBER, 0, 2, NO_MEMBER]))
-    assert found.unsure == [False, False, True, False, False, True]
+    assert found.order_dependent == [False, False, True, False, False, True]
 
 
 @pytest.mark.parametrize("topics", [1, 4, 40])
 def test_a_group_at_rest_is_sure(topics: int) -> None:
     """However many topics it has; also where subscriptions differ."""
     alike = answer(Group(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
-    assert not any(alike.unsure)
+    assert not any(alike.order_dependent)
     differing = answer(Group(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
     assert differing.owner == [0, 1] * topics
-    assert not any(differing.unsure)
+    assert not any(differing.order_dependent)
 
 
 def test_what_two_claim_goes_back_by_chance() -> None:
@@ -53,7 +53,7 @@ def test_what_two_claim_goes_back_by_chance() -> None:
     assert (owner.tolist(), stale) == ([0] * 7, dict.fromkeys(range(6), 1))
     found = answer(Group(2, [7], [[0, 1]], owner.tolist(), stale))
     assert sorted(found.owner) == [0] * 4 + [1] * 3
-    assert found.unsure == [True] * 6 + [False]
+    assert found.order_dependent == [True] * 6 + [False]
 
 
 def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
@@ -62,7 +62,7 @@ def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
     both = plan_group(group, asked_in_vain=True)
     one, other = plan_group(group, asked_in_vain=False), plan_differing(group, [0, 1], [])
     assert both.owner == one.owner
-    assert both.unsure == [here != there for here, there in zip(one.owner, other.owner, strict=True)]
+    assert both.order_dependent == [here != there for here, there in zip(one.owner, other.owner, strict=True)]
 
 
 def test_every_order_of_few_topics_is_tried() -> None:
@@ -70,9 +70,9 @@ def test_every_order_of_few_topics_is_tried() -> None:
     group = Group(3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NO_MEMBER, 1, 1, NO_MEMBER, NO_MEMBER, 0])
     found = answer(group)
     owners = [plan_differing(group, order, []).owner for order in permutations(range(4))]
-    assert found.unsure == [len(set(each)) > 1 for each in zip(*owners, strict=True)]
-    assert any(found.unsure)
-    assert not found.unsure[5], "it has a single subscriber"
+    assert found.order_dependent == [len(set(each)) > 1 for each in zip(*owners, strict=True)]
+    assert any(found.order_dependent)
+    assert not found.order_dependent[5], "it has a single subscriber"
 
 
 def test_its_cooperative_groups_come_to_rest() -> None:

@@ -1,4 +1,4 @@
-"""Commits read a batch at a time say what the reader of single records says; stretches are the same in any order."""
+"""Commits read a batch at a time say what the reader of single records says; intervals are the same in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.commit_intervals import LISTS, Stretches, of_commits, united, unlisted
+from spark_assign.kernels.history.commit_intervals import (
+    LISTS,
+    CommitIntervals,
+    flatten_intervals,
+    merge_intervals,
+    of_commits,
+)
 from spark_assign.kernels.history.offset_commit_values import committed
 from spark_assign.kernels.history.record_keys import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
@@ -131,7 +137,7 @@ def test_what_kafka_said_of_commits() -> None:
 
 
 @pytest.mark.parametrize("span", [40, 2**60])
-def test_stretches_of_parts_make_those_of_all(seed: int, span: int) -> None:
+def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
     """However commits are split, shuffled and united again; against a loop over sorted times."""
     rng = random.Random(seed)
     for _ in range(drawn(60, 150)):
@@ -146,12 +152,12 @@ def test_stretches_of_parts_make_those_of_all(seed: int, span: int) -> None:
         parts = [made(rows[a:b], gap) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         while len(parts) > 1:
             rng.shuffle(parts)
-            parts = [united(joined(parts[:2]), gap)[0], *parts[2:]]
+            parts = [merge_intervals(joined(parts[:2]), gap)[0], *parts[2:]]
         assert as_rows(parts[0]) == expected
 
 
-def made(rows: list[tuple[int, int, int, int]], gap: int) -> Stretches:
-    """Stretches of rows of topic, partition, time and offset; out of the lists that are given on."""
+def made(rows: list[tuple[int, int, int, int]], gap: int) -> CommitIntervals:
+    """Intervals of rows of topic, partition, time and offset; out of the lists that are given on."""
     topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
     some = of_commits(topic, partition, at, offset, gap)[0]
     facts = [
@@ -160,18 +166,18 @@ def made(rows: list[tuple[int, int, int, int]], gap: int) -> Stretches:
         for topic, each in zip(some.topic[first].tolist(), lists.to_pylist(), strict=True)
     ]
     listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **LISTS}))
-    return united(unlisted(listed["topic"].to_numpy(), listed), gap)[0]
+    return merge_intervals(flatten_intervals(listed["topic"].to_numpy(), listed), gap)[0]
 
 
-def joined(parts: list[Stretches]) -> Stretches:
-    """Some stretches and others, not united."""
-    names = Stretches.__dataclass_fields__
-    return Stretches(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+def joined(parts: list[CommitIntervals]) -> CommitIntervals:
+    """Some intervals and others, not united."""
+    names = CommitIntervals.__dataclass_fields__
+    return CommitIntervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def as_rows(some: Stretches) -> list[tuple[int, ...]]:
+def as_rows(some: CommitIntervals) -> list[tuple[int, ...]]:
     """A tuple for each."""
-    return list(zip(*(getattr(some, name).tolist() for name in Stretches.__dataclass_fields__), strict=True))
+    return list(zip(*(getattr(some, name).tolist() for name in CommitIntervals.__dataclass_fields__), strict=True))
 
 
 def by_loop(rows: list[tuple[int, int, int, int]], gap: int) -> list[tuple[int, ...]]:

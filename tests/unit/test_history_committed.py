@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.commit_intervals import STRETCH
+from spark_assign.kernels.history.commit_intervals import COMMIT_INTERVAL
 from spark_assign.kernels.history.commit_rows import committed
 from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
 from spark_assign.kernels.history.group_chunks import pieces
@@ -29,8 +29,8 @@ def commits(place: Place, times: Sequence[int]) -> list[dict[str, Any]]:
 def of(place: Place, kind: str, times: int, at: int) -> dict[str, Any]:
     """A fact of a place."""
     group, topic, partition = place
-    stretch = dict.fromkeys(STRETCH.names, at) | {"partition": partition, "commits": times}
-    return {"cluster": "c", "group_id": group, "kind": kind, "topic": topic, "stretches": [stretch]}
+    interval = dict.fromkeys(COMMIT_INTERVAL.names, at) | {"partition": partition, "commits": times}
+    return {"cluster": "c", "group_id": group, "kind": kind, "topic": topic, "commit_intervals": [interval]}
 
 
 def deleted(place: Place, times: int) -> dict[str, Any]:

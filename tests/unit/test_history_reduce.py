@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.commit_intervals import STRETCH
+from spark_assign.kernels.history.commit_intervals import COMMIT_INTERVAL
 from spark_assign.kernels.history.merge_facts import in_parts, of_parts
 from spark_assign.kernels.history.reduce import RECORDS, reduced
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
@@ -54,7 +54,7 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     given = records(rng, 2_000)
     rows = reduced(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
-    counted = sum(each["commits"] for row in rows for each in row["stretches"] or [])
+    counted = sum(each["commits"] for row in rows for each in row["commit_intervals"] or [])
     counted += sum(len(row["once"] or []) for row in rows)
     kept = [row for row in rows if row["kind"] in (facts.RECORD, facts.UNREAD)]
     assert counted + len(kept) == len(given)
@@ -121,9 +121,9 @@ def test_topics_by_id_and_offsets_at_one_moment() -> None:
     one, two = "B7bwCk5oQxSRAg3-gGRA9A", "3z-oQ0B2TnqvQm5Yb1bLZw"
     given = [raw(0, 10, 5, one), raw(1, 10, 6, one), raw(2, 20, 9, one), raw(3, 20, 8, one), raw(4, 30, 1, two)]
     rows = reduced(table(given), GAP_MS).to_pylist()
-    assert [(row["topic_id"], row["once"], row["stretches"]) for row in rows] == [
+    assert [(row["topic_id"], row["once"], row["commit_intervals"]) for row in rows] == [
         (two, [{"partition": 0, "at_ms": 30, "offset": 1}], None),
-        (one, None, [dict(zip(STRETCH.names, (0, 10, 20, 4, 6, 9), strict=True))]),
+        (one, None, [dict(zip(COMMIT_INTERVAL.names, (0, 10, 20, 4, 6, 9), strict=True))]),
     ]
 
 

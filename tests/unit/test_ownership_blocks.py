@@ -1,4 +1,4 @@
-"""Faults of what is owned, from the blocks in which Spark gathers it; and arithmetic on stretches of rows."""
+"""Faults of what is owned, from the blocks in which Spark gathers it; and arithmetic on spans of rows."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_keys_are_numbered() -> None:
     assert [rows[example[each]] for each in number] == rows
 
 
-def test_stretches() -> None:
+def test_spans() -> None:
     """Rows of equal neighbours: where they begin, their ranks, begins and ends; none of none."""
     keys = np.array([4, 4, 7, 9, 9, 9])
     assert starts_new_key(keys).tolist() == [True, False, True, True, False, False]

@@ -39,10 +39,10 @@ def ties(random: Random, size: int) -> list[int]:
 
 def orders(things: list[Any], tie: list[int]) -> list[list[Any]]:
     """The things with each stretch in every order."""
-    stretches = [
+    commit_intervals = [
         [thing for thing, _ in pairs] for _, pairs in groupby(zip(things, tie, strict=True), lambda one: one[1])
     ]
-    return [[thing for part in parts for thing in part] for parts in product(*map(permutations, stretches))]
+    return [[thing for part in parts for thing in part] for parts in product(*map(permutations, commit_intervals))]
 
 
 class Group:
@@ -109,7 +109,7 @@ class Group:
             found.setdefault((int(topic[at]), int(rows.first[at])), []).append(int(owner[at]))
         return found
 
-    def called_unsure(self) -> set[Partition]:
+    def called_order_dependent(self) -> set[Partition]:
         """What the kernel says."""
         rows = []
         for member, (topics, tie, sets) in enumerate(self.walks):
@@ -127,7 +127,7 @@ class Group:
 
 
 def test_what_is_sure_has_one_owner_in_every_order() -> None:
-    """All orders of small groups; too much is called unsure here and there, and never too little."""
+    """All orders of small groups; too much is called order-dependent here and there, and never too little."""
     random = Random(9)
     asked = varying = called = 0
     wanted = drawn(350, 700)
@@ -140,21 +140,21 @@ def test_what_is_sure_has_one_owner_in_every_order() -> None:
         after = group.after(orders)
         assert {len(owners) for owners in after.values()} == {len(orders)}
         hangs = {partition for partition, owners in after.items() if len(set(owners)) > 1}
-        unsure = group.called_unsure()
-        assert hangs <= unsure
-        varying, called = varying + len(hangs), called + len(unsure)
+        order_dependent = group.called_order_dependent()
+        assert hangs <= order_dependent
+        varying, called = varying + len(hangs), called + len(order_dependent)
     assert varying > wanted / 1.4
     assert called < 1.1 * varying
 
 
-def test_nothing_is_unsure_where_nothing_ties_or_nothing_moves() -> None:
+def test_nothing_depends_on_an_order_where_nothing_ties_or_nothing_moves() -> None:
     """Whatever else is not known."""
     random = Random(10)
     for _ in range(300):
         group = Group(random)
         order = next(group.all_orders())
         if group.how_many() == 1:
-            assert not group.called_unsure()
+            assert not group.called_order_dependent()
         after = group.after([order])
         group.walks = []
         for member in range(group.members):
@@ -166,7 +166,7 @@ def test_nothing_is_unsure_where_nothing_ties_or_nothing_moves() -> None:
                 (list(mine), [0] * len(mine), {each: (some, [0] * len(some)) for each, some in mine.items()})
             )
         group.member_tie, group.topic_tie = [0] * group.members, [0] * len(group.sizes)
-        assert not group.called_unsure()
+        assert not group.called_order_dependent()
 
 
 def test_differing_subscriptions_are_asked_in_every_order() -> None:
@@ -211,7 +211,7 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
 
 
 def planned(row: Row, *more: dict[str, Any]) -> tuple[dict[tuple[str, int], str], set[tuple[str, int]], int]:
-    """Who has what in the end, what of it is called unsure, and the figure that says how much that is."""
+    """Who has what in the end, what of it is called order-dependent, and the figure that says how much that is."""
     facts = sticky_kernel.facts([row])
     if "position" not in row:
         positions = pa.nulls(len(facts), pa.int32())
@@ -219,16 +219,16 @@ def planned(row: Row, *more: dict[str, Any]) -> tuple[dict[tuple[str, int], str]
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
     found = pa.concat_tables(list(decide(facts, Question((("*", "uniform"),), ("uniform",))))).to_pylist()
-    owners, unsure = {}, set()
+    owners, order_dependent = {}, set()
     for run in found:
-        if run["kind"] in ("assigned", "withheld", "unsure"):
+        if run["kind"] in ("assigned", "withheld", "order_dependent"):
             some = {(run["topic"], run["first"] + at * run["step"]): run["member_id"] for at in range(run["count"])}
-            if run["kind"] == "unsure":
-                unsure |= set(some)
+            if run["kind"] == "order_dependent":
+                order_dependent |= set(some)
                 assert all(owners[one] == member for one, member in some.items())
             else:
                 owners |= some
-    return owners, unsure, next(run["unsure"] for run in found if run["kind"] == "metrics")
+    return owners, order_dependent, next(run["order_dependent"] for run in found if run["kind"] == "metrics")
 
 
 IDS = ("AaAa", "AaBB", "BBAa", "BBBB")
@@ -279,8 +279,8 @@ def test_partitions_of_one_bucket(size: int) -> None:
     """Of a topic with more partitions than its set has buckets, it is not known which of two is given up."""
     every = [("t", at) for at in range(0, 4 * size, 4)]
     mine = row({"consumer-1": every, "consumer-2": []}, {"t": 4 * size})
-    owners, unsure, number = planned(mine)
-    assert number == len(unsure)
+    owners, order_dependent, number = planned(mine)
+    assert number == len(order_dependent)
     assert {owners[one] for one in every} == {"consumer-1"}
     mine = row({"consumer-1": [("t", at) for at in (0, 16, 1)], "consumer-2": []}, {"t": 17})
     few = planned(row({"consumer-1": [("t", 0), ("t", 16)], "consumer-2": [("u", 0)]}, {"t": 17, "u": 1}))

@@ -67,7 +67,19 @@ def importing(paths: list[Path], *prefixes: str) -> list[str]:
     ]
 
 
-RETIRED = ("sheet", "giver", "taker", "at_peace", "crowded", "anew", "happenings", "laid", "everyone")
+RETIRED = (
+    "sheet",
+    "giver",
+    "taker",
+    "at_peace",
+    "crowded",
+    "anew",
+    "happenings",
+    "laid",
+    "everyone",
+    "stretches",
+    "unsure",
+)
 """Words that names no longer have, in any case and as a part of a name; prose may."""
 
 PURE = ("spark_assign/kernels", "spark_assign/java", "spark_assign/numeric")

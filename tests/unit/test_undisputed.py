@@ -82,7 +82,7 @@ def _same(specs: GroupSpecs, one: Planned, other: Planned) -> None:
     mine, exact = (_expanded(specs, each.runs, each.reason, each.withheld) for each in (one, other))
     differing = sorted(key for key in mine.keys() | exact.keys() if mine.get(key) != exact.get(key))
     assert not differing, f"{len(differing)}, in {sorted({key[0] for key in differing})[:5]}: {differing[:5]}"
-    assert _expanded(specs, one.unsure) == _expanded(specs, other.unsure)
+    assert _expanded(specs, one.order_dependent) == _expanded(specs, other.order_dependent)
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
@@ -113,7 +113,7 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
 
 @pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
 def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
-    """The same, and what is unsure in it."""
+    """The same, and what is order-dependent in it."""
     every: BoolArray = np.ones(specs.number, bool)
     library = read_library(assignor)
     assert library is not None

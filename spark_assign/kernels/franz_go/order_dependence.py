@@ -7,7 +7,7 @@ order counts as possible, also one that Go would not take today. What is called 
   dealt at which place (`alike`). All places that a partition may have are looked at.
 - Where subscriptions differ, all orders are tried if they are few. If nothing is taken from anybody in any of them,
   only topics in which partitions have no owner count. Otherwise only what has a single subscriber is sure.
-- What members claim twice is unsure where an order decides which of it is given back.
+- What members claim twice is order-dependent where an order decides which of it is given back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Answer:
     """Of each partition its owner in one order, and whether it may have another; and whether loads alone decide."""
 
     owner: list[int]
-    unsure: list[bool]
+    order_dependent: list[bool]
     alike: bool
 
 
@@ -56,7 +56,7 @@ def plan_group(group: Group, *, asked_in_vain: bool) -> Answer:
     if not asked_in_vain:
         return answer
     other = _differing(group)
-    both = zip(answer.unsure, other.unsure, answer.owner, other.owner, strict=True)
+    both = zip(answer.order_dependent, other.order_dependent, answer.owner, other.owner, strict=True)
     return Answer(answer.owner, [one or two or here != there for one, two, here, there in both], True)
 
 
@@ -69,13 +69,13 @@ def _alike(group: Group) -> Answer:
     first = plan_alike(group, found[0].owner, order) if found else plan_alike(group, _as_claimed(group), order)
     if not found:
         return Answer(first.owner, [True] * len(first.owner), True)
-    unsure = _unsure(group, found[0], first)
+    order_dependent = _order_dependent(group, found[0], first)
     for outcome in found[1:]:
         other = plan_alike(group, outcome.owner, order)
-        also = _unsure(group, outcome, other)
-        both = zip(unsure, also, first.owner, other.owner, strict=True)
-        unsure = [one or two or here != there for one, two, here, there in both]
-    return Answer(first.owner, unsure, True)
+        also = _order_dependent(group, outcome, other)
+        both = zip(order_dependent, also, first.owner, other.owner, strict=True)
+        order_dependent = [one or two or here != there for one, two, here, there in both]
+    return Answer(first.owner, order_dependent, True)
 
 
 def _as_claimed(group: Group) -> list[int]:
@@ -83,18 +83,18 @@ def _as_claimed(group: Group) -> list[int]:
     return may_return(group, sorted(group.stale))
 
 
-def _unsure(group: Group, outcome: Outcome, planned: Alike) -> list[bool]:
-    """What is unsure after partitions were given back in one way."""
-    unsure = [False] * len(planned.owner)
+def _order_dependent(group: Group, outcome: Outcome, planned: Alike) -> list[bool]:
+    """What is order-dependent after partitions were given back in one way."""
+    order_dependent = [False] * len(planned.owner)
     topic = np.array([group.topic[partition] for partition in planned.free], np.int64)
     for at in np.flatnonzero(hanging(topic, np.array(planned.dealt, np.int64))).tolist():
-        unsure[planned.free[at]] = True
+        order_dependent[planned.free[at]] = True
     # Whoever gives may give something else if it is not sure what it has.
     vague = planned.from_members & (outcome.vague | {planned.owner[partition] for partition in planned.free})
     for partition, member in enumerate(planned.owner):
         had = outcome.owner[partition]
-        unsure[partition] |= member in vague or had in vague or partition in outcome.open_
-    return unsure
+        order_dependent[partition] |= member in vague or had in vague or partition in outcome.open_
+    return order_dependent
 
 
 # --- differing subscriptions --------------------------------------------------------------------------------------
@@ -105,14 +105,16 @@ def _differing(group: Group) -> Answer:
     topics = sorted(range(len(group.partitions)), key=lambda topic: group.partitions[topic] == 0)
     stale = _claims(group)
     first = plan_differing(group, topics, stale)
-    unsure = [False] * len(first.owner)
+    order_dependent = [False] * len(first.owner)
     found = _tried(group, topics, stale, first)
     if found is None:
         single = [len(each) == 1 for each in group.subscribers]
         return Answer(first.owner, [not single[topic] for topic in group.topic], False)
     for other in found:
-        unsure = [one or here != there for one, here, there in zip(unsure, first.owner, other.owner, strict=True)]
-    return Answer(first.owner, unsure, False)
+        order_dependent = [
+            one or here != there for one, here, there in zip(order_dependent, first.owner, other.owner, strict=True)
+        ]
+    return Answer(first.owner, order_dependent, False)
 
 
 def _claims(group: Group) -> list[int]:

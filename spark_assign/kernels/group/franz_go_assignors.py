@@ -68,9 +68,9 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     parts = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, chosen)]
     none = np.empty(0, np.int64)
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
-    member, topic, partition, reason, withheld, unsure = columns
+    member, topic, partition, reason, withheld, order_dependent = columns
     runs, reason, late = as_runs(member, topic, partition, reason, withheld.astype(bool))
-    hangs = unsure.astype(bool)
+    hangs = order_dependent.astype(bool)
     zero = np.zeros(int(hangs.sum()), np.int64)
     open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
     return Planned(runs, reason, late, {}, open_)
@@ -148,7 +148,8 @@ def _told(
 
 
 def _plan(told: _Told, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
-    """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and unsure."""
+    """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and
+    order-dependent."""
     group = told.group
     answer = plan_group(group, asked_in_vain=told.in_vain)
     owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
@@ -159,7 +160,7 @@ def _plan(told: _Told, generation: IntArray, cooperative: bool) -> tuple[IntArra
     withheld = np.zeros(len(owner), bool)
     if cooperative:
         withheld = _withheld(owner, told.claimer, told.claimed, generation[told.members])
-    return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.unsure, bool)
+    return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.order_dependent, bool)
 
 
 def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:

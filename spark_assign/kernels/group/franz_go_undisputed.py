@@ -1,7 +1,7 @@
 """franz-go's sticky balancers where nothing is in dispute (`undisputed`): `kernels.franz_go.homogeneous`, on runs.
 
 Only what nobody owns, and what members have too much, is looked at one by one. Whoever gives was dealt nothing: who was
-has at most one more than whoever has least. So what is unsure is only what was dealt
+has at most one more than whoever has least. So what is order-dependent is only what was dealt
 (`kernels.franz_go.deal_positions`).
 """
 
@@ -47,7 +47,9 @@ def plan_undisputed(
     zero = np.zeros(len(to_member), np.int64)
     dealt, stays, at_once = as_runs(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
     some = zero[hangs]
-    unsure = as_runs(to_member[hangs], undisputed.topic[hangs], undisputed.partition[hangs], some, some.astype(bool))[0]
+    order_dependent = as_runs(
+        to_member[hangs], undisputed.topic[hangs], undisputed.partition[hangs], some, some.astype(bool)
+    )[0]
     kept, moved = _given(undisputed, from_member)
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
     taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
@@ -56,7 +58,7 @@ def plan_undisputed(
         np.concatenate([np.full(len(kept), STAYS), stays, reason]),
         np.concatenate([np.zeros(len(kept), bool), at_once, waits]),
         {},
-        unsure,
+        order_dependent,
     )
 
 

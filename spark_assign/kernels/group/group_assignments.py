@@ -20,7 +20,8 @@ class Planned:
         reason: of each run why it was taken from the member that could have kept it (`STAYS`: it was not).
         withheld: whether each run has to be given up by another member first.
         refused: group to code and detail; such a group has no runs.
-        unsure: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does not say.
+        order_dependent: what of the runs may go to somebody else in Kafka, as it hangs on an order that the fleet does
+        not say.
             (Only uniform and franz-go's sticky balancers are asked for that.)
         bound: of groups that weighted-sticky has planned how it went with their bound, one of
             `kernels.weighted.weighted_groups.WORDS`.
@@ -30,7 +31,7 @@ class Planned:
     reason: IntArray
     withheld: BoolArray
     refused: dict[int, tuple[str, str]]
-    unsure: PartitionSlices = EMPTY_SLICES
+    order_dependent: PartitionSlices = EMPTY_SLICES
     bound: Mapping[int, str] = field(default_factory=dict)
 
     def joined(self, other: Planned) -> Planned:
@@ -40,7 +41,7 @@ class Planned:
             np.append(self.reason, other.reason),
             np.append(self.withheld, other.withheld),
             self.refused | other.refused,
-            self.unsure.concat(other.unsure),
+            self.order_dependent.concat(other.order_dependent),
             {**self.bound, **other.bound},
         )
 

@@ -54,7 +54,9 @@ def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa
     }
 
 
-def measure(specs: GroupSpecs, compared: Held, unsure: PartitionSlices, *, racks_known: bool) -> dict[str, pa.Array]:
+def measure(
+    specs: GroupSpecs, compared: Held, order_dependent: PartitionSlices, *, racks_known: bool
+) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `schemas.METRICS`."""
     counts, topics = count_changes(compared), specs.topics
     given, withheld = compared.given, compared.withheld
@@ -72,7 +74,7 @@ def measure(specs: GroupSpecs, compared: Held, unsure: PartitionSlices, *, racks
         "owned_topic_gone": pa.array(counts.topic_gone),
         "owned_beyond_count": pa.array(counts.beyond_count),
         "claim_conflicts": pa.array(counts.conflicts),
-        "unsure": pa.array(compared.by_group(unsure.topic, unsure.count)),
+        "order_dependent": pa.array(compared.by_group(order_dependent.topic, order_dependent.count)),
         "rack_matched": rack_matched(specs, given, racks_known=racks_known),
     }
 

@@ -4,7 +4,7 @@ A row of the answer is tagged by its `kind`:
 
     assigned     member_id, topic, first, step, count: a run of the plan
     withheld     the same: its next owner gets it in the round after this one
-    unsure       the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
+    order_dependent  the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
     move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason, and of each
                  of its partitions the messages a second that are written to it (loads; null: nothing is known)
     revocation   the same of living members: what they have to give up, and who has it next
@@ -43,10 +43,10 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 CONFIGURED = "configured"
 """In place of a name: the assignor that each group is configured with."""
 
-ASSIGNED, WITHHELD, UNSURE, MOVE, REVOCATION, METRICS, REJECTED = (
-    *("assigned", "withheld", "unsure", "move", "revocation", "metrics", "rejected"),
+ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED = (
+    *("assigned", "withheld", "order_dependent", "move", "revocation", "metrics", "rejected"),
 )
-EVERYTHING = frozenset({ASSIGNED, WITHHELD, UNSURE, MOVE, REVOCATION, METRICS, REJECTED})
+EVERYTHING = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED})
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 FIGURES = {
@@ -55,7 +55,7 @@ FIGURES = {
     **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
     **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
     **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
-    **dict.fromkeys(("unsure", "rack_matched"), _LONG),
+    **dict.fromkeys(("order_dependent", "rack_matched"), _LONG),
     "led_by": _TEXT,
     **LOAD_FIGURES,
     "bound": _TEXT,
@@ -76,7 +76,7 @@ _RUN = ("member_id", "topic", "first", "step", "count")
 USES: dict[str, tuple[str, ...]] = {
     ASSIGNED: _RUN,
     WITHHELD: _RUN,
-    UNSURE: _RUN,
+    ORDER_DEPENDENT: _RUN,
     MOVE: (*_RUN, "next_member_id", "reason", "loads"),
     REVOCATION: (*_RUN, "next_member_id"),
     METRICS: tuple(FIGURES),
@@ -135,12 +135,12 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
         yield ASSIGNED, _run_rows(specs, planned.given)
     if WITHHELD in question.wanted:
         yield WITHHELD, _run_rows(specs, planned.runs.take(planned.withheld))
-    if UNSURE in question.wanted:
-        yield UNSURE, _run_rows(specs, planned.unsure)
+    if ORDER_DEPENDENT in question.wanted:
+        yield ORDER_DEPENDENT, _run_rows(specs, planned.order_dependent)
     compared = held(specs, planned.given, planned.runs.take(planned.withheld), fine)
     if METRICS in question.wanted:
         names = np.array([name or "" for name in assignor], object)
-        figures = measure(specs, compared, planned.unsure, racks_known=question.racks_known)
+        figures = measure(specs, compared, planned.order_dependent, racks_known=question.racks_known)
         figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
         figures["bound"] = pa.array([planned.bound.get(group) for group in range(specs.number)], _TEXT)
         if question.loads_known:

@@ -4,7 +4,7 @@ What members own now is taken for their target so far. A partition that somebody
 broker hands it out once its owner has said that it has given it up.
 
 Kafka's orders need the topics' ids and the members' places in the coordinator's table (`coordinator_order`). Where a
-fleet does not say them, the answer says which of its partitions hang on that (`Planned.unsure`).
+fleet does not say them, the answer says which of its partitions hang on that (`Planned.order_dependent`).
 
 Two members cannot have one partition in the broker. Of a fleet in which they do, the first one in the order keeps it.
 """
@@ -64,10 +64,10 @@ def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Pla
     topics = topics[chosen[specs.topics.group[topics]]]
     members, mixed = members_in_order(specs), _mixed(specs)
     previous = owned_once(specs, topics, members.at)
-    targets, unsure = _uniform(specs, topics, chosen, ids, members, mixed, previous)
+    targets, order_dependent = _uniform(specs, topics, chosen, ids, members, mixed, previous)
     if assignor in OURS:
-        targets, unsure = near_uniform(specs, topics, members.at, mixed, previous, targets), EMPTY_SLICES
-    return replace(_withhold(specs, targets, previous), refused=refused, unsure=unsure)
+        targets, order_dependent = near_uniform(specs, topics, members.at, mixed, previous, targets), EMPTY_SLICES
+    return replace(_withhold(specs, targets, previous), refused=refused, order_dependent=order_dependent)
 
 
 def _ranges(specs: GroupSpecs, topics: IntArray) -> PartitionSlices:
@@ -107,10 +107,10 @@ def _uniform(
     for group in np.flatnonzero(chosen & mixed).tolist():
         mine = topics[specs.topics.group[topics] == group]
         answers.append(_differing(specs, mine, members.where(specs.members.group[members.at] == group), ids, previous))
-    runs, unsure = answers[0][0].runs, answers[0][1]
+    runs, order_dependent = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
-        runs, unsure = runs.concat(targets.runs), unsure.concat(more)
-    return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), unsure
+        runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(more)
+    return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), order_dependent
 
 
 def _alike(

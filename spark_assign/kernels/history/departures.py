@@ -43,7 +43,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import Generation, Member, Owned, Stretch, Timeline
+from spark_assign.kernels.history.timeline import CommitInterval, Generation, Member, Owned, Timeline
 
 LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
@@ -72,7 +72,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class _Silence:
-    """How long a member had committed nothing, as far as stretches say, and how often it had before that."""
+    """How long a member had committed nothing, as far as intervals say, and how often it had before that."""
 
     least_ms: int
     most_ms: int
@@ -194,15 +194,15 @@ class _Told:
                 continue
             end = at if own.until_ms is None else min(at, own.until_ms)
             for partition in own.partitions:
-                stretches = self.timeline.commits.get((own.topic, partition), ())
-                number = self._before((own.topic, partition), stretches, end)
+                commit_intervals = self.timeline.commits.get((own.topic, partition), ())
+                number = self._before((own.topic, partition), commit_intervals, end)
                 if number < 0:
                     continue
-                last = stretches[number]
-                # A stretch that goes on has a commit within the threshold of any moment.
+                last = commit_intervals[number]
+                # An interval that goes on has a commit within the threshold of any moment.
                 newest = min(last.until_ms, end)
                 oldest = newest if last.until_ms <= end else max(end - self.asked.gap_ms, last.from_ms)
-                beats += _beat(last, stretches[number - 1] if number else None)
+                beats += _beat(last, commit_intervals[number - 1] if number else None)
                 if newest >= own.since_ms:  # What was committed before was somebody else's.
                     least.append(at - newest)
                     most.append(at - max(oldest, own.since_ms))
@@ -210,10 +210,10 @@ class _Told:
             return None
         return _Silence(min(least), min(most), min(beats, default=None))
 
-    def _before(self, where: tuple[str, int], stretches: tuple[Stretch, ...], at: int) -> int:
-        """The number of the last stretch that has begun at a moment; -1: none."""
+    def _before(self, where: tuple[str, int], commit_intervals: tuple[CommitInterval, ...], at: int) -> int:
+        """The number of the last interval that has begun at a moment; -1: none."""
         if where not in self.starts:
-            self.starts[where] = [each.from_ms for each in stretches]
+            self.starts[where] = [each.from_ms for each in commit_intervals]
         return bisect_right(self.starts[where], at) - 1
 
 
@@ -221,11 +221,11 @@ def _has(owned: Owned, at: int) -> bool:
     return owned.since_ms < at and (owned.until_ms is None or owned.until_ms >= at)
 
 
-def _beat(stretch: Stretch, before: Stretch | None) -> list[float]:
+def _beat(interval: CommitInterval, before: CommitInterval | None) -> list[float]:
     """How often a partition is committed, in milliseconds; nothing where one commit is all there is."""
-    if stretch.commits > 1:
-        return [(stretch.until_ms - stretch.from_ms) / (stretch.commits - 1)]
-    return [] if before is None else [stretch.from_ms - before.until_ms]
+    if interval.commits > 1:
+        return [(interval.until_ms - interval.from_ms) / (interval.commits - 1)]
+    return [] if before is None else [interval.from_ms - before.until_ms]
 
 
 def _came_back(

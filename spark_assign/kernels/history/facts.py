@@ -3,12 +3,12 @@
 A fact is tagged by its `kind`:
 
     record     a record of the coordinator about a group, as it is: key, value, and where and when it was written
-    commits    of a topic that the group commits: the stretches of its partitions. In a stretch no two commits are
-               further apart than the threshold. Stretches of several batches make those of all of them, in any order:
+    commits    of a topic that the group commits: the intervals of its partitions. In an interval no two commits are
+               further apart than the threshold. Intervals of several batches make those of all of them, in any order:
                they are united where they touch. topic, topic_id where a record names it, and as `commit_intervals`:
                partition, from_ms, until_ms (first and last commit), commits, first_offset, last_offset (committed at
                from_ms and at until_ms); as `once` those of a single commit: partition, at_ms, offset
-    deleted    of a topic: the same of tombstones, one stretch for a partition; it says nothing of offsets
+    deleted    of a topic: the same of tombstones, one interval for a partition; it says nothing of offsets
     unread     a record that nothing could be made of: code, detail, and it as it is; without group where not even
                that can be told
 

@@ -12,14 +12,20 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.history.binary_column import codes_of
 from spark_assign.kernels.history.commit_columns import Commits, Slot, Slots
-from spark_assign.kernels.history.commit_intervals import LISTS, Stretches, in_one, united, unlisted
+from spark_assign.kernels.history.commit_intervals import (
+    LISTS,
+    CommitIntervals,
+    flatten_intervals,
+    merge_intervals,
+    pack_keys,
+)
 from spark_assign.kernels.history.facts import COMMITS, DELETED, RECORD, UNREAD
 from spark_assign.kernels.history.write_batches import Raw
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 _ROWS = 300_000
-"""So many records and stretches are taken at once, if groups have fewer."""
+"""So many records and intervals are taken at once, if groups have fewer."""
 _AT_ONCE = 1_000
 """So many records of a group are brought out of Arrow at once: giant groups have records of megabytes."""
 _WHOSE = ("cluster", "group_id")
@@ -66,7 +72,7 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
     """The facts of some groups after the others, by cluster and group; what could not be read before is left out."""
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
     facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
-    whose = in_one(*(codes_of(facts[name])[0] for name in _WHOSE))
+    whose = pack_keys(*(codes_of(facts[name])[0] for name in _WHOSE))
     kind, topic = (codes_of(facts[name])[0] for name in ("kind", "topic"))  # Records of a group stand together.
     place = (facts[name].fill_null(0).to_numpy() for name in ("offset", "partition"))
     order = np.lexsort((*place, topic, kind, whose))
@@ -100,7 +106,7 @@ class Piece:
         }
         self._topic, self._topics = codes_of(facts["topic"])
         self.clusters, self.names = (facts[name].take(pa.array(begins)).combine_chunks() for name in _WHOSE)
-        self._committed, self._deleted = self._stretches(COMMITS, gap_ms), self._stretches(DELETED, _MOST)
+        self._committed, self._deleted = self._commit_intervals(COMMITS, gap_ms), self._commit_intervals(DELETED, _MOST)
         self.slots = self._slots()
 
     def groups(self) -> Iterator[Known]:
@@ -130,11 +136,13 @@ class Piece:
                 _types=frozenset(types[begin : begin + count]),
             )
 
-    def _stretches(self, kind: str, gap_ms: int) -> Stretches:
+    def _commit_intervals(self, kind: str, gap_ms: int) -> CommitIntervals:
         """Those of a kind, by group and topic; of several batches, and under several ids of a topic, united."""
         rows = self._rows[kind]
         number = self._group[rows] * len(self._topics) + self._topic[rows]
-        return united(unlisted(number, self._facts.select(list(LISTS)).take(pa.array(rows))), gap_ms)[0]
+        return merge_intervals(flatten_intervals(number, self._facts.select(list(LISTS)).take(pa.array(rows))), gap_ms)[
+            0
+        ]
 
     def _slots(self) -> Slots:
         first = np.flatnonzero(starts_new_key(self._committed.slot))
@@ -144,14 +152,14 @@ class Piece:
         return Slots(group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first))
 
     def _tombstones(self, first: IntArray) -> IntArray:
-        """Of each slot, by its first stretch."""
+        """Of each slot, by its first interval."""
         known, gone = self._committed, self._deleted
         found = np.zeros(len(first), np.int64)
         if len(gone.topic):
             topic, partition = (
                 np.concatenate([getattr(known, name)[first], getattr(gone, name)]) for name in ("topic", "partition")
             )
-            slot = in_one(topic, partition)
+            slot = pack_keys(topic, partition)
             place = np.searchsorted(slot[: len(first)], slot[len(first) :])
             same = (place < len(first)) & (slot[np.minimum(place, len(first) - 1)] == slot[len(first) :])
             found[place[same]] = gone.commits[same]

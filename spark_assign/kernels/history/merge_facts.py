@@ -1,4 +1,4 @@
-"""Facts of many batches: stretches of commits united, groups brought into as many parts as asked for.
+"""Facts of many batches: intervals of commits united, groups brought into as many parts as asked for.
 
 What goes from one task to another is not a row per fact but one per part, with all facts of its groups in Arrow's own
 bytes: a million facts are a few hundred rows, which Spark shuffles without a look at them.
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.binary_column import codes_of, one_array
-from spark_assign.kernels.history.commit_intervals import in_one, united, unlisted
+from spark_assign.kernels.history.commit_intervals import flatten_intervals, merge_intervals, pack_keys
 from spark_assign.kernels.history.reduce import as_facts, reduced
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -83,12 +83,12 @@ def unite(some: pa.Table, gap_ms: int) -> pa.Table:
 def _united(some: pa.Table, kind: str, gap_ms: int) -> pa.Table:
     topic = np.zeros(len(some), np.int64)
     for name in _TOPIC:
-        topic = in_one(topic, codes_of(some[name])[0])
+        topic = pack_keys(topic, codes_of(some[name])[0])
     order = np.argsort(topic, kind="stable")
     if starts_new_key(topic[order]).all():
         return some
     some, topic = some.take(pa.array(order)), topic[order]
-    found, _ = united(unlisted(topic, some), gap_ms)
+    found, _ = merge_intervals(flatten_intervals(topic, some), gap_ms)
     facts_of = []
     for column, rows, lists in found.listed():
         names = some.select(_TOPIC).take(pa.array(np.searchsorted(topic, found.topic[rows])))
@@ -116,7 +116,7 @@ def _parts(some: pa.Table, parts: int) -> IntArray:
     """By cluster and group; what belongs to no group is spread by its offset."""
     cluster, clusters = codes_of(some["cluster"])
     group, groups = codes_of(some["group_id"])
-    _, row, of = np.unique(in_one(cluster, group), return_index=True, return_inverse=True)
+    _, row, of = np.unique(pack_keys(cluster, group), return_index=True, return_inverse=True)
     values = (clusters.take(pa.array(cluster[row])), groups.take(pa.array(group[row])))
     names = zip(*(column.to_pylist() for column in values), strict=True)
     part: IntArray = np.array([zlib.crc32(f"{name}\0{each}".encode()) % parts for name, each in names], np.int64)[of]

@@ -1,4 +1,5 @@
-"""Who has what, while the records of a group go by: what a member keeps is one stretch, however often it is written."""
+"""Who has what, while the records of a group go by: what a member keeps is one interval, however often it is
+written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """When nothing was committed: the rhythm of partitions, its gaps, and the pauses of a group.
 
 A gap is the time between two commits of a partition that are further apart than the threshold (`Asked.gap_ms`). Facts
-have stretches, within which no two commits are, so gaps are exact, and shorter silences are not seen at all: a
+have intervals, within which no two commits are, so gaps are exact, and shorter silences are not seen at all: a
 rebalance that kept nobody from committing for longer than the threshold stopped nothing.
 
 A pause is made of the gaps of a group's partitions:
@@ -37,7 +37,7 @@ from statistics import median
 from spark_assign.kernels.history.commit_columns import silent
 from spark_assign.kernels.history.departures import HEARTBEAT_MS
 from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import Stretch, Timeline
+from spark_assign.kernels.history.timeline import CommitInterval, Timeline
 
 REBALANCE_MS = 300_000
 """The rebalance timeout of Java clients by default (max.poll.interval.ms), where the record has none."""
@@ -110,8 +110,8 @@ def stops(timeline: Timeline, asked: Asked) -> Stops:
     around: dict[int, dict[Partition, list[Span]]] = defaultdict(lambda: defaultdict(list))
     free: list[tuple[Span, Partition]] = []
     longest = 0
-    for partition, stretches in silent(timeline.commits):
-        for gap in _beyond_habit(stretches, rebalances):
+    for partition, commit_intervals in silent(timeline.commits):
+        for gap in _beyond_habit(commit_intervals, rebalances):
             for part in _without(gap, absences):
                 stopped = 0
                 for place, piece in rebalances.divide(part):
@@ -126,16 +126,16 @@ def stops(timeline: Timeline, asked: Asked) -> Stops:
     return Stops(tuple(told), sum(each.stopped_ms for each in told if each.place is not None), longest)
 
 
-def _gaps(stretches: Sequence[Stretch]) -> list[Span]:
-    return [(before.until_ms, after.from_ms) for before, after in pairwise(stretches)]
+def _gaps(commit_intervals: Sequence[CommitInterval]) -> list[Span]:
+    return [(before.until_ms, after.from_ms) for before, after in pairwise(commit_intervals)]
 
 
-def _beyond_habit(stretches: Sequence[Stretch], rebalances: _Rebalances) -> list[Span]:
+def _beyond_habit(commit_intervals: Sequence[CommitInterval], rebalances: _Rebalances) -> list[Span]:
     """The gaps of a partition that are not what it always does."""
-    gaps = _gaps(stretches)
+    gaps = _gaps(commit_intervals)
     free = [until - since for since, until in gaps if not rebalances.touched_by((since, until))]
     touched = sum(until - since for since, until in gaps) - sum(free)
-    settled = stretches[-1].until_ms - stretches[0].from_ms - touched
+    settled = commit_intervals[-1].until_ms - commit_intervals[0].from_ms - touched
     usual = median(free) if len(free) >= HABIT and 4 * sum(free) > settled else 0
     return [(since, until) for since, until in gaps if until - since > 2 * usual]
 

@@ -1,4 +1,4 @@
-"""Raw records to facts, batch by batch: commits become stretches, records of groups go on as they are.
+"""Raw records to facts, batch by batch: commits become intervals, records of groups go on as they are.
 
 The time of a commit is that of its record and not the one in its value. It is of the same clock as the times of the
 records about the group itself, with which pauses are compared; a tombstone has no other; and the one in the value was,
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.binary_column import Gathered, codes_of, one_array
-from spark_assign.kernels.history.commit_intervals import Stretches, in_one, of_commits
+from spark_assign.kernels.history.commit_intervals import CommitIntervals, of_commits, pack_keys
 from spark_assign.kernels.history.offset_commit_values import committed
 from spark_assign.kernels.history.record_keys import CORRUPT, NEWER_VERSION, read_keys
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -42,7 +42,7 @@ def reduced(records: pa.Table, gap_ms: int) -> pa.Table:
 
     Args:
         records: RECORDS, of any clusters and in any order.
-        gap_ms: commits that are further apart belong to two stretches.
+        gap_ms: commits that are further apart belong to two intervals.
 
     Returns:
         FACTS. Each record is in one of them: commits and tombstones by count, all others as they are.
@@ -93,7 +93,7 @@ class _Batch:
         return newer
 
     def commits(self, gap_ms: int) -> pa.Table:
-        """Stretches of commits; what cannot be read is a fault."""
+        """Intervals of commits; what cannot be read is a fault."""
         rows = self._commits
         read = committed(self._keys.kind[rows], _taken(self._records["value"], rows))
         self._faults |= {int(rows[row]): (CORRUPT, detail) for row, detail in read.faults.items()}
@@ -102,7 +102,7 @@ class _Batch:
         at_ms = np.where(timeless, read.commit_ms, at_ms)
         fine = read.fine
         rows, topic_id = rows[fine], read.topic_id[fine]
-        topic = in_one(self._topics(rows), topic_id)
+        topic = pack_keys(self._topics(rows), topic_id)
         some, row = of_commits(topic, self._keys.partition[rows], at_ms[fine], read.offset[fine], gap_ms)
         topic_ids = pa.DictionaryArray.from_arrays(topic_id[row], pa.array(read.topic_ids, pa.string()))
         return self._of_topics(facts.COMMITS, some, rows[row], topic_ids)
@@ -130,8 +130,10 @@ class _Batch:
         columns = {name: _taken(self._records[name], rows) for name in RECORDS.names}
         return as_facts(kind, len(rows), {"group_id": self._names("group", rows), **columns, **more})
 
-    def _of_topics(self, kind: str, some: Stretches, rows: IntArray, topic_ids: pa.Array | None = None) -> pa.Table:
-        """Stretches of what the keys of these rows name."""
+    def _of_topics(
+        self, kind: str, some: CommitIntervals, rows: IntArray, topic_ids: pa.Array | None = None
+    ) -> pa.Table:
+        """Intervals of what the keys of these rows name."""
         told = [facts.FACTS.empty_table()]
         for name, first, lists in some.listed():
             of = rows[first]
@@ -148,7 +150,7 @@ class _Batch:
 
     def _topics(self, rows: IntArray) -> IntArray:
         """Numbers for topics of groups."""
-        return in_one(in_one(self._cluster[rows], self._keys.group[rows]), self._keys.topic[rows])
+        return pack_keys(pack_keys(self._cluster[rows], self._keys.group[rows]), self._keys.topic[rows])
 
     def _names(self, name: str, rows: IntArray) -> pa.Array:
         names = pa.array(getattr(self._keys, f"{name}s"), pa.string())

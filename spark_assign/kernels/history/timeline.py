@@ -75,7 +75,7 @@ class Owned(NamedTuple):
     until_ms: int | None
 
 
-class Stretch(NamedTuple):
+class CommitInterval(NamedTuple):
     """Commits of one partition of which no two are further apart than the threshold."""
 
     from_ms: int
@@ -107,7 +107,7 @@ class Timeline:
         protocol_type: of a classic group: `consumer`, `connect`, or what its clients made up; else None.
         generations: in their order.
         owned: by since_ms, member, role, topic.
-        commits: (topic, partition) to its stretches in their order.
+        commits: (topic, partition) to its intervals in their order.
         deleted: (topic, partition) to its number of tombstones.
         first_ms, last_ms, records: of all records of the group that are on record, commits included.
         rejected: code and detail of what members sent and nobody can read; the group is told without it.
@@ -119,7 +119,7 @@ class Timeline:
     protocol_type: str | None
     generations: tuple[Generation, ...]
     owned: tuple[Owned, ...]
-    commits: Mapping[tuple[str, int], tuple[Stretch, ...]]
+    commits: Mapping[tuple[str, int], tuple[CommitInterval, ...]]
     deleted: Mapping[tuple[str, int], int]
     first_ms: int
     last_ms: int

@@ -233,7 +233,7 @@ def _answers(asked: Sequence[_Asked]) -> list[str | None]:
         chosen = kinds == name
         planned = assign_without_spark(specs, name, chosen)
         given = _by_group(specs, planned.runs if name in KAFKAS else planned.given)
-        hangs = _by_group(specs, planned.unsure)
+        hangs = _by_group(specs, planned.order_dependent)
         for group in np.flatnonzero(chosen).tolist():
             number = of_key[group]
             if group in planned.refused:

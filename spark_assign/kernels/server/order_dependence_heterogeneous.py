@@ -44,7 +44,7 @@ class Differing:
             member_tie: of each member a number, ascending; neighbours that share one come in an unknown order.
             ranks_known: whether the order of the topics' ids is known.
         """
-        of_members = _stretches(list(range(self.members)), member_tie)
+        of_members = _tied_spans(list(range(self.members)), member_tie)
         of_topics = [] if ranks_known else self._like_topics()
         number = prod(factorial(len(each)) for each in (*of_members, *of_topics))
         if number == 1 or self._at_rest():
@@ -65,7 +65,7 @@ class Differing:
             return -self.partitions[topic] / len(self.subscribers[topic]), len(self.subscribers[topic])
 
         order = sorted(range(len(self.partitions)), key=first)
-        return _stretches(order, [first(topic) for topic in order])
+        return _tied_spans(order, [first(topic) for topic in order])
 
     def _at_rest(self) -> bool:
         """Whether nothing is to be dealt and no topic to be balanced, in whatever order."""
@@ -89,18 +89,18 @@ class Differing:
                 yield owners
 
 
-def _stretches(things: list[int], ties: Sequence[object]) -> list[list[int]]:
+def _tied_spans(things: list[int], ties: Sequence[object]) -> list[list[int]]:
     """Neighbours that share a tie, where there are two or more."""
     told = groupby(zip(things, ties, strict=True), key=lambda pair: pair[1])
     found = [[thing for thing, _ in pairs] for _, pairs in told]
     return [each for each in found if len(each) > 1]
 
 
-def _orders(values: list[int], stretches: list[list[int]]) -> Iterator[list[int]]:
+def _orders(values: list[int], ties: list[list[int]]) -> Iterator[list[int]]:
     """The values with those at the places of each stretch in every order."""
-    for chosen in product(*(permutations(each) for each in stretches)):
+    for chosen in product(*(permutations(each) for each in ties)):
         order = values.copy()
-        for places, taken in zip(stretches, chosen, strict=True):
+        for places, taken in zip(ties, chosen, strict=True):
             for place, other in zip(places, taken, strict=True):
                 order[place] = values[other]
         yield order

@@ -174,10 +174,10 @@ class Balance:
         rest = self.unassigned
         if self.racks is not None:
             rest = np.array([number for number in rest.tolist() if not self._fill_near(number)], np.int64)
-        for begin, end in self._stretches(rest):
+        for begin, end in self._topic_spans(rest):
             self._pour(self.subscribers[self.topic[rest[begin]]], rest[begin:end])
 
-    def _stretches(self, numbers: IntArray) -> list[tuple[int, int]]:
+    def _topic_spans(self, numbers: IntArray) -> list[tuple[int, int]]:
         """Begin and end of partitions that follow each other and have the same subscribers."""
         return key_ranges(self.topic[numbers] * (not self.alike))
 
@@ -246,7 +246,7 @@ class Balance:
 
     def _reassign(self, numbers: IntArray) -> bool:
         """Walk over these partitions until nothing moves (`performReassignments`); whether anything did."""
-        blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._stretches(numbers)]
+        blocks = [(numbers[begin:end], int(self.topic[numbers[begin]])) for begin, end in self._topic_spans(numbers)]
         performed = False
         seen = None
         for number in range(_MOST_PASSES):

@@ -65,7 +65,7 @@ def _added_up(rounds: DataFrame, clusters: list[str]) -> DataFrame:
     begin, end = F.min("at_ms").over(of_cluster), F.max("at_ms").over(of_cluster)
     wide = F.greatest(F.lit(1), F.ceil((F.col("end") - F.col("begin") + 1) / BUCKETS))
     key = ["connect_cluster", "protocol"]
-    stretches = (
+    buckets = (
         these.withColumns({"begin": begin, "end": end})
         .withColumns({"wide": wide})
         .groupBy(*key, F.floor((F.col("at_ms") - F.col("begin")) / F.col("wide")).alias("stretch"))
@@ -74,7 +74,7 @@ def _added_up(rounds: DataFrame, clusters: list[str]) -> DataFrame:
         )
     )
     so_far = F.sum("many").over(Window.partitionBy(*key).orderBy("stretch"))
-    return stretches.select(*key, "at_ms", so_far.alias("so_far")).orderBy(*key, "at_ms")
+    return buckets.select(*key, "at_ms", so_far.alias("so_far")).orderBy(*key, "at_ms")
 
 
 # --- replicas ---------------------------------------------------------------------------------------------------

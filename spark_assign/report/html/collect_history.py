@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report.history import totals, worst_first
 from spark_assign.report.html.bounded_collect import any_of, collected
-from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MOST_ROWS, MOST_STRETCHES, HistoryRows
+from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
 from spark_assign.schemas import GROUP_KEY
 
 LISTED = 60
@@ -48,7 +48,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
     return replace(
         rows,
         wide_s=wide,
-        stretches=collected(_stretches(tables["rebalances"].where(any_of(rebalanced[:MAPPED_GROUPS])), wide)),
+        time_buckets=collected(_time_buckets(tables["rebalances"].where(any_of(rebalanced[:MAPPED_GROUPS])), wide)),
         rebalances=collected(_newest(tables["rebalances"].where(drawn), "at", "generation")),
         pauses=collected(_newest(tables["pauses"].where(drawn), "since", "until")),
     )
@@ -57,24 +57,24 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
 def width(since: datetime, until: datetime) -> int:
     """How wide the stretches of a heat map are, in seconds, so that there are few."""
     whole = (until - since).total_seconds()
-    return next((wide for wide in _WIDTHS if whole <= wide * (MOST_STRETCHES - 1)), _in_years(whole))
+    return next((wide for wide in _WIDTHS if whole <= wide * (MAX_INTERVALS - 1)), _in_years(whole))
 
 
 def _in_years(whole: float) -> int:
-    return int(whole // (MOST_STRETCHES - 1) // _DAY + 1) * _DAY
+    return int(whole // (MAX_INTERVALS - 1) // _DAY + 1) * _DAY
 
 
 def _counted(table: DataFrame, name: str) -> DataFrame:
     return table.groupBy(name).agg(F.count(F.lit(1)).alias("number")).orderBy(F.desc("number"), name)
 
 
-def _stretches(rebalances: DataFrame, wide: int) -> DataFrame:
+def _time_buckets(rebalances: DataFrame, wide: int) -> DataFrame:
     """A row per group and stretch in which it rebalanced; all of them are few."""
     stretch = F.floor(F.unix_seconds("at") / wide).alias("stretch")
     added = rebalances.groupBy(*GROUP_KEY, stretch).agg(
         F.count(F.lit(1)).alias("rebalances"), F.sum("stopped_ms").alias("stopped_ms")
     )
-    return added.limit(MAPPED_GROUPS * MOST_STRETCHES)
+    return added.limit(MAPPED_GROUPS * MAX_INTERVALS)
 
 
 def _newest(table: DataFrame, *by: str) -> DataFrame:

@@ -82,13 +82,13 @@ class Panel:
 
     Attributes:
         name: of the protocol.
-        stretches: from_ms, to_ms, partitions not consumed.
+        periods: from_ms, to_ms, partitions not consumed.
         rounds: begin_ms, end_ms of its rebalances.
         said: in words, beside the name.
     """
 
     name: str
-    stretches: Sequence[tuple[float, float, float]]
+    periods: Sequence[tuple[float, float, float]]
     rounds: Sequence[tuple[float, float]]
     said: str
 
@@ -100,7 +100,7 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
     """A panel per protocol, one below the other on the same scales: partitions not consumed, and rebalances below."""
     alt = charts.altair()
     begin, end = _window(panels)
-    high = math.ceil(max((level for panel in panels for *_, level in panel.stretches), default=0)) or max(partitions, 1)
+    high = math.ceil(max((level for panel in panels for *_, level in panel.periods), default=0)) or max(partitions, 1)
     seconds = alt.Scale(domain=[begin / 1000, end / 1000], nice=False)
     rows = []
     for at, panel in enumerate(panels):
@@ -119,13 +119,13 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
             else alt.Axis(labels=False, ticks=False, title=None),
         )
         y = alt.Y("level:Q", scale=alt.Scale(domain=[0, high]), axis=alt.Axis(title=None, values=[0, high]))
-        stretches = [
+        periods = [
             {"from": max(since, begin) / 1000, "to": min(until, end) / 1000, "level": level, "none": 0}
-            for since, until, level in panel.stretches
+            for since, until, level in panel.periods
             if level > 0
         ]
         rounds = [{"from": max(since, begin) / 1000, "to": min(until, end) / 1000} for since, until in panel.rounds]
-        paused = alt.Chart(alt.Data(values=stretches)).mark_rect(fill=colour("problem"), stroke=colour("problem"))
+        paused = alt.Chart(alt.Data(values=periods)).mark_rect(fill=colour("problem"), stroke=colour("problem"))
         strip = alt.Chart(alt.Data(values=rounds)).mark_rect(fill=colour("round"), stroke=colour("round"))
         rows.append(
             alt.layer(
@@ -187,7 +187,7 @@ def courses(lines: Sequence[Course], ident: str, title: str, unit: str) -> Marku
 
 def _window(panels: Sequence[Panel]) -> tuple[float, float]:
     """From when to when there is something to see, in ms, and a little more."""
-    busy = [(since, until) for panel in panels for since, until, level in panel.stretches if level > 0]
+    busy = [(since, until) for panel in panels for since, until, level in panel.periods if level > 0]
     busy += [each for panel in panels for each in panel.rounds]
     begin, end = min((since for since, _ in busy), default=0.0), max((until for _, until in busy), default=1000.0)
     edge = 0.04 * (end - begin) + 1

@@ -124,17 +124,17 @@ def _time(ms: int | None) -> str:
 
 
 def _maps(rows: HistoryRows) -> list[Drawing]:
-    if not rows.stretches:
+    if not rows.time_buckets:
         return []
     keys = [(row["cluster"], row["group_id"]) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
-    first = min(row["stretch"] for row in rows.stretches)
-    columns = range(first, max(row["stretch"] for row in rows.stretches) + 1)
+    first = min(row["stretch"] for row in rows.time_buckets)
+    columns = range(first, max(row["stretch"] for row in rows.time_buckets) + 1)
     labels = [_begins(stretch * rows.wide_s, rows.wide_s) for stretch in columns]
     names = ["/".join(key) for key in keys]
 
     def cells(value: Callable[[Row], int | None], words: Callable[[int], str]) -> list[Cell]:
         found = []
-        for row in rows.stretches:
+        for row in rows.time_buckets:
             key, told = (row["cluster"], row["group_id"]), value(row)
             if told and key in keys:
                 found.append(Cell(keys.index(key), row["stretch"] - first, told, words(told)))

@@ -307,7 +307,7 @@ def _oddities(row: Row) -> list[str]:
         "unknown_topics": count(row["unknown_topics"], "subscribed topic") + " unknown",
         "owned_topic_gone": count(row["owned_topic_gone"], "owned partition") + " of topics that are gone",
         "owned_beyond_count": count(row["owned_beyond_count"], "owned partition") + " beyond the topic's count",
-        "unsure": f"{number(row.get('unsure') or 0)} may go to another member: an order is not known",
+        "order_dependent": f"{number(row.get('order_dependent') or 0)} may go to another member: an order is not known",
     }
     return [*given_up, *_by_load(row), *(words for name, words in said.items() if row.get(name))]
 

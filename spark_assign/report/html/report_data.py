@@ -27,7 +27,7 @@ MOST_ROWS = 500
 DRAWN_GROUPS = 6
 """Groups whose rebalances are drawn."""
 
-MAPPED_GROUPS, MOST_STRETCHES = 25, 28
+MAPPED_GROUPS, MAX_INTERVALS = 25, 28
 """Rows and columns of a heat map; a longer history has wider columns."""
 
 BUCKETS = 200
@@ -220,8 +220,8 @@ class HistoryRows:
     Attributes:
         totals: the row of `report.history.totals`.
         groups: `history.schemas.GROUPS`, flapping ones first, then those that stopped longest.
-        wide_s: how long a stretch of the heat maps is, in seconds; stretches are counted from 1970 on.
-        stretches: of the first of these groups: cluster, group_id, stretch, rebalances, stopped_ms.
+        wide_s: how long a bucket of the heat maps is, in seconds; buckets are counted from 1970 on.
+        time_buckets: of the first of these groups: cluster, group_id, stretch, rebalances, stopped_ms.
         rebalances, pauses: of the groups drawn, the newest: `history.schemas.REBALANCES`, `PAUSES`.
         deploys: `history.schemas.DEPLOYS`, those that stopped longest first.
         whats: what, number: how many deploys there are of each kind.
@@ -233,7 +233,7 @@ class HistoryRows:
     totals: Row = field(default_factory=dict)
     groups: Rows = ()
     wide_s: int = 86_400
-    stretches: Rows = ()
+    time_buckets: Rows = ()
     rebalances: Rows = ()
     pauses: Rows = ()
     deploys: Rows = ()

@@ -64,7 +64,7 @@ def _drawing(at: int, key: tuple[str, str], size: Row, rounds: Rows, pauses: Row
     panels = [
         drawings.Panel(
             name=protocol,
-            stretches=[
+            periods=[
                 (row["from_ms"], row["to_ms"], row["not_consumed"]) for row in pauses if row["protocol"] == protocol
             ],
             rounds=[(row["begin_ms"], row["end_ms"]) for row in rounds if row["protocol"] == protocol],
