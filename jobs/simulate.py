@@ -38,7 +38,7 @@ from spark_assign.protocol.schemas import (
 )
 from spark_assign.protocol.settings import BROKER_RELEASES
 from spark_assign.protocol.simulation import play_fleet
-from spark_assign.report.group_pictures import Sight, draw_group, sight_of_simulation, sight_of_story
+from spark_assign.report.group_pictures import GroupPictureData, draw_group, sight_of_simulation, sight_of_story
 from spark_assign.report.html.collect_simulation import drawn_ownership
 from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story
 from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
@@ -154,7 +154,7 @@ def _of_scenario(options: Options, scenario: Scenario) -> tuple[Settings, Sequen
     return Settings(**{**scenario.settings, **_times(options)}), protocols
 
 
-def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], sight: Sight) -> None:
+def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], sight: GroupPictureData) -> None:
     log.info("drawing group %s", group["group_id"])
     place = Path(options.output or ".")
     options.outcome.places["pictures"] = str(place.resolve())

@@ -141,11 +141,11 @@ def _of_kafka(options: Options) -> Snapshot:
     )
 
 
-def _loads(options: Options) -> kafka_loads.Loads | None:
+def _loads(options: Options) -> kafka_loads.LoadReadOptions | None:
     if options.rates_since:
-        return kafka_loads.Loads(since_s=options.rates_since / 1000)
+        return kafka_loads.LoadReadOptions(since_s=options.rates_since / 1000)
     if options.every:
-        return kafka_loads.Loads(every_s=options.every / 1000, times=options.times or TIMES)
+        return kafka_loads.LoadReadOptions(every_s=options.every / 1000, times=options.times or TIMES)
     return None
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
-class Answer:
+class LazyResult:
     """Base of the answers of advisers and of the ways to another protocol or release.
 
     Attributes:

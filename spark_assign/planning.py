@@ -33,7 +33,7 @@ from spark_assign.kernels.group.plan_groups import (
     REJECTED,
     REVOCATION,
     WITHHELD,
-    Question,
+    PlanParams,
     columns_of,
     decide,
 )
@@ -266,7 +266,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     return Plan(fleet, pass_over)
 
 
-def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
+def asking(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     """The question to a pass over the fleet, whose tables are checked.
 
     Raises:
@@ -275,7 +275,7 @@ def asking(fleet: Fleet, patterns: Mapping[str, str]) -> Question:
     for name in sorted(set(patterns.values()) - {CONFIGURED}):
         find(name)
     _ = fleet.sizes
-    return Question(
+    return PlanParams(
         patterns=tuple(patterns.items()),
         known=tuple(names()),
         custom=custom_assignors(),

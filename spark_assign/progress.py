@@ -33,7 +33,7 @@ _FREE = threading.Lock()
 """Only one at a time is shown: what goes on inside of another one is a part of it."""
 
 
-class Step(Protocol):
+class ProgressStep(Protocol):
     """So many more are done; and the name of what comes next, where that is worth saying."""
 
     def __call__(self, done: int = 1, following: str = "") -> None: ...
@@ -52,7 +52,7 @@ class Display(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int, first: str = "") -> Iterator[Step]:
+def progress(what: str, total: int, first: str = "") -> Iterator[ProgressStep]:
     """Tell how far something is, once it has taken `QUIET_S` seconds.
 
     Args:

@@ -23,14 +23,14 @@ from spark_assign.comparison.compare import CLIENTS, compare
 from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.advise import advise as kernel
-from spark_assign.kernels.advise.params import Question
+from spark_assign.kernels.advise.params import AdviceParams
 from spark_assign.kernels.advise.rows import MEMBERSHIP, REPLICAS, SIZE, ZONES
 from spark_assign.kernels.group.plan_groups import CONFIGURED
 from spark_assign.kernels.membership import membership as of_membership
-from spark_assign.kernels.membership.params import Question as OfMembership
+from spark_assign.kernels.membership.params import MembershipParams as OfMembership
 from spark_assign.kernels.size import size as of_size
 from spark_assign.kernels.zones import zones as of_zones
-from spark_assign.lazy_result import Answer
+from spark_assign.lazy_result import LazyResult
 from spark_assign.protocol.settings import Settings
 from spark_assign.schemas import GROUP_KEY
 
@@ -55,7 +55,7 @@ _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per
 
 
 @dataclass(frozen=True)
-class Advised(Answer):
+class Advised(LazyResult):
     """What to do, as lazy DataFrames (columns: `advice.schemas.ADVISE_TABLES`).
 
     Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_decided`).
@@ -107,14 +107,14 @@ def advise(
     price: float = PRICE,
     currency: str = CURRENCY,
     follower_fetching: bool = False,
-    consumer_price: float = Question.consumer_price,
-    change_cost: float = Question.change_cost,
-    months: float = Question.months,
-    deploys: float = Question.deploys,
+    consumer_price: float = AdviceParams.consumer_price,
+    change_cost: float = AdviceParams.change_cost,
+    months: float = AdviceParams.months,
+    deploys: float = AdviceParams.deploys,
     pause_price: float | None = None,
-    least_members: int = Question.least_members,
-    least_balance: float = Question.least_balance,
-    retention_days: float = Question.retention_days,
+    least_members: int = AdviceParams.least_members,
+    least_balance: float = AdviceParams.least_balance,
+    retention_days: float = AdviceParams.retention_days,
     headroom: float = HEADROOM,
     quantile: float = QUANTILE,
     restart_ms: int = OfMembership.restart_ms,
@@ -169,7 +169,7 @@ def advise(
     if lacking:
         why = "; ".join(str(each) for each in lacking)
         missing += [(ZONES, why), (REPLICAS, why)]
-    asked = Question(
+    asked = AdviceParams(
         price=price,
         currency=currency,
         consumer_price=consumer_price,
@@ -217,7 +217,7 @@ def _of_sizes(
     return [_answered(told, SIZE, kinds, _SIZES)]
 
 
-def _of_zones(fleet: Fleet, asked: Question) -> list[DataFrame]:
+def _of_zones(fleet: Fleet, asked: AdviceParams) -> list[DataFrame]:
     found = zones(fleet, price=asked.price, currency=asked.currency, follower_fetching=asked.follower_fetching)
     moves = found.replica_moves.select("cluster", _about(kernel.OF_MOVE), F.col("kind").alias("change"), *_MOVES)
     readers = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()

@@ -18,8 +18,8 @@ from spark_assign.errors import ConfigError
 from spark_assign.faulty_groups import sound
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.membership import membership as kernel
-from spark_assign.kernels.membership.params import Question
-from spark_assign.lazy_result import Answer
+from spark_assign.kernels.membership.params import MembershipParams
+from spark_assign.lazy_result import LazyResult
 from spark_assign.protocol.facts import gather_facts
 from spark_assign.protocol.schemas import EVENTS
 from spark_assign.protocol.settings import Settings
@@ -30,7 +30,7 @@ MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 
 
 @dataclass(frozen=True)
-class Membership(Answer):
+class Membership(LazyResult):
     """What groups are advised to do, as lazy DataFrames (columns: `advice.schemas.MEMBERSHIP_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -73,16 +73,16 @@ def membership(
     fleet: Fleet,
     settings: Settings | None = None,
     *,
-    restart_ms: int = Question.restart_ms,
-    sessions_ms: Sequence[int] = Question.sessions_ms,
-    restarts_ms: Sequence[int] = Question.restarts_ms,
-    crashes_per_deploy: float = Question.crashes_per_deploy,
-    least_gain: float = Question.least_gain,
-    least_share: float = Question.least_share,
-    least_session_ms: int = Question.least_session_ms,
-    margin: float = Question.margin,
-    session_bounds_ms: Sequence[int] = Question.session_bounds_ms,
-    consumer_session_bounds_ms: Sequence[int] = Question.consumer_session_bounds_ms,
+    restart_ms: int = MembershipParams.restart_ms,
+    sessions_ms: Sequence[int] = MembershipParams.sessions_ms,
+    restarts_ms: Sequence[int] = MembershipParams.restarts_ms,
+    crashes_per_deploy: float = MembershipParams.crashes_per_deploy,
+    least_gain: float = MembershipParams.least_gain,
+    least_share: float = MembershipParams.least_share,
+    least_session_ms: int = MembershipParams.least_session_ms,
+    margin: float = MembershipParams.margin,
+    session_bounds_ms: Sequence[int] = MembershipParams.session_bounds_ms,
+    consumer_session_bounds_ms: Sequence[int] = MembershipParams.consumer_session_bounds_ms,
 ) -> Membership:
     """Whether the members of each group should be static, its assignor cooperative, and how long its session.
 
@@ -125,7 +125,7 @@ def membership(
         +-----------+--------------+-------------+---------------------+
     """
     settings = settings or Settings()
-    asked = Question(
+    asked = MembershipParams(
         settings.timing,
         restart_ms,
         tuple(sessions_ms),

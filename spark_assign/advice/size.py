@@ -22,8 +22,8 @@ from spark_assign.fleet import Fleet
 from spark_assign.kernels.group.plan_groups import CONFIGURED
 from spark_assign.kernels.size import size as kernel
 from spark_assign.kernels.size.candidate_counts import MOST
-from spark_assign.kernels.size.sweep import Terms
-from spark_assign.lazy_result import Answer
+from spark_assign.kernels.size.sweep import SizingCriteria
+from spark_assign.lazy_result import LazyResult
 from spark_assign.protocol.settings import Settings
 
 HEADROOM, QUANTILE = 0.2, 0.95
@@ -32,7 +32,7 @@ OWN = (CONFIGURED,)
 
 
 @dataclass(frozen=True)
-class Size(Answer):
+class Size(LazyResult):
     """How many members groups need, as lazy DataFrames (columns: `advice.schemas.SIZE_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -128,9 +128,9 @@ def size(
         raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
     _ = fleet.sizes
     own = custom_assignors()
-    asked = kernel.Question(
+    asked = kernel.SizeParams(
         assignors=tuple(chosen),
-        terms=Terms(headroom, quantile, (settings or Settings()).timing, own),
+        terms=SizingCriteria(headroom, quantile, (settings or Settings()).timing, own),
         known=tuple(names()),
         numbers=tuple(sorted(set(members))),
         custom=own,

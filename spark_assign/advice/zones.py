@@ -24,7 +24,7 @@ from spark_assign.errors import ConfigError, Fault, FleetError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.zones import zones as kernel
 from spark_assign.kernels.zones.replica_moves import FOUND, MOVE, REORDER, replica_moves
-from spark_assign.lazy_result import Answer
+from spark_assign.lazy_result import LazyResult
 from spark_assign.schema_fields import nullable, required
 
 PRICE, CURRENCY = 0.02, "USD"
@@ -56,7 +56,7 @@ _FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
 
 
 @dataclass(frozen=True)
-class Zones(Answer):
+class Zones(LazyResult):
     """What crosses a zone, as lazy DataFrames (columns: `advice.schemas.ZONES_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -83,7 +83,7 @@ class Zones(Answer):
     """
 
     fleet: Fleet
-    asked: kernel.Question
+    asked: kernel.ZoneParams
 
     @cached_property
     def zones(self) -> DataFrame:
@@ -183,7 +183,7 @@ def zones(
             raise ConfigError(f"{name} {value}: expected a number from 0")
     if lacking := faults(fleet):
         raise FleetError(lacking)
-    asked = kernel.Question(price, currency, worth, follower_fetching)
+    asked = kernel.ZoneParams(price, currency, worth, follower_fetching)
     of_broker = fleet.groups is not None
     told = facts.in_whole_groups(fleet, ["range"], topic_ids=of_broker, in_order=True, loads=True, leaders=True)
     return Zones(told.mapInArrow(in_arrow(partial(kernel.zones, asked=asked)), ZONED), fleet, asked)

@@ -92,7 +92,7 @@ def compare(
         changed[kernel.AS_GIVEN] = fleet
     for each in (fleet, *changed.values()):
         _ = each.sizes
-    asked = kernel.Comparison(
+    asked = kernel.CompareParams(
         assignors=tuple(names),
         changes=tuple(told),
         as_is=as_is,

@@ -84,7 +84,7 @@ class Drift:
         return rows.where(F.col("kind") == _KINDS[table])
 
     def _pass_over(self, *kinds: str) -> DataFrame:
-        asked = kernel.Question((self.before.checked, self.after.checked), frozenset(kinds))
+        asked = kernel.DriftParams((self.before.checked, self.after.checked), frozenset(kinds))
         told = in_whole_groups(self.before, self.after)
         return told.mapInArrow(in_arrow(partial(kernel.drift, asked=asked)), DRIFTED)
 

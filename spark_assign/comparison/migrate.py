@@ -23,12 +23,12 @@ from spark_assign.kernels.client_libraries import LIBRARIES
 from spark_assign.kernels.migration import migrate as kernel
 from spark_assign.kernels.migration.migration_verdict import GO, STAY, WARN, Policy
 from spark_assign.kernels.server import KAFKAS, OURS, UNIFORM
-from spark_assign.lazy_result import Answer
+from spark_assign.lazy_result import LazyResult
 from spark_assign.protocol.settings import Settings
 
 
 @dataclass(frozen=True)
-class Migration(Answer):
+class Migration(LazyResult):
     """What becomes of a fleet's groups, as lazy DataFrames (columns: `comparison.schemas.MIGRATION_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -128,7 +128,7 @@ def migrate(
         raise ConfigError(f"to {to}: the broker has {' and '.join(KAFKAS)}; others can be asked by what_if")
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size}: group.consumer.max.size is 1 or more")
-    asked = kernel.Question(
+    asked = kernel.MigrationParams(
         to=to,
         policy=_policy(policy),
         most=max_size,

@@ -17,11 +17,11 @@ from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.release_rules import CLIENT_SIDE, known_lines, read_profile
 from spark_assign.kernels.upgrade import upgrade as kernel
-from spark_assign.lazy_result import Answer
+from spark_assign.lazy_result import LazyResult
 
 
 @dataclass(frozen=True)
-class Upgrade(Answer):
+class Upgrade(LazyResult):
     """What becomes of a fleet's groups, as lazy DataFrames (columns: `comparison.schemas.UPGRADE_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
@@ -90,4 +90,6 @@ def upgrade(fleet: Fleet, to: str, *, assignor: str | None = None) -> Upgrade:
         raise ConfigError(f"assignor {assignor}: expected one of {', '.join(CLIENT_SIDE)}")
     _ = fleet.sizes
     told = facts.in_whole_groups(fleet, clients=True, in_order=True)
-    return Upgrade(told.mapInArrow(in_arrow(partial(kernel.upgrade, asked=kernel.Question(to, assignor))), UPGRADED))
+    return Upgrade(
+        told.mapInArrow(in_arrow(partial(kernel.upgrade, asked=kernel.UpgradeParams(to, assignor))), UPGRADED)
+    )

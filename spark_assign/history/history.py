@@ -17,12 +17,12 @@ from spark_assign.history import record_facts
 from spark_assign.history.record_facts import conformed
 from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
 from spark_assign.kernels.history import history_rows as kinds
-from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.lazy_result import Answer
+from spark_assign.kernels.history.thresholds import HistoryThresholds
+from spark_assign.lazy_result import LazyResult
 
 
 @dataclass(frozen=True)
-class History(Answer):
+class History(LazyResult):
     """What became of groups, as lazy DataFrames (columns: `history.schemas.HISTORY_TABLES`).
 
     Each table is one pass over the records, unless `decided` is stored (`with_decided`).
@@ -55,10 +55,10 @@ class History(Answer):
         *,
         topics: DataFrame | None = None,
         end_offsets: DataFrame | None = None,
-        gap_ms: int = Asked.gap_ms,
-        together_ms: int = Asked.together_ms,
-        flapping_a_day: int = Asked.flapping_a_day,
-        session_ms: int = Asked.session_ms,
+        gap_ms: int = HistoryThresholds.gap_ms,
+        together_ms: int = HistoryThresholds.together_ms,
+        flapping_a_day: int = HistoryThresholds.flapping_a_day,
+        session_ms: int = HistoryThresholds.session_ms,
     ) -> Self:
         """The history that records of `__consumer_offsets` tell.
 
@@ -83,7 +83,7 @@ class History(Answer):
             FleetError: a column of a table is missing, or of another type.
             ConfigError: a threshold that cannot be.
         """
-        asked = Asked(gap_ms, together_ms, flapping_a_day, session_ms)
+        asked = HistoryThresholds(gap_ms, together_ms, flapping_a_day, session_ms)
         for name, value in asdict(asked).items():
             if value < 1:
                 raise ConfigError(f"{name} {value}: expected 1 or more")

@@ -19,7 +19,7 @@ from spark_assign.errors import FleetError
 from spark_assign.history.schemas import RECORDS, TOLD
 from spark_assign.kernels.history import merge_facts, reduce
 from spark_assign.kernels.history.build_history import told_of
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.schema_check import conform
 
 _PARTS_PER_TASK = 8
@@ -28,7 +28,7 @@ _PARTS_PER_TASK = 8
 _PARTS = from_arrow_schema(merge_facts.PARTS)
 
 
-def told(records: DataFrame, asked: Asked) -> DataFrame:
+def told(records: DataFrame, asked: HistoryThresholds) -> DataFrame:
     """What is told of all groups that some records are of.
 
     Args:

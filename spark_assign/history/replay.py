@@ -15,16 +15,16 @@ from spark_assign.arrow_batches import in_arrow
 from spark_assign.errors import ConfigError, UnknownAssignorError
 from spark_assign.history import record_facts
 from spark_assign.history.schemas import REPLAY, REPLAY_TABLES
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.replay import replay as kernel
 from spark_assign.kernels.replay.read_history import replay_parts
 from spark_assign.kernels.replay.replay_variants import ASSIGNORS
-from spark_assign.lazy_result import Answer
+from spark_assign.lazy_result import LazyResult
 from spark_assign.protocol.settings import Settings
 
 
 @dataclass(frozen=True)
-class Replay(Answer):
+class Replay(LazyResult):
     """The past of groups in several ways, as lazy DataFrames (columns: `history.schemas.REPLAY_TABLES`).
 
     Each table is one pass over the records, unless `decided` is stored (`with_decided`).
@@ -65,7 +65,7 @@ def replay(
     assignors: Sequence[str] | None = None,
     static: bool | None = None,
     settings: Settings | None = None,
-    gap_ms: int = Asked.gap_ms,
+    gap_ms: int = HistoryThresholds.gap_ms,
 ) -> Replay:
     """What every past rebalance would have cost with other assignors and protocols, with static members or without.
 
@@ -122,6 +122,6 @@ def replay(
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
         raise ValueError("settings: replay takes times that hold for all groups, and no tables; simulate takes those")
     ways = (False, True) if static is None else (static,)
-    asked = kernel.Question(names, ways, settings.timing, Asked(gap_ms=gap_ms))
+    asked = kernel.ReplayParams(names, ways, settings.timing, HistoryThresholds(gap_ms=gap_ms))
     rows = record_facts.in_whole_groups(records, gap_ms)
     return Replay(rows.mapInArrow(in_arrow(partial(replay_parts, asked=asked)), REPLAY))

@@ -124,7 +124,7 @@ class Client:
     surely: bool = False
 
 
-def recognize(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
+def detect_library(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
     """The library that a member of a group runs on.
 
     Args:
@@ -168,14 +168,14 @@ STOP_ALL, ROLLING, NOT_THERE, SERVER = "stop all", "two rolling restarts", "not 
 
 
 @dataclass(frozen=True)
-class Way:
+class AssignorSwitch:
     """How a group switches: one of the ways above, and the sentences that say so."""
 
     kind: str
     words: str
 
 
-def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
+def plan_switch(now: str | None, to: str, clients: str | None = None) -> AssignorSwitch:
     """How a group may switch from one assignor to another.
 
     Args:
@@ -186,59 +186,59 @@ def way_over(now: str | None, to: str, clients: str | None = None) -> Way:
     counted = read_clients(clients)
     known = [name for name in counted if name != UNKNOWN]
     if to in OURS:
-        return Way(
+        return AssignorSwitch(
             NOT_THERE,
             f"Kafka has no {to}, it shows what racks would save: the broker would need a class of yours "
             "(group.consumer.assignors).",
         )
     if to == WEIGHTED_STICKY:
-        return Way(
+        return AssignorSwitch(
             NOT_THERE,
             f"No client brings {to}: members take its plan as an explicit assignment (docs/weighted.md).",
         )
     if now in SERVER_SIDE:
-        return Way(
+        return AssignorSwitch(
             SERVER,
             "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
             "change group.remote.assignor if at all.",
         )
     if to in SERVER_SIDE and now != STREAMS:
         name = to.removeprefix("server-")
-        return Way(
+        return AssignorSwitch(
             SERVER,
             f"To the broker's protocol (KIP-848): group.protocol=consumer and group.remote.assignor={name} in every "
             "member, if its client library has that protocol.",
         )
     if now == STREAMS:
-        return Way(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
+        return AssignorSwitch(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
     if lacking := [name for name in known if to not in LIBRARIES[name].assignors]:
-        return Way(NOT_THERE, f"{_listed(lacking)} {_has(lacking)} no {to}: keep what the group runs with.")
+        return AssignorSwitch(NOT_THERE, f"{_listed(lacking)} {_has(lacking)} no {to}: keep what the group runs with.")
     stop = f"Stop all members, then start them with {to} alone"
     if now is None:
-        return Way(STOP_ALL, f"{stop}: what the group runs with is not known.")
+        return AssignorSwitch(STOP_ALL, f"{stop}: what the group runs with is not known.")
     if (now == COOPERATIVE) == (to == COOPERATIVE):
         check = "" if _all_known(counted) else f" First make sure that your client library has {to}."
-        return Way(
+        return AssignorSwitch(
             ROLLING,
             f"Two rolling restarts: first with {to} added behind {now}, then with {to} alone. Both follow one "
             f"protocol, so every client library allows it.{check}",
         )
     if now == COOPERATIVE:
-        return Way(STOP_ALL, f"{stop}: from cooperative back to eager no rolling restart is safe.")
+        return AssignorSwitch(STOP_ALL, f"{stop}: from cooperative back to eager no rolling restart is safe.")
     if refusing := [name for name in known if not LIBRARIES[name].mixes]:
         does = "does" if len(refusing) == 1 else "do"
-        return Way(
+        return AssignorSwitch(
             STOP_ALL,
             f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {now} and {to} in one list.",
         )
     if _all_known(counted):
         allow = "allows" if len(known) == 1 else "allow"
-        return Way(
+        return AssignorSwitch(
             ROLLING,
             f"Two rolling restarts: first with {to} added to {now}, then with {to} alone. {_listed(known)} {allow} "
             "that.",
         )
-    return Way(
+    return AssignorSwitch(
         STOP_ALL,
         f"{stop}: that is safe for every client. Two rolling restarts, the first with {now} and {to} in one list, work "
         "with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start with such a list.",

@@ -38,13 +38,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.client_libraries import COOPERATIVE, LIBRARIES, Client, recognize
+from spark_assign.kernels.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
 
 
 @dataclass(frozen=True)
-class Subscribed:
+class SubscriptionFormat:
     """How a member's subscription is written.
 
     Attributes:
@@ -59,7 +59,7 @@ class Subscribed:
 
 
 @dataclass(frozen=True)
-class Assigned:
+class AssignmentFormat:
     """How a member's assignment is written, by the leader."""
 
     version: int
@@ -67,13 +67,13 @@ class Assigned:
 
 
 @dataclass(frozen=True)
-class Seen:
+class MemberBytes:
     """What is seen of a member; `assigned` is null where it was given nothing."""
 
     member_id: str
     client_id: str | None
-    subscribed: Subscribed
-    assigned: Assigned | None
+    subscribed: SubscriptionFormat
+    assigned: AssignmentFormat | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _LibraryFingerprint:
     """A library as it writes, a row of the table above. `empty`: it writes no bytes where others write null."""
 
     library: str
@@ -110,7 +110,7 @@ class _Writer:
             return assignor == self.only
         return assignor in LIBRARIES[self.library].assignors or assignor not in _BROUGHT
 
-    def subscribes(self, seen: Subscribed, assignor: str) -> bool:
+    def subscribes(self, seen: SubscriptionFormat, assignor: str) -> bool:
         """Whether it may have written this subscription."""
         if (seen.version, seen.cut_short) != (self.subscribed, self.cut_short):
             return False
@@ -122,7 +122,7 @@ class _Writer:
             return False
         return bool(said) or (said is not None) == self.empty
 
-    def assigns(self, seen: Seen, assignor: str) -> bool:
+    def assigns(self, seen: MemberBytes, assignor: str) -> bool:
         """Whether it may have written this member's assignment."""
         if seen.assigned is None:
             return True
@@ -139,24 +139,24 @@ _GENERATION, _OWNED = 4, 8
 _BROUGHT = frozenset().union(*(each.assignors for each in LIBRARIES.values()))
 
 _WRITERS = (
-    _Writer("Java", "<2.4", 0, 0),
-    _Writer("Java", "2.4-2.7", 1, 1),
-    _Writer("Java", "2.8-3.3", 1, 1, cooperative=_GENERATION),
-    _Writer("Java", "3.4+", 3, 3, cooperative=_GENERATION),
-    _Writer("librdkafka", "<2.2", 1, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
-    _Writer("librdkafka", "2.2+", 3, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
-    _Writer("franz-go", None, 3, 0, cooperative=_OWNED),
-    _Writer("Sarama", None, 1, 0, cooperative=_GENERATION, echoes="sticky"),
-    _Writer("kafka-go", None, 1, 1, cut_short=True),
-    _Writer("kafka-python", None, 0, 0, empty=True),
-    _Writer("kafka-python", None, 1, 1, empty=True, only=COOPERATIVE),
-    _Writer("aiokafka", None, 0, 0, empty=True),
-    _Writer("kafkajs", None, 0, 0, empty=True),
+    _LibraryFingerprint("Java", "<2.4", 0, 0),
+    _LibraryFingerprint("Java", "2.4-2.7", 1, 1),
+    _LibraryFingerprint("Java", "2.8-3.3", 1, 1, cooperative=_GENERATION),
+    _LibraryFingerprint("Java", "3.4+", 3, 3, cooperative=_GENERATION),
+    _LibraryFingerprint("librdkafka", "<2.2", 1, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
+    _LibraryFingerprint("librdkafka", "2.2+", 3, 0, empty=True, cooperative=_OWNED, echoes=COOPERATIVE, again=True),
+    _LibraryFingerprint("franz-go", None, 3, 0, cooperative=_OWNED),
+    _LibraryFingerprint("Sarama", None, 1, 0, cooperative=_GENERATION, echoes="sticky"),
+    _LibraryFingerprint("kafka-go", None, 1, 1, cut_short=True),
+    _LibraryFingerprint("kafka-python", None, 0, 0, empty=True),
+    _LibraryFingerprint("kafka-python", None, 1, 1, empty=True, only=COOPERATIVE),
+    _LibraryFingerprint("aiokafka", None, 0, 0, empty=True),
+    _LibraryFingerprint("kafkajs", None, 0, 0, empty=True),
 )
 _ORDER = [(each.library, each.releases) for each in _WRITERS]
 
 
-def find_leader(group_id: str, assignor: str, members: Sequence[Seen]) -> Leader:
+def find_leader(group_id: str, assignor: str, members: Sequence[MemberBytes]) -> Leader:
     """The library of the leader of a classic group.
 
     Args:
@@ -169,11 +169,11 @@ def find_leader(group_id: str, assignor: str, members: Sequence[Seen]) -> Leader
     leaders = [
         each for each in _WRITERS if each.has(assignor) and all(each.assigns(seen, assignor) for seen in members)
     ]
-    candidates: list[tuple[list[_Writer], Client]] = []
+    candidates: list[tuple[list[_LibraryFingerprint], Client]] = []
     for member in members:
         fits = [each for each in leaders if each.subscribes(member.subscribed, assignor)]
         if fits:
-            candidates.append((fits, recognize(group_id, member.client_id, member.member_id, assignor)))
+            candidates.append((fits, detect_library(group_id, member.client_id, member.member_id, assignor)))
     by_bytes = {each.library for fits, _ in candidates for each in fits}
     if len(by_bytes) != 1:  # the names have to tell
         candidates = [

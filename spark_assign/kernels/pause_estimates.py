@@ -33,7 +33,7 @@ from spark_assign.kernels.protocol.settings import Timing
 
 
 @dataclass(frozen=True)
-class Counts:
+class PauseCounts:
     """Counts of one group; numbers or columns, none of them null, members at least 1.
 
     Attributes:
@@ -53,7 +53,7 @@ class Counts:
     later: Any
 
 
-def eager_seconds(counts: Counts, timing: Timing) -> Any:
+def eager_seconds(counts: PauseCounts, timing: Timing) -> Any:
     """Partition-seconds of the one round of the eager protocol."""
     n = counts.members
     gives_up = timing.revoke_ms * counts.living / n
@@ -64,7 +64,7 @@ def eager_seconds(counts: Counts, timing: Timing) -> Any:
     return (stopped + unowned + restored) / 1000
 
 
-def cooperative_seconds(counts: Counts, timing: Timing) -> Any:
+def cooperative_seconds(counts: PauseCounts, timing: Timing) -> Any:
     """Partition-seconds of all rounds of the cooperative protocol."""
     n = counts.members
     last_poll = timing.poll_interval_ms * n / (n + 1)
@@ -76,7 +76,7 @@ def cooperative_seconds(counts: Counts, timing: Timing) -> Any:
     return (stopped + unowned + restored) / 1000
 
 
-def server_seconds(counts: Counts, timing: Timing) -> Any:
+def server_seconds(counts: PauseCounts, timing: Timing) -> Any:
     """Partition-seconds until everybody has its target."""
     n = counts.members
     hears = timing.heartbeat_interval_ms / 2 + timing.poll_interval_ms / 2

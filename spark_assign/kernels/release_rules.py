@@ -37,7 +37,7 @@ _MINORS = {2: range(4, 9), 3: range(10), 4: range(5)}
 
 
 @dataclass(frozen=True)
-class Rules:
+class ReleaseRules:
     """What an assignor of one line of releases does; by default as of today.
 
     Attributes:
@@ -78,7 +78,7 @@ class Rules:
     general_only: bool = False
 
 
-LATEST_RULES = Rules()
+LATEST_RULES = ReleaseRules()
 _3_5 = replace(LATEST_RULES, line="3.5", keeps_as_told=True, racks_exceed_quota=True, withholds_over_quota=True)
 _3_5_1 = replace(_3_5, line="3.5.1", loser_owns=True, uneven_by_one=True)
 _3_4 = replace(_3_5_1, line="3.4", racks=False)
@@ -88,7 +88,7 @@ _2_8 = replace(_3_2, line="2.8", first_constrained=True)
 _2_5_1 = replace(_2_8, line="2.5.1", shares_claims=True, blind_to_generations=True, tells_by_hash=True)
 _2_4 = replace(_2_5_1, line="2.4", general_only=True)
 
-LINES: dict[str, tuple[str, Rules]] = {
+LINES: dict[str, tuple[str, ReleaseRules]] = {
     "2.4.0": ("2.5.0", _2_4),
     "2.5.1": ("2.8.0", _2_5_1),
     "2.8.1": ("2.8.2", _2_8),
@@ -102,7 +102,7 @@ LINES: dict[str, tuple[str, Rules]] = {
 """By the first release of each line its last one, and its rules."""
 
 
-def read_profile(name: str) -> tuple[str, Rules] | None:
+def read_profile(name: str) -> tuple[str, ReleaseRules] | None:
     """An assignor of Kafka's clients as of a release; null where the name is none, or none of a release that is known.
 
     Examples:

@@ -43,7 +43,7 @@ TO_NAME = frozenset({GUESS, UNKNOWN})
 
 
 @dataclass(frozen=True)
-class Whose:
+class RuleSource:
     """By whose rules: one of KINDS, and the same of one group in a few words."""
 
     kind: str
@@ -84,7 +84,7 @@ def read_leader(words: str | None) -> tuple[str | None, str | None, str | None]:
     return library, releases or None, certainty.rstrip(")") or None
 
 
-def whose_rules(assignor: str, leader: str | None) -> Whose:
+def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
     """By whose rules a group is planned.
 
     Args:
@@ -100,28 +100,28 @@ def whose_rules(assignor: str, leader: str | None) -> Whose:
         Whose(kind='unknown', words="today's Java, leader not known")
     """
     if assignor in OURS:
-        return Whose(OWN, "no client")
+        return RuleSource(OWN, "no client")
     if assignor in SERVER_SIDE:
-        return Whose(BROKER, "the broker")
+        return RuleSource(BROKER, "the broker")
     name, at, release = assignor.partition("@")
     if name not in CLIENT_SIDE:
-        return Whose(OWN, "no client")
+        return RuleSource(OWN, "no client")
     library, releases, certainty = read_leader(leader)
     rules = "today's Java" if not at else release if release in LIBRARIES else f"Java {release}"
     if library is None:
-        return Whose(UNKNOWN, f"{rules}, leader not known")
+        return RuleSource(UNKNOWN, f"{rules}, leader not known")
     known = release == library or follows(name, library)
     if not known or str(leader).endswith(_STATIC) or led_by(name, library, releases) != assignor:
-        return Whose(OTHER, f"{rules}, but led by {leader}")
+        return RuleSource(OTHER, f"{rules}, but led by {leader}")
     as_of = f", as {rules.removeprefix(f'{library} ')}" if at and release != releases and release != library else ""
-    return Whose(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
+    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
 
 
 def count_rules(rows: Iterable[tuple[str, str | None, int]]) -> Counter[str]:
     """How many groups are planned by whose rules; rows of assignor, leader, and how many groups have both."""
     counted: Counter[str] = Counter()
     for assignor, leader, groups in rows:
-        counted[whose_rules(assignor, leader).kind] += groups
+        counted[find_rule_source(assignor, leader).kind] += groups
     return counted
 
 

@@ -29,9 +29,9 @@ from spark_assign.kernels.client_libraries import (
     LIBRARIES,
     Client,
     count_clients,
+    detect_library,
     known_of,
-    recognize,
-    way_over,
+    plan_switch,
 )
 from spark_assign.kernels.protocol.leader import ASSIGNORS
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, is_cooperative
@@ -148,7 +148,7 @@ def holds_for(fleet: Fleet, cluster: str, group_id: str, settings: Settings | No
     carried = _carried(fleet.only(group), settings or Settings())
     now = next((likes[0] for likes in (each.strategies for each in carried.values())), None)
     clients = count_clients(each.client for each in carried.values())
-    way = way_over(now, COOPERATIVE, clients)
+    way = plan_switch(now, COOPERATIVE, clients)
     allowed = " and ".join(each.name for each in LIBRARIES.values() if each.mixes)
     return f"Rolling steps hold for {allowed} clients only. {known_of(clients)} {way.words}"
 
@@ -169,7 +169,7 @@ def _carried(one: Fleet, settings: Settings) -> dict[str, _Carried]:
     return {
         row["member_id"]: _Carried(
             tuple(row["partition_assignment_strategy"] or ([row["assignor"]] if row["assignor"] else KAFKA_DEFAULT)),
-            recognize(row["group_id"], row["client_id"], row["member_id"], row["assignor"]),
+            detect_library(row["group_id"], row["client_id"], row["member_id"], row["assignor"]),
         )
         for row in rows
     }

@@ -25,7 +25,7 @@ ByProtocol = dict[str, list[Row]]
 
 
 @dataclass(frozen=True)
-class Sight:
+class GroupPictureData:
     """What is drawn of one group, by protocol.
 
     Attributes:
@@ -41,7 +41,7 @@ class Sight:
     ownership: ByProtocol
 
 
-def sight_of_simulation(simulation: Simulation, group: Row) -> Sight:
+def sight_of_simulation(simulation: Simulation, group: Row) -> GroupPictureData:
     """What is drawn of one group of a fleet.
 
     Reads from Spark: the group's generations, some thousand rows of its trace, and the ownership of at most as many
@@ -57,7 +57,7 @@ def sight_of_simulation(simulation: Simulation, group: Row) -> Sight:
         "rows", F.count(F.lit(1)).over(Window.partitionBy(*GROUP_KEY, "protocol"))
     )
     trace = _rows(counted.where(F.col("seq") < _MOST_ROWS), protocols)
-    return Sight(
+    return GroupPictureData(
         trace,
         {protocol: rows[0]["rows"] if rows else 0 for protocol, rows in trace.items()},
         _rows(simulation.rounds.where(this), protocols),
@@ -65,7 +65,7 @@ def sight_of_simulation(simulation: Simulation, group: Row) -> Sight:
     )
 
 
-def sight_of_story(story: Story, group: Row) -> Sight:
+def sight_of_story(story: Story, group: Row) -> GroupPictureData:
     """What is drawn of the group of a story that was played without Spark.
 
     Args:
@@ -76,7 +76,7 @@ def sight_of_story(story: Story, group: Row) -> Sight:
     every = sorted({(row["topic"], row["partition"]) for row in story.ownership})
     drawn = set(every[:: _step(group["partitions"])])
     ownership = sorted(story.ownership, key=lambda row: (row["topic"], row["partition"]))
-    return Sight(
+    return GroupPictureData(
         {protocol: [row for row in rows if row["seq"] < _MOST_ROWS] for protocol, rows in trace.items()},
         {protocol: len(rows) for protocol, rows in trace.items()},
         _by_protocol(story.rounds, story.protocols),
@@ -84,7 +84,7 @@ def sight_of_story(story: Story, group: Row) -> Sight:
     )
 
 
-def draw_group(sight: Sight, group: Row, folder: Path, name: str, kind: str = "svg") -> list[Path]:
+def draw_group(sight: GroupPictureData, group: Row, folder: Path, name: str, kind: str = "svg") -> list[Path]:
     """Draw one group of a simulation.
 
     Args:

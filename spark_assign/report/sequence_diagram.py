@@ -34,7 +34,7 @@ _LEFT, _TOP, _ROW = 60, 34, 25
 
 
 @dataclass(frozen=True)
-class Line:
+class DiagramLine:
     """A message (`to` says to whom), or what an actor does by itself or what happens to it (`to` is null).
 
     An `actor` of null: it happens to everybody.
@@ -52,7 +52,7 @@ class Story:
     """What of a trace is told: who takes part, in which lines, and a sentence for each thing that is left out."""
 
     actors: list[str]
-    lines: list[Line]
+    lines: list[DiagramLine]
     left_out: list[str]
 
 
@@ -194,16 +194,16 @@ def short_name(member_id: str) -> str:
     return _cut(_UUID.sub("", member_id), 28)
 
 
-def _lanes_wide(line: Line, place: Mapping[Any, int]) -> float:
+def _lanes_wide(line: DiagramLine, place: Mapping[Any, int]) -> float:
     """How far lifelines have to be apart for the line's text; a box may reach half over to its neighbours."""
     apart = 1.5 if line.to is None else abs(place[line.to] - place[line.actor])
     return max(200.0, (len(line.text) + 4) * _LETTER / apart)
 
 
-def _line(row: Mapping[str, Any]) -> Line:
+def _line(row: Mapping[str, Any]) -> DiagramLine:
     if row["actor"] == EVENT:
-        return Line(row["at_ms"], row["to"], None, _text(row), False)
-    return Line(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
+        return DiagramLine(row["at_ms"], row["to"], None, _text(row), False)
+    return DiagramLine(row["at_ms"], row["actor"], row["to"], _text(row), row["message"].endswith(RESPONSE))
 
 
 def _named(row: Mapping[str, Any]) -> set[str]:

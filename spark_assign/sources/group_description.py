@@ -12,7 +12,7 @@ from spark_assign.wire.consumer_protocol import TopicPartitions
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberDescription:
     """A member.
 
     Attributes:
@@ -29,11 +29,11 @@ class Member:
     owned: TopicPartitions
     tasks: tuple[dict[str, Any], ...] = ()
     in_order: bool = False
-    seen: leader_fingerprint.Seen | None = None
+    seen: leader_fingerprint.MemberBytes | None = None
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupDescription:
     """A group.
 
     Attributes:
@@ -45,7 +45,7 @@ class Group:
 
     state: str
     assignor: str
-    members: list[Member]
+    members: list[MemberDescription]
     subtopologies: list[dict[str, Any]] = field(default_factory=list)
     subscription_type: str | None = None
 

@@ -23,7 +23,7 @@ from spark_assign.sources import kafka_groups, kafka_loads, kafka_offsets, kafka
 from spark_assign.sources.client_settings import settings
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import Patterns, Progress, matches
-from spark_assign.sources.kafka_loads import Loads
+from spark_assign.sources.kafka_loads import LoadReadOptions
 from spark_assign.sources.snapshot import Snapshot
 from spark_assign.sources.snapshot_tables import SnapshotRows
 
@@ -35,7 +35,7 @@ def snapshot(
     properties: Mapping[str, str] | None = None,
     groups: Patterns = None,
     topics: Patterns = None,
-    loads: Loads | None = None,
+    loads: LoadReadOptions | None = None,
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
@@ -93,8 +93,8 @@ def snapshot(
         taken_at = datetime.now(UTC)
         if loads:
             ids = {name: getattr(readable[name], "topic_id", None) for name in kept}
-            watched = kafka_loads.Watched(connection, listed, leaders, ids, progress)
-            kafka_loads.add(rows, watched, kafka_loads.Reading(committed, answered_s, ends), loads)
+            watched = kafka_loads.LoadTargets(connection, listed, leaders, ids, progress)
+            kafka_loads.add(rows, watched, kafka_loads.OffsetReading(committed, answered_s, ends), loads)
     source = {
         "kind": "kafka",
         "kafka_cluster_id": metadata.cluster_id or None,
@@ -157,7 +157,7 @@ def _add_offsets(
     rows: SnapshotRows,
     of_group: Mapping[str, Collection[tuple[str, int]]],
     committed: Mapping[str, Mapping[tuple[str, int], int]],
-    ends: Mapping[tuple[str, int], kafka_offsets.Found],
+    ends: Mapping[tuple[str, int], kafka_offsets.LeaderOffset],
 ) -> None:
     for group_id in sorted(of_group):
         for topic, partition in sorted(of_group[group_id]):

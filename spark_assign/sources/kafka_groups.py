@@ -22,7 +22,7 @@ from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels import leader_fingerprint
 from spark_assign.progress import progress
 from spark_assign.sources import kafka_connection, kafka_permissions, kafka_share_groups, kafka_streams_groups
-from spark_assign.sources.group_description import Group, Member, fault
+from spark_assign.sources.group_description import GroupDescription, MemberDescription, fault
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from spark_assign.wire import consumer_protocol
@@ -253,7 +253,7 @@ def _standby_replicas(
 
 
 def _add(
-    rows: SnapshotRows, listed_as: ListedGroup, group: Group | None, error: str | None, replicas: int | None
+    rows: SnapshotRows, listed_as: ListedGroup, group: GroupDescription | None, error: str | None, replicas: int | None
 ) -> None:
     group_id = listed_as.group_id
     rows.add(
@@ -280,7 +280,7 @@ def _add(
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
 
 
-def _classic(group: Any) -> Group | Exception:
+def _classic(group: Any) -> GroupDescription | Exception:
     refused = fault(group.error_code, getattr(group, "error_message", None))
     if refused is not None:
         return refused
@@ -290,17 +290,17 @@ def _classic(group: Any) -> Group | Exception:
         members = [_classic_member(member, group.protocol_data) for member in group.members]
     except WireError as error:
         return error
-    return Group(group.group_state, group.protocol_data, members)
+    return GroupDescription(group.group_state, group.protocol_data, members)
 
 
-def _classic_member(member: Any, assignor: str) -> Member:
+def _classic_member(member: Any, assignor: str) -> MemberDescription:
     try:
         said = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
         bytes_given = bytes(member.member_assignment or b"")
         given = consumer_protocol.assignment(bytes_given) if bytes_given else None
     except WireError as error:
         raise WireError(f"member {member.member_id}: {error}") from None
-    return Member(
+    return MemberDescription(
         {
             "member_id": member.member_id,
             "group_instance_id": getattr(member, "group_instance_id", None),
@@ -313,11 +313,11 @@ def _classic_member(member: Any, assignor: str) -> Member:
         said.topics,
         _as_told(given.partitions, assignor) if given else (),
         in_order=assignor == "sticky",
-        seen=leader_fingerprint.Seen(
+        seen=leader_fingerprint.MemberBytes(
             member.member_id,
             member.client_id,
-            leader_fingerprint.Subscribed(said.version, said.user_data, said.cut_short),
-            leader_fingerprint.Assigned(given.version, given.user_data) if given else None,
+            leader_fingerprint.SubscriptionFormat(said.version, said.user_data, said.cut_short),
+            leader_fingerprint.AssignmentFormat(given.version, given.user_data) if given else None,
         ),
     )
 
@@ -332,12 +332,14 @@ def _as_told(given: TopicPartitions, assignor: str) -> TopicPartitions:
     return tuple((topic, partition) for topic in text_walk(list(by_topic)) for partition in by_topic[topic])
 
 
-def _kip848(group: Any, topics: Collection[str]) -> Group | Exception:
+def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
     error = fault(group.error_code, group.error_message)
     if error is not None:
         return error
     members = [_kip848_member(member, topics) for member in group.members]
-    return Group(group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members))
+    return GroupDescription(
+        group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
+    )
 
 
 def _subscription_type(members: Sequence[Any]) -> str:
@@ -348,7 +350,7 @@ def _subscription_type(members: Sequence[Any]) -> str:
     return "homogeneous" if alike else "heterogeneous"
 
 
-def _kip848_member(member: Any, topics: Collection[str]) -> Member:
+def _kip848_member(member: Any, topics: Collection[str]) -> MemberDescription:
     owned = tuple(
         (topic.topic_name, partition) for topic in member.assignment.topic_partitions for partition in topic.partitions
     )
@@ -356,7 +358,7 @@ def _kip848_member(member: Any, topics: Collection[str]) -> Member:
     if member.subscribed_topic_regex:
         named += matching(member.subscribed_topic_regex, topics)
         named += [topic for topic, _ in owned]
-    return Member(
+    return MemberDescription(
         {
             "member_id": member.member_id,
             "group_instance_id": member.instance_id,

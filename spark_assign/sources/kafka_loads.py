@@ -22,7 +22,7 @@ from spark_assign.numeric.array_types import FloatArray
 from spark_assign.sources import kafka_connection, kafka_groups, kafka_log_dirs, kafka_offsets
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import ListedGroup, Progress
-from spark_assign.sources.kafka_offsets import Found, TopicPartition
+from spark_assign.sources.kafka_offsets import LeaderOffset, TopicPartition
 from spark_assign.sources.snapshot_tables import SnapshotRows
 
 _AHEAD = 0.05
@@ -30,7 +30,7 @@ _AHEAD = 0.05
 
 
 @dataclass(frozen=True)
-class Loads:
+class LoadReadOptions:
     """How loads are read: `times` readings, one every so many seconds; or one, and what was written in `since_s`."""
 
     every_s: float = 60
@@ -45,7 +45,7 @@ class Loads:
 
 
 @dataclass(frozen=True)
-class Reading:
+class OffsetReading:
     """What was read at about one time.
 
     Attributes:
@@ -57,12 +57,12 @@ class Reading:
 
     committed: Mapping[str, Mapping[TopicPartition, int]]
     answered_s: Mapping[str, float]
-    ends: Mapping[TopicPartition, Found]
-    sizes: Mapping[TopicPartition, Found] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, LeaderOffset]
+    sizes: Mapping[TopicPartition, LeaderOffset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Watched:
+class LoadTargets:
     """Whose loads are told: the groups, and the partitions with their leaders; topics by their ids."""
 
     connection: ClusterConnection
@@ -71,7 +71,7 @@ class Watched:
     topic_ids: Mapping[str, Any]
     tell: Progress
 
-    def read(self, first: Reading) -> Reading:
+    def read(self, first: OffsetReading) -> OffsetReading:
         """Once more; what groups have committed before where partitions end, so that no group is ahead.
 
         Of partitions that had an answer at first: neither those without a leader nor brokers that tell no sizes are
@@ -83,9 +83,9 @@ class Watched:
         committed, _ = kafka_offsets.committed(self.connection, committing, self.tell, answered_s)
         starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.tell, answered_s)
         ends = kafka_offsets.offsets_at(self.connection, self.leaders, first.ends, self.tell)
-        return Reading(committed | known_starts(starts), answered_s, ends, sizes)
+        return OffsetReading(committed | known_starts(starts), answered_s, ends, sizes)
 
-    def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, Found]:
+    def sizes(self, of: Collection[TopicPartition]) -> dict[TopicPartition, LeaderOffset]:
         """Of logs at the brokers that led them at first."""
         return kafka_log_dirs.sizes(self.connection, {key: self.leaders[key] for key in of}, self.tell)
 
@@ -102,7 +102,7 @@ def known_starts(starts: Mapping[str, Mapping[TopicPartition, int]]) -> dict[str
     return {group_id: {key: at for key, at in each.items() if at >= 0} for group_id, each in starts.items()}
 
 
-def add(rows: SnapshotRows, watched: Watched, first: Reading, loads: Loads) -> None:
+def add(rows: SnapshotRows, watched: LoadTargets, first: OffsetReading, loads: LoadReadOptions) -> None:
     """Add `loads`; the snapshot itself was the first reading."""
     rows.rows["loads"] = []
     if loads.since_s is None:
@@ -111,7 +111,7 @@ def add(rows: SnapshotRows, watched: Watched, first: Reading, loads: Loads) -> N
         _add_since(rows, watched, first, loads.since_s)
 
 
-def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s: float, times: int) -> None:
+def _add_readings(rows: SnapshotRows, watched: LoadTargets, first: OffsetReading, every_s: float, times: int) -> None:
     begun = time.monotonic()
     first = replace(first, sizes=watched.sizes(watched.leaders))
     readings, recreated = [first], set[str]()
@@ -126,7 +126,7 @@ def _add_readings(rows: SnapshotRows, watched: Watched, first: Reading, every_s:
     _add(rows, readings, recreated)
 
 
-def _add(rows: SnapshotRows, readings: Sequence[Reading], recreated: Collection[str]) -> None:
+def _add(rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Collection[str]) -> None:
     keys = sorted(readings[0].ends)
     same = np.fromiter((topic not in recreated for topic, _ in keys), dtype=bool, count=len(keys))
     written = rates.rates(*_matrix([map(reading.ends.get, keys) for reading in readings], len(keys)))
@@ -138,7 +138,9 @@ def _add(rows: SnapshotRows, readings: Sequence[Reading], recreated: Collection[
         _add_group(rows, readings, recreated, group_id)
 
 
-def _add_group(rows: SnapshotRows, readings: Sequence[Reading], recreated: Collection[str], group_id: str) -> None:
+def _add_group(
+    rows: SnapshotRows, readings: Sequence[OffsetReading], recreated: Collection[str], group_id: str
+) -> None:
     """What a group has committed at any reading."""
     of_all = [reading.committed.get(group_id, {}) for reading in readings]
     keys = sorted(key for key in set().union(*of_all) if key in readings[0].ends)
@@ -146,20 +148,20 @@ def _add_group(rows: SnapshotRows, readings: Sequence[Reading], recreated: Colle
     found = []
     for reading, committed in zip(readings, of_all, strict=True):
         came_s = reading.answered_s.get(group_id, np.nan)
-        found.append([Found(committed[key], -1, came_s) if key in committed else None for key in keys])
+        found.append([LeaderOffset(committed[key], -1, came_s) if key in committed else None for key in keys])
     read = _known(rates.rates(*_matrix(found, len(keys))).mean, same)
     for (topic, partition), rate in zip(keys, read, strict=True):
         lag = _lag(readings[-1], group_id, (topic, partition))
         rows.add("loads", topic=topic, partition=partition, group_id=group_id, out_rate=rate, lag=lag)
 
 
-def _lag(reading: Reading, group_id: str, key: TopicPartition) -> int | None:
+def _lag(reading: OffsetReading, group_id: str, key: TopicPartition) -> int | None:
     """Null where nothing is committed, no leader has said where the partition ends, or that is before."""
     at, end = reading.committed.get(group_id, {}).get(key), reading.ends.get(key)
     return None if at is None or end is None or end.offset < at else end.offset - at
 
 
-def _matrix(readings: Sequence[Iterable[Found | None]], rows: int) -> tuple[FloatArray, FloatArray]:
+def _matrix(readings: Sequence[Iterable[LeaderOffset | None]], rows: int) -> tuple[FloatArray, FloatArray]:
     """When, and what: a row per counter, a column per reading."""
     at, counted = (np.full((rows, len(readings)), np.nan) for _ in range(2))
     for number, reading in enumerate(readings):
@@ -175,12 +177,12 @@ def _known(values: FloatArray, told: npt.NDArray[np.bool_]) -> list[float | None
     return [value if each else None for value, each in zip(values.tolist(), known, strict=True)]
 
 
-def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: float) -> None:
+def _add_since(rows: SnapshotRows, watched: LoadTargets, now: OffsetReading, since_s: float) -> None:
     """Of one reading, by the timestamps of records: what was written in the last so many seconds."""
     began_s, began_ms = time.monotonic(), int(time.time() * 1000)
     then_ms = began_ms - int(since_s * 1000)
 
-    def ask(timestamp: int) -> Mapping[TopicPartition, Found]:
+    def ask(timestamp: int) -> Mapping[TopicPartition, LeaderOffset]:
         return kafka_offsets.offsets_at(watched.connection, watched.leaders, now.ends, watched.tell, timestamp)
 
     starts, ahead = ask(kafka_offsets.EARLIEST), ask(began_ms + int(_AHEAD * since_s * 1000))
@@ -202,7 +204,7 @@ def _add_since(rows: SnapshotRows, watched: Watched, now: Reading, since_s: floa
             rows.add("loads", topic=topic, partition=partition, group_id=group_id, lag=lag)
 
 
-def _since(over_s: float, then_ms: int, end: int, start: int, then: Found, ahead: int, dated: bool) -> float:
+def _since(over_s: float, then_ms: int, end: int, start: int, then: LeaderOffset, ahead: int, dated: bool) -> float:
     """Records a second of one partition; NaN where their timestamps do not tell.
 
     They do not where records have none or are ahead of the clock, and where all that there was is deleted. `ahead` is

@@ -17,14 +17,14 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from spark_assign.sources import kafka_permissions
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import Progress
-from spark_assign.sources.kafka_offsets import Found, TopicPartition
+from spark_assign.sources.kafka_offsets import LeaderOffset, TopicPartition
 
 _NO_TIMESTAMP = -1
 
 
 def sizes(
     connection: ClusterConnection, leaders: Mapping[TopicPartition, int], tell: Progress
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Bytes of each partition's log at the broker given for it; those that no broker tells are left out."""
     try:
         connection.newest(DescribeLogDirsRequest)
@@ -42,13 +42,13 @@ def sizes(
         answered_s[position] = time.monotonic()
 
     answers = connection.ask([(broker, _request(by_broker[broker])) for broker in brokers], answered)
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     silent: dict[str, list[str]] = defaultdict(list)
     for broker, answer, came_s in zip(brokers, answers, answered_s, strict=True):
         if why := kafka_permissions.no_sizes(answer):
             silent[why].append(str(broker))
         else:
-            found |= {key: Found(size, _NO_TIMESTAMP, came_s) for key, size in _of(answer)}
+            found |= {key: LeaderOffset(size, _NO_TIMESTAMP, came_s) for key, size in _of(answer)}
     for why, those in silent.items():
         tell(f"{kafka_permissions.NO_SIZES}: {', '.join(those)} ({why})")
     tell(f"read sizes: {len(found)} of {len(leaders)} partitions")

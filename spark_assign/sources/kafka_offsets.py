@@ -34,7 +34,7 @@ _SINCE = {MAX_TIMESTAMP: 7}
 """The version of ListOffsets that has it, if not the first (KIP-734: Kafka 3.0)."""
 
 
-class Found(NamedTuple):
+class LeaderOffset(NamedTuple):
     """What a leader has answered: an offset, -1 where it has none; the record's timestamp; and when that was."""
 
     offset: int
@@ -97,14 +97,14 @@ def offsets_at(
     wanted: Collection[TopicPartition],
     tell: Progress,
     timestamp: int = LATEST,
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """The end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
     With a timestamp (ms since 1970) the first offset whose record is not older, or what LATEST and its sisters say.
     Where a leader moves just now, the new one is asked, a few times; a partition that stays without is left out.
     """
     what = "read end offsets" if timestamp == LATEST else "read offsets by timestamp"
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     for attempt in range(1, ATTEMPTS + 1):
         missing = [key for key in sorted(wanted) if key not in found]
         found |= _ask_leaders(connection, leaders, missing, timestamp, what)
@@ -138,7 +138,7 @@ def _ask_leaders(
     wanted: Collection[TopicPartition],
     timestamp: int,
     what: str,
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for key in wanted:
         if leaders.get(key, -1) >= 0:
@@ -148,7 +148,7 @@ def _ask_leaders(
         for leader, partitions in by_leader.items()
         for batch in batches(partitions, LIST_BATCH)
     ]
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     answered_s = [0.0] * len(requests)
     with progress(what, len(wanted)) as step:
 
@@ -162,7 +162,7 @@ def _ask_leaders(
             for partition in topic.partitions:
                 if partition.error_code == 0:
                     key = (topic.name, partition.partition_index)
-                    found[key] = Found(partition.offset, partition.timestamp, came_s)
+                    found[key] = LeaderOffset(partition.offset, partition.timestamp, came_s)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_assign.sources.group_description import Group, Member, fault
+from spark_assign.sources.group_description import GroupDescription, MemberDescription, fault
 from spark_assign.sources.snapshot_tables import SnapshotRows, runs
 from spark_assign.wire.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 
@@ -13,15 +13,15 @@ Starts = dict[tuple[str, int], int]
 """By topic and partition the offset that a share group starts at; -1 where it has not begun."""
 
 
-def read_group(group: Any) -> Group | Exception:
+def read_group(group: Any) -> GroupDescription | Exception:
     """A group of ShareGroupDescribe."""
     error = fault(group.error_code, group.error_message)
     if error is not None:
         return error
-    return Group(group.group_state, group.assignor_name, [_member(member) for member in group.members])
+    return GroupDescription(group.group_state, group.assignor_name, [_member(member) for member in group.members])
 
 
-def _member(member: Any) -> Member:
+def _member(member: Any) -> MemberDescription:
     owned = tuple((topic.topic_name, at) for topic in member.assignment.topic_partitions for at in topic.partitions)
     columns = {
         "member_id": member.member_id,
@@ -30,7 +30,7 @@ def _member(member: Any) -> Member:
         "rack_id": member.rack_id or None,
         "generation_id": member.member_epoch,
     }
-    return Member(columns, tuple(member.subscribed_topic_names), owned)
+    return MemberDescription(columns, tuple(member.subscribed_topic_names), owned)
 
 
 def ask_starts(ids: Sequence[str]) -> Any:

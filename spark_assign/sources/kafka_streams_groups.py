@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from spark_assign.sources.group_description import Group, Member, fault
+from spark_assign.sources.group_description import GroupDescription, MemberDescription, fault
 from spark_assign.sources.kafka_connection import ClusterConnection, batches
 
 _ROLES = ("active", "standby", "warmup")
@@ -21,7 +21,7 @@ class UnseenTopicsError(Exception):
     """How many tasks a subtopology has, its topics would say, and they are not shown."""
 
 
-def read_group(group: Any, topics: Mapping[str, int]) -> Group | Exception:
+def read_group(group: Any, topics: Mapping[str, int]) -> GroupDescription | Exception:
     """A group of StreamsGroupDescribe.
 
     Args:
@@ -37,7 +37,7 @@ def read_group(group: Any, topics: Mapping[str, int]) -> Group | Exception:
     except UnseenTopicsError as unseen:
         return unseen
     assignor = getattr(group, "assignor_name", None) or ""
-    return Group(group.group_state, assignor, [_member(member) for member in group.members], subtopologies)
+    return GroupDescription(group.group_state, assignor, [_member(member) for member in group.members], subtopologies)
 
 
 def _subtopology(told: Any, topics: Mapping[str, int]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _subtopology(told: Any, topics: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _member(member: Any) -> Member:
+def _member(member: Any) -> MemberDescription:
     columns = {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
@@ -68,7 +68,7 @@ def _member(member: Any) -> Member:
         "generation_id": member.member_epoch,
         "process_id": member.process_id,
     }
-    return Member(columns, (), (), tuple(_tasks(member)))
+    return MemberDescription(columns, (), (), tuple(_tasks(member)))
 
 
 def _tasks(member: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from spark_assign.caching import cached, uncached
 from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.fleet import Fleet
 from spark_assign.kernels.streams import grouped_facts as kinds
-from spark_assign.kernels.streams.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, Question, decide
+from spark_assign.kernels.streams.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, StreamsPlanParams, decide
 from spark_assign.kernels.streams.sticky import STICKY
 from spark_assign.kernels.streams.task_assignor_api import TaskAssignor
 from spark_assign.schemas import GROUP_KEY
@@ -107,12 +107,12 @@ def plan_streams(
     return StreamsPlan(fleet, cached(facts.mapInArrow(in_arrow(asked), DECIDED)))
 
 
-def _question(assignor: str | TaskAssignor, standby_replicas: int | None) -> Question:
+def _question(assignor: str | TaskAssignor, standby_replicas: int | None) -> StreamsPlanParams:
     if not isinstance(assignor, str):
-        return Question(getattr(assignor, "__name__", type(assignor).__name__), assignor, standby_replicas)
+        return StreamsPlanParams(getattr(assignor, "__name__", type(assignor).__name__), assignor, standby_replicas)
     if assignor not in ASSIGNORS:
         raise UnknownAssignorError(f"{assignor} is no assignor of streams groups; there are {', '.join(ASSIGNORS)}")
-    return Question(assignor, ASSIGNORS[assignor], standby_replicas)
+    return StreamsPlanParams(assignor, ASSIGNORS[assignor], standby_replicas)
 
 
 def tasks_for(fleet: Fleet) -> int:

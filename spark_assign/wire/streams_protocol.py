@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from spark_assign.wire.group_records.decoder import Layout
+from spark_assign.wire.group_records.decoder import StructDecoder
 from spark_assign.wire.group_records.record_schema import Field, int32, int64, many, struct, text
 from spark_assign.wire.reader import Reader, WireError, as_text
 
@@ -154,8 +154,8 @@ def assignment(data: bytes) -> Assignment:
 
 
 @cache
-def _layout(version: int) -> Layout:
-    return Layout(_SUBSCRIPTION, version, _NEWEST, flexible=False)
+def _layout(version: int) -> StructDecoder:
+    return StructDecoder(_SUBSCRIPTION, version, _NEWEST, flexible=False)
 
 
 def _checked(said: Subscription) -> Subscription:

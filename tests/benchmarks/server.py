@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import plan
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.benchmarks import fleets
@@ -77,7 +77,7 @@ def _theirs(kafka: KafkaProcess, state: str) -> float:
     return float(kafka.ask(state)["seconds"])
 
 
-def _check_same(ours: Targets, present: IntArray, theirs: int) -> None:
+def _check_same(ours: TargetAssignments, present: IntArray, theirs: int) -> None:
     """By the sum that their program makes, in which every partition and its owner has a part."""
     rows = ours.runs.expand()
     at = (present[rows.member] * 1_000_003 + rows.topic) * 1_000_003 + rows.first

@@ -17,7 +17,7 @@ from spark_assign import facts as gathering
 from spark_assign import plan
 from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import ASSIGNED, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, WITHHELD, PlanParams, decide
 from spark_assign.kernels.group.sticky_input import sticky_batch
 from spark_assign.kernels.sticky.plan_batch import plan_batch
 from tests.benchmarks import fleets
@@ -103,7 +103,7 @@ def _facts(bench: Bench, path: Path) -> pa.Table:
 
 
 def _from_names_to_names(facts: pa.Table, name: str) -> None:
-    for _ in decide(facts, Question((("*", name),), (name,), wanted=frozenset({ASSIGNED, WITHHELD}))):
+    for _ in decide(facts, PlanParams((("*", name),), (name,), wanted=frozenset({ASSIGNED, WITHHELD}))):
         pass
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.kernels.weighted.min_cover import least_to_give
 from spark_assign.kernels.weighted.plan import plan_weighted
-from spark_assign.kernels.weighted.weighted_groups import HELD, Weighted
+from spark_assign.kernels.weighted.weighted_groups import HELD, WeightedGroups
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, FloatArray, IntArray, r_score, stream
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.fewest import fewest_members
@@ -42,15 +42,15 @@ def at_size(bench: Bench) -> None:
     bench.report(Result("weighted, owned at random", fleet, seconds, "s", detail="every group has to be settled"))
 
 
-def _groups(number: int, members: int, load: FloatArray, owner: IntArray) -> Weighted:
+def _groups(number: int, members: int, load: FloatArray, owner: IntArray) -> WeightedGroups:
     group = np.repeat(np.arange(number), len(load) // number)
     bound = np.bincount(group, load) / members * 1.1
     may = [np.arange(members) + each * members for each in range(number)]
     whose = np.repeat(np.arange(number), members)
-    return Weighted(whose, group, load, owner, group, may, np.maximum(bound, load.max()), np.full(number, np.inf))
+    return WeightedGroups(whose, group, load, owner, group, may, np.maximum(bound, load.max()), np.full(number, np.inf))
 
 
-def _held(groups: Weighted) -> None:
+def _held(groups: WeightedGroups) -> None:
     assert (plan_weighted(groups).word == HELD).all()
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, is_task, named, parted, task_item
 from spark_assign.kernels.connect.rebalance_input import Listed as Numbered
-from spark_assign.kernels.connect.rebalance_input import Round
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput
 from spark_assign.kernels.connect.serialized_order import over_the_wire
 
 FOLDER = Path(__file__).parent
@@ -96,12 +96,12 @@ class Numbers:
                 found["connectors"].append(name)
         return found
 
-    def memory(self, state: dict[str, Any] | None) -> Memory:
+    def memory(self, state: dict[str, Any] | None) -> AssignorState:
         """A recorded state as the leader's memory."""
         if state is None:
-            return Memory()
+            return AssignorState()
         flags = ("revoked_in_previous", "can_revoke", "successive_revoking_rebalances")
-        return Memory(
+        return AssignorState(
             assignment=set().union(*self.items(state["assignment"])),
             revocation=set().union(*self.items(state["revocation"])),
             candidates=[self.worker(name) for name in state["candidates"]],
@@ -112,7 +112,7 @@ class Numbers:
             **{flag: state[flag] for flag in flags if flag in state},
         )
 
-    def state(self, memory: Memory, like: dict[str, Any]) -> dict[str, Any]:
+    def state(self, memory: AssignorState, like: dict[str, Any]) -> dict[str, Any]:
         """A memory in the words of a recorded state, with the fields that this one has."""
         fields = {
             "assignment": _sets(self.listed(memory.assignment)),
@@ -129,13 +129,13 @@ class Numbers:
         return {name: fields[name] for name in like}
 
 
-def round_of(row: Row, numbers: Numbers, memory: Memory) -> Round:
+def round_of(row: Row, numbers: Numbers, memory: AssignorState) -> RebalanceInput:
     """A row as a round; `memory` is the leader's."""
     configured = {
         "connectors": list(row["configured"]),
         "tasks": [t for some in row["configured"].values() for t in some],
     }
-    return Round(
+    return RebalanceInput(
         workers=[numbers.worker(name) for name in row["member_order"]],
         reported=[numbers.items(row["members"][name]) for name in row["member_order"]],
         configured=set().union(*numbers.items(configured)),

@@ -18,9 +18,9 @@ from spark_assign.kernels.protocol.assignment_request import CODE_BITS, code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
 from spark_assign.kernels.protocol.consumer_group_requests import NOT_SENT, GroupConfig, Heartbeat
-from spark_assign.kernels.protocol.target_assignment import TargetAsk
+from spark_assign.kernels.protocol.target_assignment import TargetRequest
 from spark_assign.kernels.protocol.target_assignors import assign_targets
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
 from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 
 FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
@@ -64,7 +64,7 @@ class Steps:
     """One group, called step by step."""
 
     def __init__(self, begin: Op) -> None:
-        self.metadata = Metadata()
+        self.metadata = TopicsImage()
         config = GroupConfig(assignment_interval_ms=begin["assignment_interval_ms"], max_size=begin["max_size"])
         self.group = ConsumerGroup(self.metadata, config)
         self.now = begin["now"]
@@ -97,7 +97,7 @@ class Steps:
             owned=None if owned is None else [code(self._number(each), at) for each in owned for at in owned[each]],
         )
         answer = self.group.heartbeat(request, self.now)
-        if isinstance(answer, TargetAsk):
+        if isinstance(answer, TargetRequest):
             answer = self.group.decided(*assign_targets([answer]))
         if answer.error is not None:
             return {"error": answer.error}

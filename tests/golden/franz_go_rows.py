@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
 
@@ -57,7 +57,7 @@ def planned(some: Iterable[Row], profile: str) -> dict[str, Answer]:
     """What the kernels make of rows."""
     given = list(some)
     wanted = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, REJECTED})
-    question = Question((("*", profile),), (profile,), wanted=wanted, racks_known=True)
+    question = PlanParams((("*", profile),), (profile,), wanted=wanted, racks_known=True)
     found = {row["case"]: Answer() for row in given}
     for run in pa.concat_tables(list(decide(sticky_kernel.facts(given), question))).to_pylist():
         assert run["kind"] != REJECTED, run

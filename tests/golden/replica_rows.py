@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any
 
-from spark_assign.kernels.replicas.broker_list import Layout, layout
+from spark_assign.kernels.replicas.broker_list import BrokerList, layout
 from spark_assign.kernels.replicas.java_random import JavaRandom
 from tests.golden.vectors import FOLDER, Row
 
@@ -31,7 +31,7 @@ def expected(row: Row) -> dict[int, list[int]] | tuple[str, str]:
     return {int(partition): replicas for partition, replicas in row["expect"].items()}
 
 
-def layout_of(row: Row) -> Layout:
+def layout_of(row: Row) -> BrokerList:
     """The brokers in the order recorded."""
     return layout([(broker["id"], broker["rack"], broker["fenced"]) for broker in row["brokers"]])
 

@@ -14,7 +14,7 @@ from spark_assign.java.hash_map import java_key, text_walk
 from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
 from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.kernels.server.range import lay_out_ranges
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 Row = dict[str, Any]
@@ -64,13 +64,13 @@ def _by_name(row: Row, topics: list[str], runs: PartitionSlices) -> Sets:
     return sets
 
 
-def _homogeneous(row: Row, topics: list[str]) -> Targets:
+def _homogeneous(row: Row, topics: list[str]) -> TargetAssignments:
     members = np.zeros(len(row["members"]), np.int64)
     partitions = np.array([row["topics"][topic]["partitions"] for topic in topics], np.int64)
     return assign_homogeneous(members, np.zeros(len(topics), np.int64), partitions, previous(row, topics))
 
 
-def _heterogeneous(row: Row, topics: list[str]) -> Targets:
+def _heterogeneous(row: Row, topics: list[str]) -> TargetAssignments:
     subscribers: dict[str, list[int]] = {}
     for at, member in enumerate(row["members"]):
         for topic in member["topics"]:

@@ -13,7 +13,7 @@ import numpy as np
 from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 from spark_assign.kernels.share.pool_assignment import STAYS, UNSUBSCRIBED
-from spark_assign.kernels.share.simple_assignor import ShareGroups, assign_simple
+from spark_assign.kernels.share.simple_assignor import ShareGroupSpecs, assign_simple
 
 Row = dict[str, Any]
 Got = dict[str, dict[str, list[int]]] | str
@@ -42,7 +42,7 @@ def expected(row: Row) -> Got:
 
 def answered(rows: Sequence[Row]) -> list[Got]:
     """What our kernel answers, all rows side by side, from the recorded orders of members, topics and partitions."""
-    columns: dict[str, list[int]] = {name: [] for name in ShareGroups.__dataclass_fields__}
+    columns: dict[str, list[int]] = {name: [] for name in ShareGroupSpecs.__dataclass_fields__}
     topics: list[str] = []
     members: list[str] = []
     empty: list[tuple[int, int]] = []
@@ -70,7 +70,7 @@ def answered(rows: Sequence[Row]) -> list[Got]:
             empty += [(me, number[topic]) for topic in member.get("previous_empty", [])]
     columns["topic_hash"] = read_topic_ids(topics).hash.tolist()
     flags = ("names", "alike")
-    groups = ShareGroups(**{k: np.array(v, bool if k in flags else np.int64) for k, v in columns.items()})
+    groups = ShareGroupSpecs(**{k: np.array(v, bool if k in flags else np.int64) for k, v in columns.items()})
     answer = assign_simple(groups)
     got: list[Got] = [FAILS if failed else {} for failed in answer.failed.tolist()]
 

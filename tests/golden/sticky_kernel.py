@@ -15,7 +15,7 @@ from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOU
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, decide
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 
@@ -113,7 +113,7 @@ def planned(rows: Iterable[Row], strategy: str) -> Answer:
 
 def decided(told: pa.Table, strategy: str) -> Answer:
     """What the kernels make of facts."""
-    question = Question((("*", strategy),), (strategy,), wanted=_KINDS, racks_known=True)
+    question = PlanParams((("*", strategy),), (strategy,), wanted=_KINDS, racks_known=True)
     answer = Answer()
     for run in pa.concat_tables(list(decide(told, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:

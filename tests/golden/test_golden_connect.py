@@ -8,12 +8,12 @@ from itertools import chain
 
 import pytest
 
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import Names
 from spark_assign.kernels.connect.hash_set_order import walk
 from spark_assign.kernels.connect.lost_assignments import handle_lost
-from spark_assign.kernels.connect.rebalance_input import Round
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Answer, Numbers, Row, answer, asked, expected
 from tests.golden.connect_sequences import Workers
@@ -76,7 +76,7 @@ def test_sequences_with_their_own_memory(file: str) -> None:
             numbers = Numbers.of(row)
             assert row["members"] == workers.reports(row, numbers), where
             if "previous" in row:
-                own = leader.memory or numbers.state(Memory(), row["previous"])
+                own = leader.memory or numbers.state(AssignorState(), row["previous"])
                 assert connect_rows.state_in_sets(row["previous"]) == own, where
                 counted["memories"] += leader.memory is not None
             assert got.said == expected(row), where
@@ -105,7 +105,7 @@ def test_single_steps_of_2_6() -> None:
             | set(row.get("previous", NONE)["candidates"]),
         )
         held = [numbers.items(each) for each in loads]
-        connectors, tasks = Loads([each[0] for each in held]), Loads([each[1] for each in held])
+        connectors, tasks = WorkerLoads([each[0] for each in held]), WorkerLoads([each[1] for each in held])
         if row["system"].endswith("/spread"):
             both = {"connectors": connectors, "tasks": tasks}
             items = {"connectors": [], "tasks": [], row["kind"]: row["items"]}
@@ -131,8 +131,8 @@ def _tasks(row: Row) -> list[str]:
     return row["items"] if row.get("kind") == "tasks" else []
 
 
-def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: Loads, tasks: Loads) -> None:
-    told = Round(
+def _check_lost(row: Row, numbers: Numbers, loads: list[Row], connectors: WorkerLoads, tasks: WorkerLoads) -> None:
+    told = RebalanceInput(
         workers=[numbers.worker(each["worker"]) for each in loads],
         reported=[],
         configured=set(),

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.librdkafka.balancer_input import Group, Member
+from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember
 from spark_assign.kernels.librdkafka.sticky import assign_sticky
 from spark_assign.kernels.librdkafka.withhold import withhold
 from tests.golden import sticky_kernel, tables, vectors
@@ -51,7 +51,7 @@ def test_what_is_given_back_of_topics_that_are_gone() -> None:
     answered: vectors.Sets = {}
     for row in rows:
         members = tuple(
-            Member(
+            LibrdkafkaMember(
                 *(each["id"], each["instance"], each["rack"] or ""),
                 *(-1 if each["generation"] is None else each["generation"], frozenset(each["topics"])),
                 tuple((topic, partition) for topic, partition in each["owned"]),
@@ -63,7 +63,7 @@ def test_what_is_given_back_of_topics_that_are_gone() -> None:
             topic: [frozenset(rack for rack in each if rack is not None) for each in replicas]
             for topic, replicas in (row["replica_racks"] or {}).items()
         }
-        group = Group(members, row["topics"], racks)
+        group = LibrdkafkaGroup(members, row["topics"], racks)
         given = withhold(group, assign_sticky(group))[0]
         answered[row["case"]] = {who: set(what) for who, what in given.items() if what}
     assert vectors.differences(vectors.expected_sets(rows), answered) == []

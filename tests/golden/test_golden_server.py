@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.caching import cached
-from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, Question, decide
+from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
 from spark_assign.runs import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
@@ -83,7 +83,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(told: str, at_most: flo
         told, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
-    question = Question((("*", "uniform"),), ("uniform",), wanted=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT}))
+    question = PlanParams((("*", "uniform"),), ("uniform",), wanted=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT}))
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(decide(facts, question))).to_pylist():

@@ -26,7 +26,7 @@ from spark_assign.java.hash_map import (
 from spark_assign.kernels.connect.connector_task_ids import Names
 from spark_assign.kernels.connect.hash_set_order import walk_of_copy
 from spark_assign.kernels.sticky.hash_map_order import walk_after_balancing, walk_while_balanced, walks
-from spark_assign.kernels.sticky.sticky_types import Groups
+from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from tests.kafka import java_programs
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ def _owned(row: Row) -> list[str]:
     alone = np.zeros(len(ids), np.int64)
     none = np.empty(0, np.int64)
     walk, treeified = walks(string_hashes(ids), np.arange(len(ids)), alone, np.array([number[each] for each in listed]))
-    groups = Groups(alone, walk, none, none, cooperative=True, treeified=treeified)
+    groups = StickyGroups(alone, walk, none, none, cooperative=True, treeified=treeified)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
     if row["table"] == "balanced":

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
-from spark_assign.kernels.client_libraries import way_over
-from spark_assign.kernels.pause_estimates import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.client_libraries import plan_switch
+from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
 from spark_assign.protocol import Settings
 from spark_assign.schemas import COMPARISON
 from spark_assign.what_if import AS_IS, members_joined, members_left
@@ -116,7 +116,7 @@ def test_the_way_to_what_is_recommended(groups: Fleet, rows: dict[tuple[str, str
     for (group, assignor), row in rows.items():
         assert (row["way"] is not None) == (row["recommended"] and row["runs_with"] != assignor), (group, assignor)
         if row["way"] is not None:
-            assert row["way"] == way_over(row["runs_with"], assignor, row["clients"]).words
+            assert row["way"] == plan_switch(row["runs_with"], assignor, row["clients"]).words
     members = {row["group_id"] for row in groups.members.select("group_id").distinct().collect()}
     assert {group for group, _ in rows if rows[group, NAMES[0]]["clients"]} == members
 
@@ -157,7 +157,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
     given = [loads[member] for member in members]
     kept, back = claimed & now, claimed & (end - now)
     later = [row for row in rounds if row["round"] > 1]
-    counts = Counts(
+    counts = PauseCounts(
         members=len(members),
         partitions=len(end),
         living=len({partition for _, partition in claimed} & owned_in_the_end),

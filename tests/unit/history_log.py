@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.history import facts
 from spark_assign.kernels.history.build_tables import tell
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Owned, Timeline
 from spark_assign.kernels.history.timelines import timelines
 from spark_assign.wire.group_records import NAMES, write_key, write_value
@@ -90,7 +90,9 @@ class Log:
 
     def told(self, kind: str, *columns: str) -> list[Any]:
         """Rows of a kind in their order; times in milliseconds."""
-        rows = (row for table in tell(self.facts(), Asked()) for row in table.to_pylist() if row["kind"] == kind)
+        rows = (
+            row for table in tell(self.facts(), HistoryThresholds()) for row in table.to_pylist() if row["kind"] == kind
+        )
         return [tuple(_plain(row[name]) for name in columns) for row in rows]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spark_assign.kernels.history.timeline import CommitInterval, Generation, Member, Owned, Timeline
+from spark_assign.kernels.history.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
 
 GAP = 10_000
 SESSION, REBALANCE = 45_000, 300_000
 
 
-def member(member_id: str, **fields: object) -> Member:
+def member(member_id: str, **fields: object) -> RecordedMember:
     """A member with the sessions that clients have by default, on a host of its own."""
     given = {
         "client_id": f"client-{member_id}",
@@ -18,10 +18,12 @@ def member(member_id: str, **fields: object) -> Member:
         "session_timeout_ms": SESSION,
         "rebalance_timeout_ms": REBALANCE,
     }
-    return Member(member_id, **{**given, **fields})  # type: ignore[arg-type]
+    return RecordedMember(member_id, **{**given, **fields})  # type: ignore[arg-type]
 
 
-def generation(number: int, at: int, has: Iterable[tuple[Member, Sequence[int]]], **fields: object) -> Generation:
+def generation(
+    number: int, at: int, has: Iterable[tuple[RecordedMember, Sequence[int]]], **fields: object
+) -> Generation:
     """A generation in which members have partitions of the topic t; nobody: the group is empty."""
     members = tuple(
         each._replace(assignment={("partition", "t"): tuple(partitions)})

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from spark_assign.kernels.protocol.assignment_request import Topics, code
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.group_simulation import Play
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import answers
@@ -25,7 +25,7 @@ def stage(
     static: bool = False,
     partitions: int | None = None,
     timing: Timing | None = None,
-) -> Stage:
+) -> InitialState:
     """A group whose members own partitions of the topic `t`, in generation 1."""
     members = [
         ClassicMember(
@@ -35,7 +35,7 @@ def stage(
     ]
     count = partitions if partitions is not None else sum(map(len, owned.values()))
     times = timing or Timing(revoke_ms=500, restore_ms=2_000)
-    return Stage(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, all_static=static)
+    return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, strategies, all_static=static)
 
 
 def modern(
@@ -46,7 +46,7 @@ def modern(
     timing: Timing | None = None,
     asks: dict[str, list[int]] | None = None,
     assignor: str | None = None,
-) -> Stage:
+) -> InitialState:
     """The same that speaks KIP-848's protocol, in epoch 1. `asks`: topics of members that do not subscribe to `t`."""
     likes = () if assignor is None else (assignor,)
     members = []
@@ -56,17 +56,17 @@ def modern(
         members.append(AsyncMember(name, instance, None, topics, likes, name, owned=[code(0, p) for p in mine]))
     count = partitions if partitions is not None else sum(map(len, owned.values()))
     times = timing or Timing(revoke_ms=500, restore_ms=2_000)
-    return Stage(members, Topics.of(["t", "u"]), {0: count}, 1, times, likes, all_static=static, heartbeats=True)
+    return InitialState(members, Topics.of(["t", "u"]), {0: count}, 1, times, likes, all_static=static, heartbeats=True)
 
 
-def play(beginning: Stage, *events: Event, until: int | None = None) -> Play:
+def play(beginning: InitialState, *events: Event, until: int | None = None) -> GroupSimulation:
     """Play it to the end."""
-    played = Play(beginning, in_order(events), traced=True, owners=True)
+    played = GroupSimulation(beginning, in_order(events), traced=True, owners=True)
     run(played, until)
     return played
 
 
-def run(played: Play, until: int | None = None) -> None:
+def run(played: GroupSimulation, until: int | None = None) -> None:
     """Let everything happen, and answer what is asked."""
     going = played.run(until)
     try:
@@ -77,27 +77,27 @@ def run(played: Play, until: int | None = None) -> None:
         return
 
 
-def messages(played: Play) -> list[str]:
+def messages(played: GroupSimulation) -> list[str]:
     """The trace, a line a message, without what has no meaning but for people."""
     return [f"{each.at_ms} {each.actor}: {each.message} {each.detail}".rstrip() for each in played.group.trace or ()]
 
 
-def said(played: Play, message: str) -> list[tuple[int, str, str]]:
+def said(played: GroupSimulation, message: str) -> list[tuple[int, str, str]]:
     """When, who and what, of one kind of message."""
     return [(each.at_ms, each.actor, each.detail) for each in played.group.trace or () if each.message == message]
 
 
-def rounds(played: Play) -> list[tuple[int, str]]:
+def rounds(played: GroupSimulation) -> list[tuple[int, str]]:
     """Generation and cause of every round."""
     return [(each.generation_id, each.cause) for each in played.group.rounds]
 
 
-def pauses(played: Play) -> dict[int, int]:
+def pauses(played: GroupSimulation) -> dict[int, int]:
     """Of each partition of `t` how long it was not consumed."""
     return {each.code & 0xFFFFFFFF: each.not_consumed for each, _ in played.group.ledger.gone if each.code >> 32 == 0}
 
 
-def owners(played: Play) -> dict[int, str | None]:
+def owners(played: GroupSimulation) -> dict[int, str | None]:
     """Who has each partition of `t` in the end."""
     running = (each for each in played.group.members.values() if each.running)
     return {

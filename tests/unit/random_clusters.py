@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
 
 
-def random_cluster(seed: int) -> Cluster:
+def random_cluster(seed: int) -> ReplicaCluster:
     """Up to nine brokers in up to four racks; some go, some may be empty (new), some partitions are new or get another
     replication factor, and replicas lie as they may."""
     draw = np.random.default_rng(seed)
@@ -32,4 +32,4 @@ def random_cluster(seed: int) -> Cluster:
     before = (current != NO_BROKER).sum(axis=1)
     changed = draw.random(partitions) < draw.choice([0.0, 0.3])
     factor = np.where(changed | (before == 0), draw.integers(1, most + 1, partitions), before)
-    return Cluster(rack, usable, current, np.minimum(factor, most), np.ones(partitions, np.int64))
+    return ReplicaCluster(rack, usable, current, np.minimum(factor, most), np.ones(partitions, np.int64))

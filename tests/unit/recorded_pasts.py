@@ -9,11 +9,11 @@ import random
 import struct
 from collections.abc import Sequence
 
-from spark_assign.kernels.history.timeline import EMPTY, STABLE, Generation, Member, Timeline
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics
+from spark_assign.kernels.history.timeline import EMPTY, STABLE, Generation, RecordedMember, Timeline
+from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.group_simulation import Play
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import answers
@@ -34,7 +34,7 @@ def random_story(rng: random.Random, assignor: str) -> Timeline:
         ClassicMember(name, name if static else None, None, rng.choice(some), (assignor,))
         for name in (f"m{at}" for at in range(rng.randint(1, 5)))
     ]
-    stage = Stage(members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), all_static=static)
+    stage = InitialState(members, topics, partitions, 0, Timing(poll_interval_ms=100), (assignor,), all_static=static)
     there, events, now = [each.name for each in members], [], 60_000
     for number in range(rng.randint(3, 9)):
         now += rng.choice([200, 5_000, 20_000, 120_000])
@@ -56,9 +56,9 @@ def random_story(rng: random.Random, assignor: str) -> Timeline:
     return recorded(stage, events)
 
 
-def recorded(stage: Stage, events: Sequence[Event]) -> Timeline:
+def recorded(stage: InitialState, events: Sequence[Event]) -> Timeline:
     """A story of a classic group as its records would tell it."""
-    play = Play(stage, in_order(events), traced=False, owners=False)
+    play = GroupSimulation(stage, in_order(events), traced=False, owners=False)
     going, generations = play.run(None), list[Generation]()
     ask = next(going, None)
     while ask is not None:
@@ -73,7 +73,7 @@ def recorded(stage: Stage, events: Sequence[Event]) -> Timeline:
     return Timeline("classic", "consumer", tuple(generations), (), {}, {}, generations[0].at_ms, last, len(generations))
 
 
-def generation(ask: Ask, answer: Answer, number: int, at_ms: int, offset: int) -> Generation:
+def generation(ask: AssignmentRequest, answer: AssignmentResponse, number: int, at_ms: int, offset: int) -> Generation:
     """One generation as it is recorded."""
     names = ask.topics.names
     members = tuple(
@@ -89,10 +89,12 @@ def empty(number: int, at_ms: int) -> Generation:
     return Generation(number, at_ms, at_ms, EMPTY, None, None, (), 0, number)
 
 
-def member(joined: Joined, codes: Sequence[int], names: Sequence[str], assignor: str, place: int) -> Member:
+def member(
+    joined: JoinedMember, codes: Sequence[int], names: Sequence[str], assignor: str, place: int
+) -> RecordedMember:
     """A member as it is recorded."""
     mine = by_topic(codes, names)
-    return Member(
+    return RecordedMember(
         joined.member_id,
         joined.group_instance_id,
         client_id=joined.member_id.partition("#")[0],
@@ -114,7 +116,7 @@ def by_topic(codes: Sequence[int], names: Sequence[str]) -> dict[str, list[int]]
     return found
 
 
-def subscription(joined: Joined, names: Sequence[str], assignor: str) -> bytes:
+def subscription(joined: JoinedMember, names: Sequence[str], assignor: str) -> bytes:
     """As Java's client of today writes it (version 3)."""
     owned, generation = by_topic(joined.owned, names), joined.generation_id
     in_user_data = joined.user_data_generation_id

@@ -6,14 +6,14 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_assign.kernels.client_libraries import way_over
+from spark_assign.kernels.client_libraries import plan_switch
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.worst_groups import SUMS, affected, over_share
 from tests.unit import history_rows
 
 Row = dict[str, Any]
-WAY = way_over("range", "cooperative-sticky", "Java 3")
+WAY = plan_switch("range", "cooperative-sticky", "Java 3")
 
 
 def group(number: int, members: int, partitions: int, moved: int, most: int, **more: Any) -> Row:

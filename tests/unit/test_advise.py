@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.advise.advise import ABOUT, ADVISED, advise
-from spark_assign.kernels.advise.params import Question
+from spark_assign.kernels.advise.params import AdviceParams
 
-ASKED = Question()
+ASKED = AdviceParams()
 Rows = list[dict[str, Any]]
 
 
@@ -24,7 +24,7 @@ def facts(*rows: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in full])
 
 
-def told(*rows: dict[str, Any], asked: Question = ASKED) -> tuple[Rows, Rows, Rows]:
+def told(*rows: dict[str, Any], asked: AdviceParams = ASKED) -> tuple[Rows, Rows, Rows]:
     """Advice in order, what is not advised, and what is rejected."""
     found = pa.concat_tables(advise(facts(*rows), asked)).to_pylist()
     by_kind = {kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-advised", "rejected")}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group.facts import FACTS, LEFT
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -34,7 +34,7 @@ def _partitions(run: dict[str, Any]) -> range:
 
 def _decided(rows: list[Row], strategy: str, left: list[dict[str, Any]], *, runs: bool) -> list[dict[str, Any]]:
     told = pa.concat_tables([sticky_kernel.facts(rows, runs=runs), pa.Table.from_pylist(left, schema=pa.schema(FACTS))])
-    question = Question((("*", strategy),), (strategy,), racks_known=True)
+    question = PlanParams((("*", strategy),), (strategy,), racks_known=True)
     return [row for table in decide(told, question) for row in table.to_pylist()]
 
 

@@ -13,10 +13,10 @@ from spark_assign.kernels.client_libraries import (
     STOP_ALL,
     Client,
     count_clients,
+    detect_library,
     known_of,
+    plan_switch,
     read_clients,
-    recognize,
-    way_over,
 )
 
 UUID = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
@@ -46,21 +46,23 @@ UUID = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
 )
 def test_client_ids(client_id: str, library: str | None, surely: bool) -> None:
     """A default name is strong evidence, a name that holds a library's is a guess, and others say nothing."""
-    assert recognize("orders", client_id, f"{client_id}-{UUID}") == Client(library, surely)
-    assert recognize("orders", None, f"{client_id}-{UUID}") == Client(library, surely), "a member's id begins with it"
+    assert detect_library("orders", client_id, f"{client_id}-{UUID}") == Client(library, surely)
+    assert detect_library("orders", None, f"{client_id}-{UUID}") == Client(library, surely), (
+        "a member's id begins with it"
+    )
 
 
 def test_groups_with_odd_names() -> None:
     """A group called as a library, or with characters that a pattern reads as its own."""
-    assert recognize("rdkafka", "rdkafka", "x").library == "librdkafka"
-    assert recognize("a.b(c", "consumer-a.b(c-7", "x") == Client("Java", True)
-    assert recognize("", "consumer--1", "x").library is None
+    assert detect_library("rdkafka", "rdkafka", "x").library == "librdkafka"
+    assert detect_library("a.b(c", "consumer-a.b(c-7", "x") == Client("Java", True)
+    assert detect_library("", "consumer--1", "x").library is None
 
 
 def test_assignors_that_only_one_library_has() -> None:
     """They say more than a client id."""
-    assert recognize("g", "orders", "x", "RoundRobinAssigner") == Client("kafkajs", True)
-    assert recognize("g", "orders", "x", "stream") == Client("Java", True)
+    assert detect_library("g", "orders", "x", "RoundRobinAssigner") == Client("kafkajs", True)
+    assert detect_library("g", "orders", "x", "stream") == Client("Java", True)
 
 
 def test_counting() -> None:
@@ -103,7 +105,7 @@ def test_counting() -> None:
 )
 def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:
     """Rolling where every member is known to allow it; else all stop, which is safe for everybody."""
-    way = way_over(now, to, clients)
+    way = plan_switch(now, to, clients)
     assert way.kind == kind
 
 
@@ -112,12 +114,12 @@ def test_no_library_that_refuses_is_told_to_mix(name: str) -> None:
     """Whoever else is in the group."""
     for clients in (f"{name} 1", f"Java 9, {name} 1?", f"{name} 1, unknown 4"):
         for eager in ("range", "roundrobin", "sticky"):
-            assert way_over(eager, COOPERATIVE, clients).kind in (STOP_ALL, NOT_THERE)
+            assert plan_switch(eager, COOPERATIVE, clients).kind in (STOP_ALL, NOT_THERE)
 
 
 def test_unknown_clients_are_told_both() -> None:
     """What is safe for all, and for whom the other way is."""
-    words = way_over("range", COOPERATIVE, "unknown 3").words
+    words = plan_switch("range", COOPERATIVE, "unknown 3").words
     assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")
     assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start" in words
 

@@ -10,7 +10,7 @@ from spark_assign.kernels.connect.backoff import backoff
 from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, named, parted, task_item
 from spark_assign.kernels.connect.hash_set_order import walk, walk_of_copy
 from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:
@@ -79,19 +79,19 @@ def test_spreading_against_the_plain_loop() -> None:
         new = list(range(100, 100 + draw.randrange(12)))
         by_id = list(range(len(sizes)))
         draw.shuffle(by_id)
-        loads = Loads([list(range(size)) for size in sizes])
+        loads = WorkerLoads([list(range(size)) for size in sizes])
         loads.spread(new, by_id)
         assert [loads.given(worker) for worker in range(len(sizes))] == _spread_plainly(sizes, new, by_id)
 
 
 def test_what_is_taken_comes_from_the_front() -> None:
     """First what is held, then what was given in this round; what is given still is what is left of it."""
-    loads = Loads([[1, 2, 3]])
+    loads = WorkerLoads([[1, 2, 3]])
     loads.give(0, 8)
     loads.give(0, 9)
     assert (loads.take(0, 1), loads.given(0)) == ([1], [8, 9])
     assert (loads.take(0, 3), loads.given(0), loads.items) == ([2, 3, 8], [9], [[9]])
-    again = Loads([[1, 2, 3, 4]], lambda _: [4, 3, 2, 1]).without({3, 4})
+    again = WorkerLoads([[1, 2, 3, 4]], lambda _: [4, 3, 2, 1]).without({3, 4})
     again.give(0, 9)
     assert (again.take(0, 1), again.items, again.given(0)) == ([2], [[1, 9]], [9])
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.connect import simulation
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, task_item
 from spark_assign.kernels.connect.costs import Costs
 from spark_assign.kernels.connect.plan_clusters import ASSIGNORS
-from spark_assign.kernels.connect.simulation import EVENTS, BadEvent, Event, Stage, Timing
+from spark_assign.kernels.connect.simulation import EVENTS, BadEvent, ConnectInitialState, Event, Timing
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals
 
@@ -36,14 +36,14 @@ def play(
         Event(at, EVENTS.index(what), numbers[mine][subject], -1 if tasks is None else tasks)
         for mine, (at, what, subject, tasks) in zip(of_workers, happened, strict=True)
     ]
-    stage = Stage(
+    stage = ConnectInitialState(
         lists={},
         configured=set(),
         generation_id=1,
         last_completed_generation_id=-1,
         max_delay_ms=max_delay_ms,
         leader=None,
-        memory=Memory(),
+        memory=AssignorState(),
         workers=workers,
         connectors=connectors,
         **more,

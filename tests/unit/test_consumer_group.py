@@ -11,9 +11,9 @@ from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
 from spark_assign.kernels.protocol.consumer_group_member import MemberState
 from spark_assign.kernels.protocol.consumer_group_requests import RELEASES, GroupConfig, Heartbeat, Response
-from spark_assign.kernels.protocol.target_assignment import TargetAsk
+from spark_assign.kernels.protocol.target_assignment import TargetRequest
 from spark_assign.kernels.protocol.target_assignors import assign_targets
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
 
 PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
 T0 = Topic(0, "t0", 4, 0, 0)
@@ -23,14 +23,14 @@ class Told:
     """A group for t0, and its members' heartbeats."""
 
     def __init__(self, config: GroupConfig | None = None, now: int = 1) -> None:
-        self.metadata = Metadata()
+        self.metadata = TopicsImage()
         self.metadata.put([T0])
         self.group = ConsumerGroup(self.metadata, config or GroupConfig())
         self.now = now
 
     def beat(self, member_id: str, epoch: int, **said: Any) -> Response:
         answer = self.group.heartbeat(Heartbeat(member_id, epoch, **said), self.now)
-        return self.group.decided(*assign_targets([answer])) if isinstance(answer, TargetAsk) else answer
+        return self.group.decided(*assign_targets([answer])) if isinstance(answer, TargetRequest) else answer
 
     def join(self, member_id: str, **said: Any) -> Response:
         told: dict[str, Any] = {"topics": ["t0"], "rebalance_timeout_ms": 5_000, "owned": []}
@@ -134,7 +134,7 @@ def test_targets_of_many_groups_at_once_are_those_of_each() -> None:
     """No answer depends on the asks beside it."""
     asks = []
     for number in range(12):
-        metadata = Metadata()
+        metadata = TopicsImage()
         topics = [Topic(at, f"t{at}", 3 + number + at, at * 7919, at) for at in range(3)]
         metadata.put(topics)
         group = ConsumerGroup(metadata, GroupConfig(assignment_interval_ms=0))
@@ -142,7 +142,7 @@ def test_targets_of_many_groups_at_once_are_those_of_each() -> None:
             names = [topic.name for topic in topics[: 1 + (member * number) % 3]]
             assignor = "range" if number % 3 == 2 else None
             ask = group.heartbeat(Heartbeat(f"m{member}", 0, topics=names, assignor=assignor, owned=[]), 1)
-            assert isinstance(ask, TargetAsk)
+            assert isinstance(ask, TargetRequest)
             if member < number % 4 + 1:
                 group.decided(*assign_targets([ask]))
         asks.append(ask)

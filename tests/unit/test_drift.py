@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group import ownership_changes
-from spark_assign.kernels.group.drift import DRIFTED, Question, drift
+from spark_assign.kernels.group.drift import DRIFTED, DriftParams, drift
 from spark_assign.kernels.group.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.group.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
 from spark_assign.numeric.partition_slices import compress_sorted
@@ -228,7 +228,7 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         after = _finish(draw, _later(draw, before, now))
         before = _finish(draw, before)
         groups[f"g{number}"] = draw.choice([(before, after)] * 8 + [(None, after), (before, None)])
-    asked = Question((then != FLEET, now != FLEET), EVERYTHING)
+    asked = DriftParams((then != FLEET, now != FLEET), EVERYTHING)
     answer = [row for table in drift(_table(draw, groups), asked) for row in table.to_pylist()]
     assert len([row for row in answer if row["kind"] == "group"]) == len(groups)
     of_group: dict[str, list[Row]] = {}
@@ -274,7 +274,7 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
     for after, count in ((False, 3), (True, 2)):
         rows += [{"cluster": "c", "group_id": "g", "after": after, **run} for run in (long, {**short, "count": count})]
     table = pa.Table.from_pylist(rows, schema=pa.schema({**FACTS, **STATE_FACTS}))
-    found = [row for each in drift(table, Question((True, True), EVERYTHING)) for row in each.to_pylist()]
+    found = [row for each in drift(table, DriftParams((True, True), EVERYTHING)) for row in each.to_pylist()]
     assert looked == [5]
     [row] = [row for row in found if row["kind"] == "ownership"]
     assert (row["topic"], row["first"], row["count"], row["change"]) == ("u", 4, 1, "no-longer-owned")
@@ -291,7 +291,7 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     ]
     columns = {name: FACTS[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
-    asked = Question((False, False), frozenset({"group"}))
+    asked = DriftParams((False, False), frozenset({"group"}))
     found = pa.concat_tables(drift(table, asked))
     assert found.schema == DRIFTED
     [row] = found.to_pylist()

@@ -15,10 +15,10 @@ from spark_assign.kernels.leader_fingerprint import (
     LIKELY,
     SURE,
     UNKNOWN,
-    Assigned,
+    AssignmentFormat,
     Leader,
-    Seen,
-    Subscribed,
+    MemberBytes,
+    SubscriptionFormat,
     find_leader,
 )
 from spark_assign.kernels.release_rules import led_by
@@ -33,12 +33,12 @@ def by_name_alone(library: str, assignor: str) -> bool:
     return library in ("kafka-python", "aiokafka") and assignor != COOPERATIVE
 
 
-def seen(member_id: str, client_id: str, subscription: str, assignment: str) -> Seen:
+def seen(member_id: str, client_id: str, subscription: str, assignment: str) -> MemberBytes:
     """A member as the coordinator shows it."""
     said = consumer_protocol.subscription_as_sent(bytes.fromhex(subscription))
     given = consumer_protocol.assignment(bytes.fromhex(assignment))
-    subscribed = Subscribed(said.version, said.user_data, said.cut_short)
-    return Seen(member_id, client_id, subscribed, Assigned(given.version, given.user_data))
+    subscribed = SubscriptionFormat(said.version, said.user_data, said.cut_short)
+    return MemberBytes(member_id, client_id, subscribed, AssignmentFormat(given.version, given.user_data))
 
 
 def holds(releases: str | None, release: str) -> bool:
@@ -113,10 +113,10 @@ def test_librdkafka_leads_others() -> None:
 
     franz-go writes null for everybody.
     """
-    own = Seen("c1-1", "c1", Subscribed(3, b""), Assigned(0, b""))
-    java = Seen("c0-1", "c0", Subscribed(3, None), Assigned(0, None))
+    own = MemberBytes("c1-1", "c1", SubscriptionFormat(3, b""), AssignmentFormat(0, b""))
+    java = MemberBytes("c0-1", "c0", SubscriptionFormat(3, None), AssignmentFormat(0, None))
     assert find_leader("g", "range", [own, java]) == Leader("librdkafka", "2.2+", LIKELY)
-    others = [replace(own, assigned=Assigned(0, None)), java]
+    others = [replace(own, assigned=AssignmentFormat(0, None)), java]
     assert find_leader("g", "range", others) == Leader("franz-go", None, LIKELY)
 
 
@@ -126,9 +126,9 @@ def test_what_does_not_fit() -> None:
     nobody = Leader(None, None, UNKNOWN)
     assert find_leader("g", "range", []) == nobody
     assert find_leader("g", "range", [replace(one, assigned=None)]) == nobody
-    assert find_leader("g", "range", [replace(one, assigned=Assigned(2, None))]) == nobody
+    assert find_leader("g", "range", [replace(one, assigned=AssignmentFormat(2, None))]) == nobody
     java = next(row for row in RECORDED if row["group"] == "java-4.4.0-range")
-    strange = [replace(seen(*each), subscribed=Subscribed(0, b"")) for each in java["members"]]
+    strange = [replace(seen(*each), subscribed=SubscriptionFormat(0, b"")) for each in java["members"]]
     assert find_leader("g", "range", strange) == nobody
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from spark_assign.assignors.registry import find
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group, believe
-from spark_assign.kernels.franz_go.heterogeneous import plan_differing
-from spark_assign.kernels.franz_go.order_dependence import Answer, plan_group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
+from spark_assign.kernels.franz_go.heterogeneous import plan_heterogeneous
+from spark_assign.kernels.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.kernels.group.cooperative_rounds import rounds_of
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_specs import read_group_specs
@@ -19,30 +19,30 @@ from spark_assign.kernels.release_rules import client_side
 from tests.golden import sticky_kernel
 
 
-def answer(group: Group) -> Answer:
+def answer(group: FranzGoGroup) -> BalancedGroup:
     """Where every topic is known."""
     return plan_group(group, asked_in_vain=False)
 
 
 def test_new_members_take_the_last_partitions_in_turn() -> None:
     """One topic: nothing hangs on an order."""
-    found = answer(Group(3, [6], [[0, 1, 2]], [0] * 6))
+    found = answer(FranzGoGroup(3, [6], [[0, 1, 2]], [0] * 6))
     assert found.owner == [0, 0, 2, 1, 2, 1]
     assert not any(found.order_dependent)
 
 
 def test_which_topic_is_dealt_first_is_chance() -> None:
     """What members have is sure, and what nobody has is not."""
-    found = answer(Group(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NO_MEMBER, 0, 2, NO_MEMBER]))
+    found = answer(FranzGoGroup(3, [3, 3], [[0, 1, 2]] * 2, [0, 1, NO_MEMBER, 0, 2, NO_MEMBER]))
     assert found.order_dependent == [False, False, True, False, False, True]
 
 
 @pytest.mark.parametrize("topics", [1, 4, 40])
 def test_a_group_at_rest_is_sure(topics: int) -> None:
     """However many topics it has; also where subscriptions differ."""
-    alike = answer(Group(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
+    alike = answer(FranzGoGroup(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
     assert not any(alike.order_dependent)
-    differing = answer(Group(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
+    differing = answer(FranzGoGroup(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
     assert differing.owner == [0, 1] * topics
     assert not any(differing.order_dependent)
 
@@ -51,25 +51,27 @@ def test_what_two_claim_goes_back_by_chance() -> None:
     """Half of six partitions go back to the older claimer: which of them, nobody knows; a seventh stays."""
     owner, stale = believe(np.repeat([0, 1], [7, 6]), np.array([*range(7), *range(6)]), np.array([2, 1]), 7)
     assert (owner.tolist(), stale) == ([0] * 7, dict.fromkeys(range(6), 1))
-    found = answer(Group(2, [7], [[0, 1]], owner.tolist(), stale))
+    found = answer(FranzGoGroup(2, [7], [[0, 1]], owner.tolist(), stale))
     assert sorted(found.owner) == [0] * 4 + [1] * 3
     assert found.order_dependent == [True] * 6 + [False]
 
 
 def test_a_topic_without_partitions_counts_if_the_leader_asks_for_it() -> None:
     """Then the group counts as one of differing subscriptions, which gives up other partitions."""
-    group = Group(2, [6, 0], [[0, 1], [0]], [0] * 6)
+    group = FranzGoGroup(2, [6, 0], [[0, 1], [0]], [0] * 6)
     both = plan_group(group, asked_in_vain=True)
-    one, other = plan_group(group, asked_in_vain=False), plan_differing(group, [0, 1], [])
+    one, other = plan_group(group, asked_in_vain=False), plan_heterogeneous(group, [0, 1], [])
     assert both.owner == one.owner
     assert both.order_dependent == [here != there for here, there in zip(one.owner, other.owner, strict=True)]
 
 
 def test_every_order_of_few_topics_is_tried() -> None:
     """Whatever is called sure has that owner in all orders, and what is not has another one in some."""
-    group = Group(3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NO_MEMBER, 1, 1, NO_MEMBER, NO_MEMBER, 0])
+    group = FranzGoGroup(
+        3, [2, 3, 1, 2], [[0, 1], [1, 2], [2], [0, 2]], [0, 0, NO_MEMBER, 1, 1, NO_MEMBER, NO_MEMBER, 0]
+    )
     found = answer(group)
-    owners = [plan_differing(group, order, []).owner for order in permutations(range(4))]
+    owners = [plan_heterogeneous(group, order, []).owner for order in permutations(range(4))]
     assert found.order_dependent == [len(set(each)) > 1 for each in zip(*owners, strict=True)]
     assert any(found.order_dependent)
     assert not found.order_dependent[5], "it has a single subscriber"

@@ -11,13 +11,13 @@ import pytest
 
 from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.heartbeats import list_heartbeats
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember, MemberState
 from spark_assign.kernels.protocol.consumer_group_requests import Heartbeat, Response
-from spark_assign.kernels.protocol.target_assignment import Target
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic
+from spark_assign.kernels.protocol.target_assignment import TargetAssignment
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn
@@ -58,7 +58,7 @@ class Played:
 
     def __init__(self, row: Row, target: dict[str, set[int]]) -> None:
         self.numbers = {topic: number for number, topic in enumerate(SIZES)}
-        metadata = Metadata()
+        metadata = TopicsImage()
         metadata.put(Topic(n, name, SIZES[name], n, n) for name, n in self.numbers.items() if SIZES[name])
         self.group = ConsumerGroup(metadata)
         for member in row["members"]:
@@ -68,7 +68,7 @@ class Played:
             self.group.members.put(
                 ConsumerGroupMember(member["id"], names=names, member_epoch=EPOCH, assigned=assigned)
             )
-        walks = {each: Target.of(sorted(some), {one >> 32 for one in some}) for each, some in target.items()}
+        walks = {each: TargetAssignment.of(sorted(some), {one >> 32 for one in some}) for each, some in target.items()}
         self.group.members.aim(walks)
         self.group.exists, self.group.group_epoch, self.group.assignment_epoch = True, EPOCH + 1, EPOCH + 1
         self.group.topics_changed(SIZES)
@@ -101,7 +101,7 @@ class Played:
 
 
 def asked(rows: list[Row], assignor: str) -> tuple[pa.Table, dict[str, list[dict[str, Any]]], dict[str, Any]]:
-    facts, question = sticky_kernel.facts(rows), Question((("*", assignor),), NAMES)
+    facts, question = sticky_kernel.facts(rows), PlanParams((("*", assignor),), NAMES)
     beats: dict[str, list[dict[str, Any]]] = {}
     for each in pa.concat_tables(list(list_heartbeats(facts, question))).to_pylist():
         beats.setdefault(each["cluster"], []).append(each)
@@ -115,7 +115,7 @@ def targets(facts: pa.Table, assignor: str) -> dict[str, dict[str, set[int]]]:
     """Of each group of each member what it is to have."""
     numbers = {topic: number for number, topic in enumerate(SIZES)}
     found: dict[str, dict[str, set[int]]] = {}
-    for table in decide(facts, Question((("*", assignor),), NAMES)):
+    for table in decide(facts, PlanParams((("*", assignor),), NAMES)):
         for row in table.to_pylist():
             if row["kind"] in ("assigned", "withheld"):
                 some = (row["first"] + at * row["step"] for at in range(row["count"]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_assign.kernels.history.departures import Departure, departures
-from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import Member
+from spark_assign.kernels.history.thresholds import HistoryThresholds
+from spark_assign.kernels.history.timeline import RecordedMember
 from tests.unit.history_pasts import SESSION, generation, member, past
 
 A, B, C = (member(name) for name in "abc")
@@ -19,7 +19,11 @@ def beats(since: int, until: int, every: int = BEAT) -> list[int]:
 
 
 def story(
-    silent_since: int, gone_at: int, who: Member = B, then: list[tuple[Member, list[int]]] | None = None, **told: object
+    silent_since: int,
+    gone_at: int,
+    who: RecordedMember = B,
+    then: list[tuple[RecordedMember, list[int]]] | None = None,
+    **told: object,
 ) -> list[Departure]:
     """A and somebody are there from 0 on; one falls silent, and is gone later; A goes on."""
     first = generation(1, 0, [(A, [0]), (who, [1])])
@@ -128,7 +132,7 @@ def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, ce
         commits={0: beats(0, 200_000), 1: beats(0, 200_000)},
     )
     assert departures(told) == [Departure("b-1", 2, "restarted", certainty, "b-2")]
-    assert departures(told, Asked(together_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
+    assert departures(told, HistoryThresholds(together_ms=29_999)) == [Departure("b-1", 2, "left", "likely")]
 
 
 def test_a_crash_remains_one_when_it_is_back() -> None:
@@ -169,7 +173,11 @@ def test_the_brokers_session_can_be_told() -> None:
         first, second, commits={0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}, group_type="consumer"
     )
     sessions = (12_000, 15_000, 45_000)
-    assert [departures(told, Asked(session_ms=each))[0].went for each in sessions] == ["crashed", "left", "left"]
+    assert [departures(told, HistoryThresholds(session_ms=each))[0].went for each in sessions] == [
+        "crashed",
+        "left",
+        "left",
+    ]
 
 
 def test_the_newcomer_of_a_crash_may_be_there_before() -> None:

@@ -10,11 +10,11 @@ from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping, most_in_a_day
 from spark_assign.kernels.history.group_rows import of_group
 from spark_assign.kernels.history.pauses import stops
-from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import Member, Timeline
+from spark_assign.kernels.history.thresholds import HistoryThresholds
+from spark_assign.kernels.history.timeline import RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
 
-ASKED = Asked()
+ASKED = HistoryThresholds()
 HOUR = 3_600_000
 
 
@@ -23,17 +23,17 @@ def beats(since: int, until: int, every: int = 5_000) -> list[int]:
     return list(range(since, until + 1, every))
 
 
-def told(timeline: Timeline, asked: Asked = ASKED) -> list[Deploy]:
+def told(timeline: Timeline, asked: HistoryThresholds = ASKED) -> list[Deploy]:
     """The deploys of a past."""
     return deploys(timeline, departures(timeline, asked), stops(timeline, asked), asked)
 
 
-def worker(number: int, life: int, **fields: object) -> Member:
+def worker(number: int, life: int, **fields: object) -> RecordedMember:
     """A worker with a client id of its own, in its first life, its second one, …"""
     return member(f"w{number}-{life}", client_id=f"w{number}", client_host=f"/10.0.0.{number}", **fields)
 
 
-def in_turn(*groups: list[Member], since: int = 1_000_000, every: int = 10_000, before: int = 1) -> Timeline:
+def in_turn(*groups: list[RecordedMember], since: int = 1_000_000, every: int = 10_000, before: int = 1) -> Timeline:
     """Generations a few seconds apart; the first one long before the others."""
     moments = [0, *(since + every * number for number in range(len(groups) - 1))]
     return past(
@@ -49,7 +49,7 @@ A, B, C = (worker(number, 1) for number in range(3))
 A2, B2, C2 = (worker(number, 2) for number in range(3))
 
 
-def what(*groups: list[Member], **fields: int) -> list[str]:
+def what(*groups: list[RecordedMember], **fields: int) -> list[str]:
     """What a burst of generations is told as."""
     return [each.what for each in told(in_turn(*groups, **fields))]
 
@@ -118,7 +118,7 @@ def test_one_of_many_that_comes_back_is_no_deploy_of_all() -> None:
     assert what([A, B], [B], [A2, B]) == ["rolling-restart"]
 
 
-def crash(*groups: list[Member], since: int = 1_050_000, every: int = 60_000) -> Timeline:
+def crash(*groups: list[RecordedMember], since: int = 1_050_000, every: int = 60_000) -> Timeline:
     """What w0, w1, … have is silent for a minute before the generation they are gone in."""
     moments = [0, *(since + every * number for number in range(len(groups) - 1))]
     commits = {}
@@ -161,7 +161,7 @@ def test_bursts_are_apart_by_the_threshold() -> None:
 
 def flaps(number: int, every: int) -> Timeline:
     """One of two members is thrown out and back again and again."""
-    groups: list[list[Member]] = [[A, worker(1, 0)]]
+    groups: list[list[RecordedMember]] = [[A, worker(1, 0)]]
     for life in range(1, number + 1):
         groups += [[A], [A, worker(1, life)]]
     return in_turn(*groups, every=every)
@@ -235,7 +235,7 @@ def test_members_add_up(seed: int, turn: int) -> None:
                     there = [*there, worker(place, lives[place], **static)]
         generations.append(generation(number, at, [(each, [place]) for place, each in enumerate(there)]))
     timeline = past(*generations, commits={0: beats(0, at), 1: [x for x in beats(0, at) if rng.random() < 0.1]})
-    found = told(timeline, Asked(together_ms=rng.choice([20_000, 100_000])))
+    found = told(timeline, HistoryThresholds(together_ms=rng.choice([20_000, 100_000])))
     assert all(each.members_before + each.joined - each.left == each.members_after for each in found)
     assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found)
     assert sum(each.rebalances for each in found) <= len(generations)

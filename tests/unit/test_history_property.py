@@ -15,7 +15,7 @@ from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.generation_changes import changes
 from spark_assign.kernels.history.memberships import memberships
 from spark_assign.kernels.history.ownership_rows import runs_of
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import owners
@@ -125,7 +125,7 @@ def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 def _told_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is told of the group z."""
     table = pa.Table.from_pylist(rows, schema=facts.FACTS)
-    return [row for told in tell(table, Asked()) for row in told.to_pylist() if row["group_id"] == "z"]
+    return [row for told in tell(table, HistoryThresholds()) for row in told.to_pylist() if row["group_id"] == "z"]
 
 
 def test_numbers_that_are_no_partitions() -> None:

@@ -13,12 +13,12 @@ from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping
 from spark_assign.kernels.history.pauses import stops
 from spark_assign.kernels.history.reduce import RECORDS, reduced
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
-ASKED = Asked(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
+ASKED = HistoryThresholds(gap_ms=3_000, together_ms=30_000, session_ms=6_000)
 """Its clients commit every second, its deploys are half a minute apart, its broker's sessions are short."""
 
 

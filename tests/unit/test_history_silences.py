@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from spark_assign.kernels.history.pauses import Pause, Stops, pauses, stops
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.pauses import CommitPause, PauseSummary, pauses, stops
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 from tests.unit.history_pasts import generation, member, past
 
@@ -28,18 +28,18 @@ def test_a_crash_and_what_it_stopped() -> None:
         generation(7, 246_000, [(A, [0, 1])]),
         commits={0: beats(0, 400_000), 1: beats(0, 200_000) + beats(250_000, 400_000)},
     )
-    assert pauses(told, Asked()) == [Pause(7, 200_000, 250_000, 1, 50_000, 50_000, place=1)]
-    assert stops(told, Asked()).around(0) == (0, 0)
-    assert stops(told, Asked()).around(1) == (50_000, 50_000)
+    assert pauses(told, HistoryThresholds()) == [CommitPause(7, 200_000, 250_000, 1, 50_000, 50_000, place=1)]
+    assert stops(told, HistoryThresholds()).around(0) == (0, 0)
+    assert stops(told, HistoryThresholds()).around(1) == (50_000, 50_000)
 
 
 def test_a_gap_over_several_rebalances_is_divided() -> None:
     """Each has it until the next one; what one partition felt is told as a whole."""
     generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 110_000), (3, 118_000))]
-    told = stops(past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)}), Asked())
+    told = stops(past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)}), HistoryThresholds())
     assert told.pauses == (
-        Pause(2, 100_000, 118_000, 1, 18_000, 18_000, place=1),
-        Pause(3, 118_000, 125_000, 1, 7_000, 7_000, place=2),
+        CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, place=1),
+        CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, place=2),
     )
     assert (told.stopped_ms, told.longest_ms) == (25_000, 25_000)
 
@@ -51,9 +51,9 @@ def test_what_hung_long_before_is_without_a_generation() -> None:
         generation(2, 3_700_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(3_710_000, 3_800_000)},
     )
-    assert pauses(told, Asked()) == [
-        Pause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000),
-        Pause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, place=1),
+    assert pauses(told, HistoryThresholds()) == [
+        CommitPause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000),
+        CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, place=1),
     ]
 
 
@@ -66,9 +66,9 @@ def test_pauses_without_a_rebalance_are_united_where_they_overlap() -> None:
             1: beats(2_000, 112_000) + beats(142_000, 200_000) + beats(230_000, 400_000),
         },
     )
-    assert pauses(told, Asked()) == [
-        Pause(None, 96_000, 142_000, 2, 65_000, 35_000),
-        Pause(None, 197_000, 230_000, 1, 33_000, 33_000),
+    assert pauses(told, HistoryThresholds()) == [
+        CommitPause(None, 96_000, 142_000, 2, 65_000, 35_000),
+        CommitPause(None, 197_000, 230_000, 1, 33_000, 33_000),
     ]
 
 
@@ -81,14 +81,20 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, day, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(day + 11_000, day + 100_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(told, Asked())] == [(2, 12_000), (3, 11_000)]
+    assert [(each.generation, each.stopped_ms) for each in pauses(told, HistoryThresholds())] == [
+        (2, 12_000),
+        (3, 11_000),
+    ]
     short = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 112_000, []),
         generation(3, 400_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(411_000, 500_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(short, Asked())] == [(2, 300_000), (3, 11_000)]
+    assert [(each.generation, each.stopped_ms) for each in pauses(short, HistoryThresholds())] == [
+        (2, 300_000),
+        (3, 11_000),
+    ]
 
 
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
@@ -99,7 +105,7 @@ def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
         generation(3, 1_230_000, [(A, [0])]),
         commits={0: beats(0, 1_200_000, 60_000) + beats(1_330_000, 2_000_000, 60_000)},
     )
-    assert pauses(told, Asked()) == [Pause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, place=2)]
+    assert pauses(told, HistoryThresholds()) == [CommitPause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, place=2)]
 
 
 def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
@@ -112,13 +118,13 @@ def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
         commits={0: beats(0, 200_000), 1: [*beats(0, 100_000), 104_000, *beats(116_000, 200_000)]},
         group_type="consumer",
     )
-    assert pauses(told, Asked()) == [Pause(2, 104_000, 116_000, 1, 12_000, 12_000, place=1)]
+    assert pauses(told, HistoryThresholds()) == [CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, place=1)]
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:
     """Null is not 0."""
-    told = stops(past(generation(1, 0, [(A, [0])])), Asked())
-    assert told == Stops((), None, None)
+    told = stops(past(generation(1, 0, [(A, [0])])), HistoryThresholds())
+    assert told == PauseSummary((), None, None)
     assert told.around(0) == (None, None)
 
 
@@ -129,7 +135,7 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
 def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
     """Every millisecond of every gap is somebody's, once."""
     rng = random.Random(seed)
-    asked = Asked(gap_ms=rng.randint(1, 5), together_ms=rng.randint(1, 25))
+    asked = HistoryThresholds(gap_ms=rng.randint(1, 5), together_ms=rng.randint(1, 25))
     small = member("a", session_timeout_ms=rng.randint(1, 9), rebalance_timeout_ms=rng.randint(1, 9))
     generations = [
         generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], settled_ms=at + rng.choice([0, 0, 3, 9]))
@@ -153,7 +159,7 @@ def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
 
 
 def by_millisecond(
-    told: Timeline, commits: dict[int, list[int]], asked: Asked
+    told: Timeline, commits: dict[int, list[int]], asked: HistoryThresholds
 ) -> dict[int | None, tuple[int, int, int, int]]:
     """Whose each millisecond [t, t + 1) of silence is, and how many, of how many partitions, from when to when."""
     generations = told.generations

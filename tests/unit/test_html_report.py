@@ -204,7 +204,7 @@ def test_members_and_movement_of_a_group() -> None:
 
 def test_a_drawing_keeps_its_scale() -> None:
     """Half of the most that is not consumed is half as high, in every panel; the scale ends at a whole number."""
-    panels = [drawings.Panel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
+    panels = [drawings.TimePanel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
     drawn = drawings.over_time(panels, "t", "Title", 9)
     shapes = re.findall(r'd="M[\d.]+,[\d.]+h[\d.]+v([\d.]+)h-[\d.]+Z" fill="var\(--(\w+)\)"', drawn)
     heights = [float(high) for high, kind in shapes if kind == "problem"]
@@ -217,7 +217,7 @@ def test_a_drawing_keeps_its_scale() -> None:
 def test_charts_follow_the_page() -> None:
     """No colour of their own, no font, no name space; and sound as HTML."""
     bars = [drawings.Bar("1.00", 3, 0), drawings.Bar("to 2.00", 1, 2)]
-    lines = [drawings.Course(name, [(0, 10), (9e6, 20)], "x") for name in ("a<b", "c")]
+    lines = [drawings.LineSeries(name, [(0, 10), (9e6, 20)], "x") for name in ("a<b", "c")]
     for drawn in (
         drawings.histogram(bars, "one", "T<", "groups"),
         drawings.histogram([], "none", "T", "groups"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.librdkafka.balancer_input import Group, Member, served
+from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember, served
 from spark_assign.kernels.librdkafka.metadata_order import answered
-from spark_assign.kernels.librdkafka.movements import Movements, Undefined
+from spark_assign.kernels.librdkafka.movements import Movements, UndefinedBehaviorError
 from spark_assign.kernels.librdkafka.sticky import assign_sticky
 from spark_assign.kernels.librdkafka.withhold import withhold
 
 
-def _member(name: str, *owned: tuple[str, int], topics: str = "t", generation: int = 1, **more: str) -> Member:
-    return Member(name, more.get("instance"), more.get("rack", ""), generation, frozenset(topics), owned)
+def _member(
+    name: str, *owned: tuple[str, int], topics: str = "t", generation: int = 1, **more: str
+) -> LibrdkafkaMember:
+    return LibrdkafkaMember(name, more.get("instance"), more.get("rack", ""), generation, frozenset(topics), owned)
 
 
 def test_topics_are_answered_as_asked_up_to_four() -> None:
@@ -38,7 +40,7 @@ def test_who_is_listed_last_counts_as_the_owner() -> None:
     """The newer claim wins the partition, and yet has to wait until the older one's member has given it up."""
     new, old = _member("new", ("t", 0), generation=2), _member("old", ("t", 0))
     for members, waits in (((new, old), True), ((old, new), False)):
-        group = Group(members, {"t": 1}, {})
+        group = LibrdkafkaGroup(members, {"t": 1}, {})
         now, later = withhold(group, assign_sticky(group))
         assert (now["new"], later["new"]) == (([], [("t", 0)]) if waits else ([("t", 0)], []))
 
@@ -48,7 +50,7 @@ def test_a_lone_partition_that_moves_back_is_read_after_it_is_freed() -> None:
     movements = Movements()
     movements.move(("t", 0), "a", "b", instead=False)
     assert movements.instead(("t", 5), "b", "a") == ("t", 0)
-    with pytest.raises(Undefined, match="freed"):
+    with pytest.raises(UndefinedBehaviorError, match="freed"):
         movements.move(("t", 0), "b", "a", instead=True)
     movements = Movements()
     movements.move(("t", 0), "a", "b", instead=False)

@@ -13,7 +13,7 @@ from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, O
 from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.member_load import LOAD_FIGURES, capacities, drain_seconds
-from spark_assign.kernels.group.plan_groups import METRICS, Question, decide
+from spark_assign.kernels.group.plan_groups import METRICS, PlanParams, decide
 
 Fact = dict[str, Any]
 
@@ -42,7 +42,7 @@ def loads(name: str, at: list[int], kind: int = LOAD, **rates: list[float | None
 
 def figures(facts: list[Fact]) -> dict[str, Fact]:
     """By group the load columns of its metrics, planned by `sticky`."""
-    asked = Question((("*", "sticky"),), ("sticky",), wanted=frozenset({METRICS}), loads_known=True)
+    asked = PlanParams((("*", "sticky"),), ("sticky",), wanted=frozenset({METRICS}), loads_known=True)
     tables = decide(pa.Table.from_pylist(facts, schema=pa.schema(FACTS)), asked)
     rows = [row for table in tables for row in table.to_pylist()]
     return {row["group_id"]: {name: row[name] for name in LOAD_FIGURES} for row in rows}

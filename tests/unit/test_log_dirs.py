@@ -12,8 +12,8 @@ from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from spark_assign.sources import kafka_groups, kafka_loads, kafka_log_dirs, kafka_offsets
 from spark_assign.sources.kafka_connection import ClusterConnection
 from spark_assign.sources.kafka_groups import ListedGroup
-from spark_assign.sources.kafka_loads import Reading, Watched
-from spark_assign.sources.kafka_offsets import Found
+from spark_assign.sources.kafka_loads import LoadTargets, OffsetReading
+from spark_assign.sources.kafka_offsets import LeaderOffset
 
 LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
 
@@ -111,7 +111,7 @@ def test_brokers_that_have_no_such_request() -> None:
 def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of consumers' groups what they commit, of share groups where they start; ends last, and only of what answered."""
     asked: list[Any] = []
-    first = Reading({}, {}, {("t", 0): Found(1, -1, 0)}, {("t", 0): Found(9, -1, 0)})
+    first = OffsetReading({}, {}, {("t", 0): LeaderOffset(1, -1, 0)}, {("t", 0): LeaderOffset(9, -1, 0)})
 
     def committed(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
         asked.append(("committed", sorted(groups)))
@@ -124,7 +124,7 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def ends(_: Any, __: Any, wanted: Any, ___: Any) -> Any:
         asked.append(("ends", sorted(wanted)))
-        return {("t", 0): Found(7, -1, 8.0)}
+        return {("t", 0): LeaderOffset(7, -1, 8.0)}
 
     def sizes(_: Any, leaders: Any, __: Any) -> Any:
         asked.append(("sizes", leaders))
@@ -135,7 +135,7 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_offsets, "offsets_at", ends)
     monkeypatch.setattr(kafka_log_dirs, "sizes", sizes)
     groups = {name: ListedGroup(name, 1, kind, None) for name, kind in (("g", "classic"), ("s", "share"))}
-    watched = Watched(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
+    watched = LoadTargets(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
     found = watched.read(first)
     assert asked == [("sizes", {("t", 0): 1}), ("committed", ["g"]), ("ends", [("t", 0)])]
     assert found.committed == {"g": {("t", 0): 3}, "s": {("t", 0): 2}}

@@ -12,15 +12,23 @@ import pytest
 from spark_assign.kernels.client_libraries import LIBRARIES
 from spark_assign.kernels.membership import params
 from spark_assign.kernels.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
-from spark_assign.kernels.membership.membership_modes import COOPERATES, DYNAMIC, EAGER, MIXED, SERVED, STATIC, Way
+from spark_assign.kernels.membership.membership_modes import (
+    COOPERATES,
+    DYNAMIC,
+    EAGER,
+    MIXED,
+    SERVED,
+    STATIC,
+    MembershipMode,
+)
 from spark_assign.kernels.membership.option_grid import Pause
-from spark_assign.kernels.membership.params import Question
-from spark_assign.kernels.membership.recommend import Option, advise
+from spark_assign.kernels.membership.params import MembershipParams
+from spark_assign.kernels.membership.recommend import MembershipOption, advise
 from spark_assign.kernels.membership.static_support import CANNOT, SAYS, of_deployment
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit import protocol_facts as facts
 
-ASKED = Question(Timing(poll_interval_ms=500))
+ASKED = MembershipParams(Timing(poll_interval_ms=500))
 SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
 
 
@@ -37,7 +45,7 @@ def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int
     return [*rows, facts.topic("t", 12), facts.group(likes, **settings), *(about(f"m{n}", names[n]) for n in range(4))]
 
 
-def answer(asked: Question = ASKED, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def answer(asked: MembershipParams = ASKED, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind."""
     rows = [{"cluster": "k", "group_id": group} | row for group, rows in groups.items() for row in rows]
     found = pa.concat_tables(list(membership(pa.Table.from_pylist(rows, schema=SCHEMA), asked))).to_pylist()
@@ -175,16 +183,20 @@ def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> Non
 
 # --- choosing -------------------------------------------------------------------------------------------------
 
-NOW = Way(DYNAMIC, EAGER)
+NOW = MembershipMode(DYNAMIC, EAGER)
 
 
-def option(way: Way, restart: int, crash: int, session_ms: int = 45_000, *, now: bool = False) -> Option:
+def option(
+    way: MembershipMode, restart: int, crash: int, session_ms: int = 45_000, *, now: bool = False
+) -> MembershipOption:
     """Pauses in partition-seconds."""
     expected = 1000 * (restart + 0.1 * crash)
-    return Option(way, session_ms, 30_000, now, Pause(restart * 1000, 0, 0), Pause(crash * 1000, 0, 0), expected)
+    return MembershipOption(
+        way, session_ms, 30_000, now, Pause(restart * 1000, 0, 0), Pause(crash * 1000, 0, 0), expected
+    )
 
 
-def advised(*options: Option, forbidden: tuple[str, ...] = (), **asked: Any) -> tuple[str, int]:
+def advised(*options: MembershipOption, forbidden: tuple[str, ...] = (), **asked: Any) -> tuple[str, int]:
     """The code, and the session timeout."""
     found = advise(options, replace(ASKED, **asked), 3_000, forbidden)
     return found.code, found.then.session_ms
@@ -193,8 +205,8 @@ def advised(*options: Option, forbidden: tuple[str, ...] = (), **asked: Any) -> 
 def test_what_is_worth_it() -> None:
     """The example of `choose`, and thresholds: nothing is advised whose gain is below its cost."""
     now = option(NOW, 900, 450, now=True)
-    static = option(Way(STATIC, EAGER), 200, 900, 90_000)
-    both = option(Way(STATIC, COOPERATES, own=False), 195, 900, 90_000)
+    static = option(MembershipMode(STATIC, EAGER), 200, 900, 90_000)
+    both = option(MembershipMode(STATIC, COOPERATES, own=False), 195, 900, 90_000)
     assert advised(now, static, both) == ("static", 90_000)
     assert advised(now, both) == ("static-cooperative", 90_000)
     assert advised(now, static, both, least_gain=700.0) == ("keep", 45_000)
@@ -207,7 +219,10 @@ def test_what_is_worth_it() -> None:
     assert advised(now, short, least_share=0.0) == ("keep", 45_000)
     assert advised(now, short, least_share=0.0, least_session_ms=10_000) == ("session", 10_000)
     # Fewer changes than the best has are not enough: what saves too little is not advised.
-    both, little = option(Way(STATIC, COOPERATES, own=False), 825, 0), option(Way(STATIC, EAGER), 855, 0)
+    both, little = (
+        option(MembershipMode(STATIC, COOPERATES, own=False), 825, 0),
+        option(MembershipMode(STATIC, EAGER), 855, 0),
+    )
     assert advised(now, little, both) == ("static-cooperative", 45_000)
     assert advised(now, little) == ("keep", 45_000)
 

@@ -6,18 +6,20 @@ import random
 
 import pytest
 
-from spark_assign.kernels.membership.membership_modes import Opening, Take, Way, opened
-from spark_assign.kernels.membership.option_grid import CRASH, RESTART, Grid, Pause
-from spark_assign.kernels.membership.params import Question
+from spark_assign.kernels.membership.membership_modes import GroupSimulationInput, MembershipMode, StableGroup, opened
+from spark_assign.kernels.membership.option_grid import CRASH, RESTART, OptionGrid, Pause
+from spark_assign.kernels.membership.params import MembershipParams
 from spark_assign.kernels.protocol.events import Event
 from spark_assign.kernels.protocol.settings import Timing
 from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 
-ASKED = Question(Timing(), restarts_ms=(5_000, 17_300, 120_000))
+ASKED = MembershipParams(Timing(), restarts_ms=(5_000, 17_300, 120_000))
 
 
-def full(opening: Opening, grid: Grid, what: str, way: Way, session_ms: int, restart_ms: int) -> tuple[int, int, int]:
+def full(
+    opening: StableGroup, grid: OptionGrid, what: str, way: MembershipMode, session_ms: int, restart_ms: int
+) -> tuple[int, int, int]:
     """One option by itself, with the events that `simulate` has for it."""
     begun = opening.on(way, session_ms)
     if what == CRASH:
@@ -32,7 +34,7 @@ def full(opening: Opening, grid: Grid, what: str, way: Way, session_ms: int, res
     return sum(each.not_consumed for each in gone), longest, len(found.group.rounds)
 
 
-def random_opening(rng: random.Random) -> Opening:
+def random_opening(rng: random.Random) -> StableGroup:
     """A group of one to six members, of any kind."""
     names = [f"m{rng.randrange(10**6)}-{number}" for number in range(rng.randint(1, 6))]
     owned: dict[str, list[int]] = {name: [] for name in names}
@@ -55,12 +57,12 @@ def random_opening(rng: random.Random) -> Opening:
     return opened(made)
 
 
-def grid_of(opening: Opening, asked: Question = ASKED) -> Grid:
+def grid_of(opening: StableGroup, asked: MembershipParams = ASKED) -> OptionGrid:
     """With all plays that it asks for."""
-    grid = Grid(opening, asked)
+    grid = OptionGrid(opening, asked)
     for keys in (grid.keys, grid.missing):
         for key in list(keys()):
-            take: Take = grid.take(key)
+            take: GroupSimulationInput = grid.take(key)
             grid.played(key, play(take.opened, *take.events))
     return grid
 

@@ -12,10 +12,10 @@ import pytest
 from spark_assign.kernels.group.facts import FACTS, GROUP
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from spark_assign.kernels.migration import rolling_restart
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
-from spark_assign.kernels.migration.rolling_restart import Played, new_id, play_restarts
+from spark_assign.kernels.migration.rolling_restart import RollingRestart, new_id, play_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -44,7 +44,7 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
     return read_group_specs(read(told_of(rows)), set())
 
 
-def played(specs: GroupSpecs, now: str, to: str) -> Played:
+def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     """All groups, by one assignor of the clients."""
     static = specs.told.column("group_instance_id", specs.members.row).is_valid().to_numpy(zero_copy_only=False)
     all_members = np.ones(specs.number, bool)
@@ -77,7 +77,7 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
             given = ORACLE[assignor].assign(Group.from_row(row))
             found[row["case"]][0].update({member: set(got) for member, got in given.items()})
         return found
-    for table in decide(told_of(rows), Question((("*", assignor),), NAMES, racks_known=True)):
+    for table in decide(told_of(rows), PlanParams((("*", assignor),), NAMES, racks_known=True)):
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):
@@ -181,7 +181,7 @@ def a_group(members: dict[str, list[int]], instance: bool = False, topics: int =
     return {"case": "c", "topics": {f"t{n}": 4 for n in range(topics)}, "members": listed}
 
 
-def costs(done: Played) -> list[dict[str, Any]]:
+def costs(done: RollingRestart) -> list[dict[str, Any]]:
     """Figures of the first group."""
     return [{name: int(getattr(each, name)[0]) for name in ("moved", "revoked", "stopped")} for each in done.restarts]
 

@@ -11,11 +11,11 @@ import pytest
 from spark_assign.kernels.client_libraries import LIBRARIES
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.kernels.migration import words
-from spark_assign.kernels.migration.migrate import Question, migrate
-from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, Case, Policy, judge
+from spark_assign.kernels.migration.migrate import MigrationParams, migrate
+from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
 from spark_assign.kernels.migration.steps import steps_of
 
-FINE = Case(
+FINE = MigrationCandidate(
     now="sticky",
     to="uniform",
     clients="Java 3",
@@ -142,7 +142,7 @@ FIGURES = {"moved": 5, "moved_back": 7, "owned": 40}
 COST = {"moved": 2, "revoked": 1, "stopped": 4}
 
 
-def whats(case: Case, number: int) -> list[tuple[str, int, int | None, int | None]]:
+def whats(case: MigrationCandidate, number: int) -> list[tuple[str, int, int | None, int | None]]:
     """Of each step what it is, restarts, how many were played, and what they move."""
     found = list(steps_of(case, FIGURES, [COST] * number))
     assert [step["step"] for step in found] == list(range(1, len(found) + 1))
@@ -210,9 +210,9 @@ def facts(*more: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist([*(key | row for row in rows), *more], schema=pa.schema(FACTS))
 
 
-def told(table: pa.Table, asked: Question | None = None) -> dict[tuple[str, str], dict[str, object]]:
+def told(table: pa.Table, asked: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
     """Rows of groups and refusals, by kind and group."""
-    rows = pa.concat_tables(list(migrate(table, asked or Question()))).to_pylist()
+    rows = pa.concat_tables(list(migrate(table, asked or MigrationParams()))).to_pylist()
     return {(row["kind"], row["group_id"]): row for row in rows if row["kind"] != "step"}
 
 
@@ -231,7 +231,7 @@ def test_figures_of_a_group() -> None:
     )
     assert tuple(row[name] for name in names) == ("go-with-warning", True, "sticky", "Java 2", 2, 10, 12, 0)
     assert (row["max_over_mean_before"], row["max_over_mean_after"], row["codes"]) == (2.0, 1.0, "moves")
-    offline = told(facts(), Question(policy=Policy.DISABLED))["group", "g"]
+    offline = told(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
     assert (offline["online"], offline["moved_on_the_way"], offline["moved"]) == (False, None, 2)
 
 
@@ -272,7 +272,7 @@ def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
     assert told(facts(more))["group", "g"]["clients"] == "Java 2, unknown 1"
-    assert told(facts(more), Question(clients="librdkafka"))["group", "g"]["clients"] == "Java 2, librdkafka 1"
+    assert told(facts(more), MigrationParams(clients="librdkafka"))["group", "g"]["clients"] == "Java 2, librdkafka 1"
 
 
 def test_the_order_of_rows_does_not_matter() -> None:

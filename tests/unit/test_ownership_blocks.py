@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.group.facts import BLOCK, FACTS, MEMBER
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.indexed_facts import Told, owned, read
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, owned, read
 from spark_assign.kernels.group.key_index import number_rows
 from spark_assign.kernels.group.ownership_bitmaps import WORDS
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
@@ -33,7 +33,7 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
     return GROUP | about | {"count": rows or len(bits)} | key
 
 
-def told(*blocks: dict[str, Any]) -> Told:
+def told(*blocks: dict[str, Any]) -> IndexedFacts:
     """The facts of one group of one member."""
     member = GROUP | {"kind": MEMBER, "member_id": "m"}
     return read(pa.Table.from_pylist([member, *blocks], schema=pa.schema(FACTS)))

@@ -11,24 +11,24 @@ from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.consumer_group_requests import RELEASES
 from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.member import ClassicMember
 from spark_assign.kernels.protocol.settings import Timing, is_cooperative
-from spark_assign.kernels.protocol.simulation_input import BadGroup, scenes
+from spark_assign.kernels.protocol.simulation_input import InvalidGroupError, scenes
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 
 DEFAULTS = Timing(revoke_ms=7, restore_ms=8)
 
 
-def _stage(*rows: facts.Row, protocol: str = "configured") -> tuple[Stage, list[Event]]:
+def _stage(*rows: facts.Row, protocol: str = "configured") -> tuple[InitialState, list[Event]]:
     [(key, scene)] = scenes(facts.table(g=list(rows)))
     assert key == ("k", "g")
     return scene.stage(protocol, DEFAULTS)
 
 
 def _refused(*rows: facts.Row) -> tuple[str, str]:
-    with pytest.raises(BadGroup) as refused:
+    with pytest.raises(InvalidGroupError) as refused:
         _stage(*rows)
     return refused.value.code, str(refused.value)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_assign.kernels.protocol.events import in_order
-from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import play_whole
 from tests.unit import protocol_facts as facts
@@ -22,17 +22,17 @@ JOINS = at(10_000, "member-starts", "c3")
 REQUEST, RESPONSE = "ConsumerGroupHeartbeat", "ConsumerGroupHeartbeat response"
 
 
-def _beats(played: Play, member: str) -> list[tuple[int, str]]:
+def _beats(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
     """When the member sends a heartbeat, and what it says."""
     return [(time, said_) for time, actor, said_ in said(played, REQUEST) if actor == member]
 
 
-def _answers(played: Play, member: str) -> list[tuple[int, str]]:
+def _answers(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
     lines = played.group.trace or ()
     return [(each.at_ms, each.detail) for each in lines if each.message == RESPONSE and each.to == member]
 
 
-def _told(played: Play) -> list[tuple[int, str, str, str]]:
+def _told(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
     """All calls of rebalance listeners: when, whose, which, with what."""
     kinds = ("revoked", "assigned", "lost")
     return [
@@ -291,7 +291,8 @@ def test_what_a_reader_sees_changes_nothing() -> None:
     )
     times = Timing(revoke_ms=100, restore_ms=2_000, poll_interval_ms=500)
     seen, unseen = (
-        Play(modern(owned, timing=times), in_order(events), traced=traced, owners=True) for traced in (True, False)
+        GroupSimulation(modern(owned, timing=times), in_order(events), traced=traced, owners=True)
+        for traced in (True, False)
     )
     for played in (seen, unseen):
         run(played)

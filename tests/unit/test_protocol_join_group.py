@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.protocol.assignment_request import Joined
+from spark_assign.kernels.protocol.assignment_request import JoinedMember
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.coordinator import Coordinator
-from spark_assign.kernels.protocol.event_queue import Clock
+from spark_assign.kernels.protocol.event_queue import EventQueue
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit.protocol_plays import EAGER
 
@@ -30,11 +30,11 @@ class _Heard:
         return told
 
 
-def _coordinator() -> tuple[Coordinator, _Heard, dict[str, Joined]]:
+def _coordinator() -> tuple[Coordinator, _Heard, dict[str, JoinedMember]]:
     """A stable group of `a`, which leads, and `b`."""
     heard = _Heard()
-    coordinator = Coordinator(ClassicGroup("g"), Clock(), Timing(), heard)  # type: ignore[arg-type]
-    joined = {name: Joined(name, None, None, string_hash(name), frozenset([0]), generation_id=1) for name in "ab"}
+    coordinator = Coordinator(ClassicGroup("g"), EventQueue(), Timing(), heard)  # type: ignore[arg-type]
+    joined = {name: JoinedMember(name, None, None, string_hash(name), frozenset([0]), generation_id=1) for name in "ab"}
     coordinator.restore([(each, EAGER, [number]) for number, each in enumerate(joined.values())], 5)
     return coordinator, heard, joined
 
@@ -54,7 +54,7 @@ def test_a_follower_that_has_nothing_new_to_tell_is_answered() -> None:
 def test_a_follower_that_tells_something_else_causes_a_rebalance(change: str) -> None:
     """Other metadata of a protocol, or other protocols (`ClassicGroupMember.matches`)."""
     coordinator, heard, joined = _coordinator()
-    other = Joined("b", None, None, joined["b"].hash, frozenset([0]), generation_id=2)
+    other = JoinedMember("b", None, None, joined["b"].hash, frozenset([0]), generation_id=2)
     coordinator.join(
         other if change == "metadata" else joined["b"], EAGER if change == "metadata" else ("range", "x"), ""
     )
@@ -64,6 +64,6 @@ def test_a_follower_that_tells_something_else_causes_a_rebalance(change: str) ->
 def test_who_supports_nothing_that_all_do_is_refused() -> None:
     """INCONSISTENT_GROUP_PROTOCOL; the group goes on as it was."""
     coordinator, heard, _ = _coordinator()
-    coordinator.join(Joined("c", None, None, 7, frozenset([0])), ("sticky",), "")
+    coordinator.join(JoinedMember("c", None, None, 7, frozenset([0])), ("sticky",), "")
     assert heard.lines == [("refused", "c")]
     assert coordinator.group.state.value == "Stable"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.protocol.event_queue import Clock
-from spark_assign.kernels.protocol.member import Member
-from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, DOWN, UNOWNED, Ledger, Partition, merged
+from spark_assign.kernels.protocol.event_queue import EventQueue
+from spark_assign.kernels.protocol.member import SimulatedMember
+from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, DOWN, UNOWNED, OwnershipLog, Partition, merged
 
 
-def _member(name: str, instance: str | None = None) -> Member:
-    return Member(name, instance, None, frozenset([0]), ("range",), name)
+def _member(name: str, instance: str | None = None) -> SimulatedMember:
+    return SimulatedMember(name, instance, None, frozenset([0]), ("range",), name)
 
 
-def _closed(ledger: Ledger, at: int) -> dict[int, Partition]:
+def _closed(ledger: OwnershipLog, at: int) -> dict[int, Partition]:
     ledger.close(at)
     return {each.code: each for each, _ in ledger.gone}
 
@@ -19,7 +19,7 @@ def _closed(ledger: Ledger, at: int) -> dict[int, Partition]:
 def test_the_longest_pause_is_the_longest() -> None:
     """Whether it was the first, one in the middle or the last."""
     for pauses in ((50, 30, 10), (10, 50, 30), (10, 30, 50)):
-        ledger, owner = Ledger(0, {}, None), _member("a")
+        ledger, owner = OwnershipLog(0, {}, None), _member("a")
         ledger.create([7], 0)
         ledger.give([7], owner, 0)
         now = 0
@@ -32,7 +32,7 @@ def test_the_longest_pause_is_the_longest() -> None:
 
 def test_a_pause_goes_on_through_all_states_that_are_none() -> None:
     """Revoking, unowned, restoring: one pause, from the first to the last."""
-    ledger = Ledger(20, {}, [])
+    ledger = OwnershipLog(20, {}, [])
     one, other = _member("a"), _member("b")
     ledger.create([7], 0)
     ledger.give([7], one, 0)
@@ -54,7 +54,7 @@ def test_what_is_taken_while_it_is_restored() -> None:
     """Before it is ready it has not been consumed; at that moment or after it, it has."""
     found = {}
     for taken in (119, 120, 121):
-        ledger = Ledger(20, {}, None)
+        ledger = OwnershipLog(20, {}, None)
         one, other = _member("a"), _member("b")
         ledger.create([7], 0)
         ledger.give([7], one, 0)
@@ -68,7 +68,7 @@ def test_what_is_taken_while_it_is_restored() -> None:
 
 def test_what_a_member_had_last_needs_no_restoring() -> None:
     """A static member is the same under another id; what nobody ever had needs none either; nor what takes 0 ms."""
-    ledger = Ledger(20, {8: 5, 9: 0}, None)
+    ledger = OwnershipLog(20, {8: 5, 9: 0}, None)
     one, same, other = _member("a", "i"), _member("a2", "i"), _member("b", "j")
     ledger.create([7, 8, 9], 0)
     assert ledger.give([7, 8, 9, 10], one, 0) == 0  # 10 is no partition
@@ -81,7 +81,7 @@ def test_what_a_member_had_last_needs_no_restoring() -> None:
 
 def test_only_the_owner_stops() -> None:
     """What somebody has taken from it in the meantime, or what is gone, is passed over."""
-    ledger = Ledger(0, {}, [])
+    ledger = OwnershipLog(0, {}, [])
     one, other = _member("a"), _member("b")
     ledger.create([7, 8], 0)
     ledger.give([7, 8], one, 0)
@@ -98,7 +98,7 @@ def test_only_the_owner_stops() -> None:
 
 def test_a_partition_that_is_deleted() -> None:
     """Its time and its pause end; one of the same number may come after it."""
-    ledger = Ledger(0, {}, [])
+    ledger = OwnershipLog(0, {}, [])
     owner = _member("a")
     ledger.create([7], 10)
     ledger.delete([7], 40)
@@ -120,7 +120,7 @@ def test_a_partition_that_is_deleted() -> None:
 
 def test_when_nothing_changes_any_more() -> None:
     """After the last change, and after the last partition has been restored."""
-    ledger = Ledger(20, {}, None)
+    ledger = OwnershipLog(20, {}, None)
     one, other = _member("a"), _member("b")
     assert ledger.settled() == 0
     ledger.create([7, 8], 0)
@@ -158,7 +158,7 @@ def test_intervals_that_touch_are_one() -> None:
 
 def test_the_clock_goes_by_time_and_then_by_who_asked_first() -> None:
     """Up to a moment and including it."""
-    clock, heard = Clock(), []
+    clock, heard = EventQueue(), []
     for time, what in ((20, "d"), (10, "b"), (0, "a"), (10, "c"), (30, "e")):
         clock.at(time, lambda what=what: heard.append((clock.now, what)))
     assert clock.now == 0

@@ -6,8 +6,8 @@ import pytest
 
 from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.group_simulation import Play
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.leader import Ask, assign
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
@@ -15,9 +15,9 @@ from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pa
 TWO = {"c1": [0, 1], "c2": [2]}
 
 
-def _asks(beginning: Stage, *events: Event) -> list[Ask]:
+def _asks(beginning: InitialState, *events: Event) -> list[Ask]:
     """What leaders had to decide."""
-    going = Play(beginning, in_order(events), traced=False, owners=False).run(None)
+    going = GroupSimulation(beginning, in_order(events), traced=False, owners=False).run(None)
     asks: list[Ask] = []
     try:
         asks.append(next(going))
@@ -109,7 +109,7 @@ def test_a_cooperative_member_tells_what_it_owns() -> None:
 # --- giving up (`revoke_ms`, `restore_ms`) ------------------------------------------------------------------------
 
 
-def _with(beginning: Stage, **times: dict[int, int]) -> Stage:
+def _with(beginning: InitialState, **times: dict[int, int]) -> InitialState:
     for name, told in times.items():
         getattr(beginning, name).update({code(0, partition): value for partition, value in told.items()})
     return beginning
@@ -194,7 +194,7 @@ def test_the_same_subscription_again_is_no_change() -> None:
     assert said(played, "JoinGroup") == []
 
 
-def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> Play:
+def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> GroupSimulation:
     """c2 has joined with `t` at 12 s, and waits for c1 until 20 s."""
     beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=static, timing=Timing())
     beginning.partitions[1] = 1

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from spark_assign.kernels.protocol.events import BadEvent, Event
-from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
 from spark_assign.kernels.protocol.ownership_log import merged
 from spark_assign.kernels.protocol.settings import Timing
 from tests.sizes import drawn
@@ -346,7 +346,7 @@ def _random_events(chance: random.Random, names: list[str], *, static: bool) -> 
     return events
 
 
-def _holds(played: Play) -> None:
+def _holds(played: GroupSimulation) -> None:
     """Every partition has one state at every instant, from its beginning to its end, and pauses add up."""
     intervals: dict[int, list[tuple[int, int, str]]] = {}
     for code, begin, end, state, _ in merged(played.group.ledger.intervals or ()):

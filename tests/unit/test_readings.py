@@ -13,8 +13,8 @@ import pytest
 from jobs import snapshot
 from spark_assign.errors import SourceError
 from spark_assign.sources import kafka_connection, kafka_loads, kafka_offsets, snapshot_files
-from spark_assign.sources.kafka_loads import Loads, Reading, Watched
-from spark_assign.sources.kafka_offsets import Found
+from spark_assign.sources.kafka_loads import LoadReadOptions, LoadTargets, OffsetReading
+from spark_assign.sources.kafka_offsets import LeaderOffset
 from spark_assign.sources.snapshot_tables import SnapshotRows
 from tests import snapshots
 
@@ -26,7 +26,7 @@ class Played:
     """In place of a cluster: what its readings give, one after the other."""
 
     def __init__(
-        self, first: Reading, later: Sequence[Reading | SourceError], recreated: set[str] | None = None
+        self, first: OffsetReading, later: Sequence[OffsetReading | SourceError], recreated: set[str] | None = None
     ) -> None:
         self.first, self.later, self.recreated = first, list(later), recreated or set()
         self.leaders = dict.fromkeys(first.ends, 1)
@@ -35,10 +35,10 @@ class Played:
     def tell(self, line: str) -> None:
         self.said.append(line)
 
-    def sizes(self, of: Any) -> Mapping[Any, Found]:
+    def sizes(self, of: Any) -> Mapping[Any, LeaderOffset]:
         return self.first.sizes
 
-    def read(self, first: Reading) -> Reading:
+    def read(self, first: OffsetReading) -> OffsetReading:
         assert first.sizes == self.first.sizes
         found = self.later.pop(0)
         if isinstance(found, SourceError):
@@ -51,7 +51,7 @@ class Played:
     def loads(self) -> dict[Any, dict[str, Any]]:
         """By partition and group, without columns that are null."""
         rows = SnapshotRows("c")
-        kafka_loads.add(rows, cast(Watched, self), self.first, Loads(1, 1 + len(self.later)))
+        kafka_loads.add(rows, cast(LoadTargets, self), self.first, LoadReadOptions(1, 1 + len(self.later)))
         return {
             (row["partition"], row["group_id"]): {
                 name: value
@@ -67,11 +67,11 @@ def reading(
     ends: Mapping[Any, int],
     committed: Mapping[str, Mapping[Any, int]] | None = None,
     sizes: Mapping[Any, int] | None = None,
-) -> Reading:
+) -> OffsetReading:
     """All at one time."""
-    found = [{key: Found(value, -1, at) for key, value in (each or {}).items()} for each in (ends, sizes)]
+    found = [{key: LeaderOffset(value, -1, at) for key, value in (each or {}).items()} for each in (ends, sizes)]
     committed = committed or {}
-    return Reading(committed, dict.fromkeys(committed, at), *found)
+    return OffsetReading(committed, dict.fromkeys(committed, at), *found)
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def test_by_timestamps(
     end: int, start: int, then: tuple[int, int], ahead: int, dated: bool, rate: float | None
 ) -> None:
     """Ten minutes back from now."""
-    found = kafka_loads._since(600, NOW_MS - 600_000, end, start, Found(*then, 0), ahead, dated)
+    found = kafka_loads._since(600, NOW_MS - 600_000, end, start, LeaderOffset(*then, 0), ahead, dated)
     assert (None if found != found else found) == (rate if rate is None else pytest.approx(rate))
 
 
@@ -156,15 +156,17 @@ class Log:
     timestamps: Sequence[int]
     replicated: int
 
-    def answer(self, asked: int) -> Found:
+    def answer(self, asked: int) -> LeaderOffset:
         """As ListOffsets has it for consumers: nothing of a record that not all followers have."""
         if asked == kafka_offsets.EARLIEST:
-            return Found(0, -1, 0)
+            return LeaderOffset(0, -1, 0)
         latest = max(self.timestamps)
         found = self.timestamps.index(latest) if asked == kafka_offsets.MAX_TIMESTAMP else -1
         if asked >= 0:
             found = next((at for at, each in enumerate(self.timestamps) if each >= asked), -1)
-        return Found(found, self.timestamps[found], 0) if 0 <= found < self.replicated else Found(-1, -1, 0)
+        return (
+            LeaderOffset(found, self.timestamps[found], 0) if 0 <= found < self.replicated else LeaderOffset(-1, -1, 0)
+        )
 
 
 def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,15 +182,17 @@ def test_a_partition_that_is_written_to_while_it_is_asked(monkeypatch: pytest.Mo
     }
     asked_for: list[int] = []
 
-    def offsets_at(_: Any, leaders: Any, ends: Any, tell: Any, timestamp: int) -> Mapping[Any, Found]:
+    def offsets_at(_: Any, leaders: Any, ends: Any, tell: Any, timestamp: int) -> Mapping[Any, LeaderOffset]:
         asked_for.append(timestamp)
         return {key: log.answer(timestamp) for key, log in logs.items()}
 
     monkeypatch.setattr(kafka_offsets, "offsets_at", offsets_at)
     monkeypatch.setattr(kafka_offsets, "has_max_timestamp", lambda _: True)
-    ends = {key: Found(60 if key[0] == "busy" else log.replicated, -1, time.monotonic()) for key, log in logs.items()}
-    rows, watched = SnapshotRows("c"), Watched(cast(Any, None), {}, {}, {}, lambda _: None)
-    kafka_loads.add(rows, watched, Reading({}, {}, ends), Loads(since_s=600))
+    ends = {
+        key: LeaderOffset(60 if key[0] == "busy" else log.replicated, -1, time.monotonic()) for key, log in logs.items()
+    }
+    rows, watched = SnapshotRows("c"), LoadTargets(cast(Any, None), {}, {}, {}, lambda _: None)
+    kafka_loads.add(rows, watched, OffsetReading({}, {}, ends), LoadReadOptions(since_s=600))
     rates = {row["topic"]: row["in_rate"] for row in rows.tables()["loads"].to_pylist()}
     # The clocks go on meanwhile: 60 records in 600 s and some milliseconds; one record more would be 1.7 %.
     assert rates == {"busy": pytest.approx(0.1, rel=1e-3), "quiet": 0, "first": None, "ahead": None, "undated": None}

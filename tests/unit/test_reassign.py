@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from spark_assign.kernels.replicas.broker_shares import leader_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
 from spark_assign.kernels.replicas.leaders import choose_leaders
-from spark_assign.kernels.replicas.reassign import Reassigned, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.reassign import ReassignmentPlan, broker_loads, outside, reassign
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 
 TOLERANCE = 0.1
 
 
-def fewest_moves(cluster: Cluster, bounds: tuple[np.ndarray, np.ndarray] | None) -> int | None:
+def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] | None) -> int | None:
     """The fewest moves by integer programming, with bounds on the replicas of each broker or without; null where
     nothing satisfies them."""
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -63,13 +63,13 @@ def fewest_moves(cluster: Cluster, bounds: tuple[np.ndarray, np.ndarray] | None)
     return int(cluster.replication_factor[there].sum()) + round(solved.fun)
 
 
-def moves(cluster: Cluster, planned: Reassigned) -> int:
+def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:
     """Replicas on brokers that did not have the partition, of partitions that are there."""
     pairs = zip(planned.replicas, cluster.current.tolist(), strict=True)
     return sum(len(set(after) - set(before)) for after, before in pairs if any(each != NO_BROKER for each in before))
 
 
-def assert_hard_constraints(cluster: Cluster, replicas: list[list[int]]) -> None:
+def assert_hard_constraints(cluster: ReplicaCluster, replicas: list[list[int]]) -> None:
     """Replication factor, distinct and usable brokers, as many racks as possible."""
     for each, factor, racks in zip(replicas, cluster.replication_factor, cluster.racks_needed(), strict=True):
         assert len(each) == len(set(each)) == factor
@@ -104,7 +104,9 @@ def test_voluntary_moves_against_an_exact_solver() -> None:
     assert solvable > 0.75 * clusters
 
 
-def leaders_can_be_even(cluster: Cluster, replicas: list[list[int]], least: np.ndarray, most: np.ndarray) -> bool:
+def leaders_can_be_even(
+    cluster: ReplicaCluster, replicas: list[list[int]], least: np.ndarray, most: np.ndarray
+) -> bool:
     """Whether some choice of leaders keeps every broker within its bounds, by integer programming."""
     from scipy.optimize import LinearConstraint, milp
 
@@ -134,7 +136,9 @@ def test_leaders_are_even_where_any_order_of_the_replicas_is() -> None:
 
 def test_leaders_stay_where_they_are_even() -> None:
     """Nothing is reordered without need; an orphan goes to a replica that stays."""
-    cluster = Cluster(np.zeros(3, int), np.array([True, True, False]), np.array([[0, 1], [1, 0], [2, 0]]), *_ones(3, 2))
+    cluster = ReplicaCluster(
+        np.zeros(3, int), np.array([True, True, False]), np.array([[0, 1], [1, 0], [2, 0]]), *_ones(3, 2)
+    )
     assert choose_leaders(cluster, [[0, 1], [1, 0], [1, 0]], leader_shares(cluster, 0.0)) == [0, 1, 0]
 
 
@@ -146,7 +150,7 @@ def test_twenty_brokers_in_two_racks_and_one_of_them_goes() -> None:
     """One topic with ten partitions of two replicas, broker 19 is removed: one replica moves."""
     current = np.array([[at, 10 + at] for at in range(10)])
     usable = np.arange(20) != 19
-    cluster = Cluster(np.arange(20) // 10, usable, current, *_ones(10, 2))
+    cluster = ReplicaCluster(np.arange(20) // 10, usable, current, *_ones(10, 2))
     for voluntary in (False, True):
         planned = reassign(cluster, TOLERANCE, voluntary=voluntary)
         assert moves(cluster, planned) == planned.bound.moves == 1
@@ -156,7 +160,7 @@ def test_twenty_brokers_in_two_racks_and_one_of_them_goes() -> None:
 def test_a_new_broker_gets_its_share() -> None:
     """Voluntary moves bring it to the lower end of the tolerance, not further; otherwise it stays empty."""
     current = np.array([[at % 4] for at in range(400)])
-    cluster = Cluster(np.zeros(5, int), np.ones(5, bool), current, *_ones(400, 1))
+    cluster = ReplicaCluster(np.zeros(5, int), np.ones(5, bool), current, *_ones(400, 1))
     planned = reassign(cluster, TOLERANCE, voluntary=True)
     assert broker_loads(cluster, planned.replicas)[0].tolist() == [82, 82, 82, 82, 72]
     assert moves(cluster, planned) == planned.bound.moves == 72
@@ -166,7 +170,7 @@ def test_a_new_broker_gets_its_share() -> None:
 def test_bytes_count_instead_of_replicas() -> None:
     """Vacancies of unlike sizes are spread by their bytes."""
     sizes = np.array([900, 100, 100, 100, 100, 100, 100, 100, 100, 100])
-    cluster = Cluster(
+    cluster = ReplicaCluster(
         np.zeros(3, int), np.array([True, True, False]), np.full((10, 1), 2), np.ones(10, int), sizes, True
     )
     planned = reassign(cluster, TOLERANCE, voluntary=False)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.group.recommend import Figures, figures, judge, percent
+from spark_assign.kernels.group.recommend import AssignorMetrics, figures, judge, percent
 
 
-def of(assignor: str, **more: Any) -> Figures:
+def of(assignor: str, **more: Any) -> AssignorMetrics:
     """A group of 4 members and 100 partitions, balanced, at rest; `more` is what differs."""
     plain: dict[str, Any] = {
         "members": 4,
@@ -23,10 +23,10 @@ def of(assignor: str, **more: Any) -> Figures:
         "cross_rack_share": None,
         "paused": 0.0,
     }
-    return Figures(assignor, **{**plain, **more})
+    return AssignorMetrics(assignor, **{**plain, **more})
 
 
-def recommended(*compared: Figures, configured: str | None = None) -> tuple[str, str]:
+def recommended(*compared: AssignorMetrics, configured: str | None = None) -> tuple[str, str]:
     """The name and the reason of the one that is recommended; the order of the others must not matter."""
     found = set()
     for order in permutations(compared):
@@ -37,7 +37,7 @@ def recommended(*compared: Figures, configured: str | None = None) -> tuple[str,
     return one
 
 
-def reasons(*compared: Figures, configured: str | None = None) -> list[str]:
+def reasons(*compared: AssignorMetrics, configured: str | None = None) -> list[str]:
     """The reasons of all, in order."""
     return [each.reason for each in judge(compared, configured)]
 
@@ -353,8 +353,8 @@ ROW = {
 
 def test_figures_of_a_row() -> None:
     """Column by column; null is nothing, and claims of partitions that do not exist are no partitions."""
-    assert figures(ROW) == Figures("range", 3, 7, 1.5, 2, 4, True, 5, 0.25, 8.5, "r", "d")
+    assert figures(ROW) == AssignorMetrics("range", 3, 7, 1.5, 2, 4, True, 5, 0.25, 8.5, "r", "d")
     empty = dict.fromkeys(ROW) | {"assignor": "range"}
-    assert figures(empty) == Figures("range", 0, 0, None, 0, 0, False, 0, None, 0.0, None, None)
+    assert figures(empty) == AssignorMetrics("range", 0, 0, None, 0, 0, False, 0, None, 0.0, None, None)
     assert figures(ROW | {"unassigned": -2}).unassigned == 0
     assert figures(ROW | {"unassigned": 1}).unassigned == 1

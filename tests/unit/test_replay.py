@@ -16,13 +16,20 @@ from spark_assign.kernels.history.timeline import Generation, Timeline
 from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import answers
-from spark_assign.kernels.replay.pause_cost import Clock
-from spark_assign.kernels.replay.recorded_history import FOLLOWS, Measured, Past, Refused, Then, read_past
-from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, Question
+from spark_assign.kernels.replay.pause_cost import RoundDurations
+from spark_assign.kernels.replay.recorded_history import (
+    FOLLOWS,
+    MeasuredPause,
+    RecordedGeneration,
+    RecordedHistory,
+    Refused,
+    read_past,
+)
+from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, ReplayParams
 from spark_assign.kernels.replay.replay import replay as replay_pasts
 from spark_assign.kernels.replay.replay_group import play
 from spark_assign.kernels.replay.replay_steps import course_of
-from spark_assign.kernels.replay.replay_variants import Way
+from spark_assign.kernels.replay.replay_variants import ReplayVariant
 from spark_assign.kernels.replay.reproduce_recorded import find_again
 from tests.unit import recorded_pasts
 
@@ -64,14 +71,14 @@ def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(seed: int, assignor
     assert compared
 
 
-def _withholds(then: Then) -> bool:
+def _withholds(then: RecordedGeneration) -> bool:
     return sum(then.partitions.values()) > len(then.owners)
 
 
-def _chain(past: Past, assignor: str) -> list[dict[int, str]]:
+def _chain(past: RecordedHistory, assignor: str) -> list[dict[int, str]]:
     steps = course_of(past, static=False, session_ms=45_000)
     trail: list[Mapping[int, str]] = []
-    going = play(past, Way(assignor, False), steps, Clock([None] * len(past.thens), TIMING), trail)
+    going = play(past, ReplayVariant(assignor, False), steps, RoundDurations([None] * len(past.thens), TIMING), trail)
     ask = next(going, None)
     while ask is not None:
         try:
@@ -133,10 +140,10 @@ def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
 
 
 def _tables(
-    timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, Measured] | None = None
+    timeline: Timeline, gone: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     past = read_past("c", "g", timeline, gone, measured or {})
-    tables = replay_pasts([past], Question(timing=TIMING))
+    tables = replay_pasts([past], ReplayParams(timing=TIMING))
     rows = [row for table in tables for row in table.to_pylist()]
     return {kind: [row for row in rows if row["kind"] == kind] for kind in (OF_GROUP, OF_REBALANCE, REJECTED)}
 
@@ -195,7 +202,7 @@ def test_who_leaves_for_good_is_waited_for_if_static() -> None:
 
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
-    tables = _tables(_story({}, ["ab", "abc"]), measured={1: Measured(4 * 8_000, 4)})
+    tables = _tables(_story({}, ["ab", "abc"]), measured={1: MeasuredPause(4 * 8_000, 4)})
     rows = tables[OF_GROUP]
     assert {each["assignor"]: each["stopped_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,
@@ -230,13 +237,13 @@ def test_nobody_was_there() -> None:
 def test_groups_beside_each_other_change_nothing(seed: int) -> None:
     """Each group is told as if it were alone, in any order; who has no past is rejected."""
     rng = random.Random(seed)
-    pasts: list[Past | Refused] = [
+    pasts: list[RecordedHistory | Refused] = [
         read_past("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
         for at, each in enumerate(recorded_pasts.ASSIGNORS)
     ]
-    question = Question(timing=TIMING)
+    question = ReplayParams(timing=TIMING)
 
-    def told(some: Iterable[Past | Refused]) -> list[dict[str, Any]]:
+    def told(some: Iterable[RecordedHistory | Refused]) -> list[dict[str, Any]]:
         return sorted((row for table in replay_pasts(some, question) for row in table.to_pylist()), key=str)
 
     together = told([*reversed(pasts), Refused("c", "x", "out-of-scope", "no")])

@@ -7,20 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas.broker_shares import Shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
-from spark_assign.kernels.replicas.reassign import Bound, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.broker_shares import BrokerShares
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.kernels.replicas.reassign import LowerBound, broker_loads, outside, reassign
 from tests.unit.random_clusters import random_cluster
 from tests.unit.test_reassign import fewest_moves, moves
 
 
-def cluster_of(rack: list[int], current: list[list[int]], weight: list[int] | None = None, factor: int = 0) -> Cluster:
+def cluster_of(
+    rack: list[int], current: list[list[int]], weight: list[int] | None = None, factor: int = 0
+) -> ReplicaCluster:
     """Brokers of these racks, all usable; each partition keeps its number of replicas, new ones get `factor`."""
     width = max(max(map(len, current)), 1)
     rows = np.array([row + [NO_BROKER] * (width - len(row)) for row in current])
     factors = np.array([len(row) or factor for row in current])
     weights = np.array(weight or [1] * len(current))
-    return Cluster(np.array(rack), np.ones(len(rack), bool), rows, factors, weights, weight is not None)
+    return ReplicaCluster(np.array(rack), np.ones(len(rack), bool), rows, factors, weights, weight is not None)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +54,10 @@ def cluster_of(rack: list[int], current: list[list[int]], weight: list[int] | No
         (cluster_of([0, 1], [[0, 1], [1, 0]]), (0, 0), (0, 0)),
     ],
 )
-def test_known_bounds(cluster: Cluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
+def test_known_bounds(cluster: ReplicaCluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
     """At no tolerance: the bound of the hard constraints, and that of balance besides."""
     planned = reassign(cluster, 0.0, voluntary=True)
-    assert (planned.forced, planned.bound) == (Bound(*forced), Bound(*bound))
+    assert (planned.forced, planned.bound) == (LowerBound(*forced), LowerBound(*bound))
     if outside(broker_loads(cluster, planned.replicas)[1], planned.shares, cluster.usable) == 0:
         assert moves(cluster, planned) == planned.bound.moves
     assert reassign(cluster, 0.0, voluntary=False).bound == planned.forced
@@ -66,7 +68,7 @@ def test_a_rack_that_comes_and_a_broker_besides() -> None:
     rack has a new broker, which needs one."""
     cluster = cluster_of([0, 0, 1, 1, 2], [[0, 1, 2]] * 4)
     planned = reassign(cluster, 0.5, voluntary=True)
-    assert (planned.forced, planned.bound) == (Bound(4, 4), Bound(5, 5))
+    assert (planned.forced, planned.bound) == (LowerBound(4, 4), LowerBound(5, 5))
     assert fewest_moves(cluster, (planned.shares.least, planned.shares.most)) == moves(cluster, planned) == 5
 
 
@@ -114,7 +116,7 @@ def test_the_loads_of_brokers() -> None:
     cluster = cluster_of([0, 0, 0, 0], [[0, 1], [2]], [5, 3])
     replicas, weight, leaders = broker_loads(cluster, [[1, 0], [1]])
     assert (replicas.tolist(), weight.tolist(), leaders.tolist()) == ([1, 2, 0, 0], [5, 8, 0, 0], [0, 2, 0, 0])
-    shares = Shares(np.full(4, 4.0), np.full(4, 3.0), np.full(4, 5.0))
+    shares = BrokerShares(np.full(4, 4.0), np.full(4, 3.0), np.full(4, 5.0))
     usable = np.array([True, True, True, False])
     for load, number in (([3, 5, 4, 9], 0), ([2, 5, 4, 4], 1), ([3, 6, 2, 0], 2), ([3 - 1e-7, 5 + 1e-7, 4, 0], 0)):
         assert outside(np.array(load), shares, usable) == number

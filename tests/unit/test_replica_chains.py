@@ -13,12 +13,12 @@ import pytest
 
 from spark_assign.kernels.replicas import move_chains as chain_kernel
 from spark_assign.kernels.replicas import rebalance_replicas as evening
-from spark_assign.kernels.replicas.broker_shares import Shares, fair_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.broker_shares import BrokerShares, fair_shares
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
 from spark_assign.kernels.replicas.fill_vacancies import fill
 from spark_assign.kernels.replicas.move_chains import Chain, cheapest_chain
-from spark_assign.kernels.replicas.reassign import Bound, Reassigned, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.rebalance_replicas import Evening
+from spark_assign.kernels.replicas.reassign import LowerBound, ReassignmentPlan, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.rebalance_replicas import ReplicaBalance
 from spark_assign.kernels.replicas.retained_replicas import choose_kept, most_kept
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
@@ -28,23 +28,23 @@ Step = tuple[int, int, int]
 TOLERANCE = 0.1
 
 
-def moves(cluster: Cluster, planned: Reassigned) -> int:
+def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:
     """Replicas on brokers that did not have the partition, of partitions that are there."""
     pairs = zip(planned.replicas, cluster.current.tolist(), strict=True)
     return sum(len(set(after) - set(before)) for after, before in pairs if before[0] != NO_BROKER)
 
 
-def small_states() -> Iterator[tuple[Cluster, Evening]]:
+def small_states() -> Iterator[tuple[ReplicaCluster, ReplicaBalance]]:
     """Random clusters of a few brokers and partitions, once their vacancies were filled."""
     for seed in (*range(drawn(30, 60)), 98, 101, 116, 144, 577, 634, 715, 1470, 1879):  # the last five need three steps
         cluster = random_cluster(seed)
         if len(cluster.rack) <= 5 and len(cluster.current) <= 5:
             shares = fair_shares(cluster, 0.0)
             assigned = fill(cluster, choose_kept(cluster, most_kept(cluster), shares), shares)
-            yield cluster, Evening(cluster, assigned, shares)
+            yield cluster, ReplicaBalance(cluster, assigned, shares)
 
 
-def valid(cluster: Cluster, assigned: list[list[int]], partition: int) -> bool:
+def valid(cluster: ReplicaCluster, assigned: list[list[int]], partition: int) -> bool:
     """Distinct brokers in as many racks as possible."""
     replicas = assigned[partition]
     racks = len({int(cluster.rack[broker]) for broker in replicas})
@@ -52,7 +52,7 @@ def valid(cluster: Cluster, assigned: list[list[int]], partition: int) -> bool:
 
 
 def chains(
-    cluster: Cluster, assigned: list[list[int]], to_broker: int, from_brokers: set[int], seen: set[int]
+    cluster: ReplicaCluster, assigned: list[list[int]], to_broker: int, from_brokers: set[int], seen: set[int]
 ) -> Iterator[Costs]:
     """Moves and steps of all chains that end in a broker that takes one more: the last step first, no broker twice."""
     for from_broker in set(np.flatnonzero(cluster.usable).tolist()) - seen:
@@ -102,12 +102,12 @@ def test_the_cheapest_chain_of_all() -> None:
     assert lengths[3] >= 5
 
 
-def one_rack(brokers: int, current: list[list[int]], share: list[float] | None = None) -> Evening:
+def one_rack(brokers: int, current: list[list[int]], share: list[float] | None = None) -> ReplicaBalance:
     """Brokers of one rack that keep what they have."""
     rows, ones = np.array(current), np.ones(len(current), np.int64)
-    cluster = Cluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, ones * rows.shape[1], ones)
+    cluster = ReplicaCluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, ones * rows.shape[1], ones)
     shares = np.array(share or [1.0] * brokers)
-    return Evening(cluster, [list(each) for each in current], Shares(shares, shares, shares))
+    return ReplicaBalance(cluster, [list(each) for each in current], BrokerShares(shares, shares, shares))
 
 
 def test_of_equal_chains() -> None:
@@ -133,8 +133,8 @@ def test_steps_that_hinder_each_other() -> None:
     """The second of two steps of one partition would leave a rack: it is named, nothing is changed, and the search
     goes on without it."""
     ones = np.ones(1, np.int64)
-    cluster = Cluster(np.array([0, 1, 0, 1, 1]), np.ones(5, bool), np.array([[0, 1, 2]]), ones * 3, ones)
-    state = Evening(cluster, [[0, 1, 2]], fair_shares(cluster, 0.0))
+    cluster = ReplicaCluster(np.array([0, 1, 0, 1, 1]), np.ones(5, bool), np.array([[0, 1, 2]]), ones * 3, ones)
+    state = ReplicaBalance(cluster, [[0, 1, 2]], fair_shares(cluster, 0.0))
     assert chain_kernel._first_that_fails(state, [(0, 0, 3), (0, 2, 4)]) == (0, 2, 4)
     assert chain_kernel._first_that_fails(state, [(0, 0, 4), (0, 1, 3)]) is None
     assert state.assigned == [[0, 1, 2]]
@@ -161,7 +161,7 @@ def test_a_step_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
     assert len(tried) == len(set(tried)) == 20
 
 
-def away(cluster: Cluster, assigned: list[list[int]]) -> int:
+def away(cluster: ReplicaCluster, assigned: list[list[int]]) -> int:
     """Replicas that are on brokers which did not have the partition."""
     return sum(len(set(after) - set(before)) for after, before in zip(assigned, cluster.current.tolist(), strict=True))
 
@@ -185,12 +185,12 @@ def test_a_large_cluster_is_as_even_as_a_small_one(monkeypatch: pytest.MonkeyPat
     assert more <= 8  # in 60 clusters
 
 
-def large(brokers: int, new: int, partitions: int, racks: int) -> Cluster:
+def large(brokers: int, new: int, partitions: int, racks: int) -> ReplicaCluster:
     """Partitions of three replicas, alike on all brokers but the new ones, which have none."""
     current = np.array([[(at + 7 * place) % brokers for place in range(3)] for at in range(partitions)])
     every = brokers + new
     ones = np.ones(partitions, np.int64)
-    return Cluster(np.arange(every) % racks, np.ones(every, bool), current, ones * 3, ones)
+    return ReplicaCluster(np.arange(every) % racks, np.ones(every, bool), current, ones * 3, ones)
 
 
 @pytest.mark.parametrize("racks", [1, 3])
@@ -199,14 +199,14 @@ def test_the_lower_bound_of_a_large_cluster_is_reached(racks: int) -> None:
     cluster = large(30, 3, 4_000, racks)
     assert evening.SMALL < 12_000 * 33
     planned = reassign(cluster, TOLERANCE, voluntary=True)
-    assert planned.forced == Bound(0, 0)
-    assert planned.bound == Bound(981, 981)
+    assert planned.forced == LowerBound(0, 0)
+    assert planned.bound == LowerBound(981, 981)
     assert moves(cluster, planned) == 981
     load = broker_loads(cluster, planned.replicas)[0]
     assert load[30:].tolist() == [327] * 3
     assert outside(load, planned.shares, cluster.usable) == 0
     assert all(len({broker % racks for broker in each}) == min(3, racks) for each in planned.replicas)
-    assert reassign(cluster, TOLERANCE, voluntary=False).bound == Bound(0, 0)
+    assert reassign(cluster, TOLERANCE, voluntary=False).bound == LowerBound(0, 0)
 
 
 def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:

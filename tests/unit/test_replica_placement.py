@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.replicas import admin_utils, striped
-from spark_assign.kernels.replicas.broker_list import Layout, java_order, layout
+from spark_assign.kernels.replicas.broker_list import BrokerList, java_order, layout
 from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
 from spark_assign.kernels.replicas.placement_chunks import PLACED, TILE, place_tiles
 from spark_assign.kernels.replicas.placement_requests import ADMITTED, admit
@@ -88,7 +88,7 @@ def test_layout_counts() -> None:
     three = layout([(4, None, True), (2, "b", False), (9, "", True)])
     assert (three.ids, three.racks, three.fenced) == ((4, 2, 9), (None, "b", ""), (True, False, True))
     assert (three.racked, three.unfenced) == (2, 1)
-    assert layout([]) == Layout((), (), ())
+    assert layout([]) == BrokerList((), (), ())
     assert sorted(["b", None, "", "\U0001f600", "\uffee"], key=java_order) == [None, "", "b", "\U0001f600", "\uffee"]
 
 

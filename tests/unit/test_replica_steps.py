@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas.broker_shares import Shares, fair_shares, leader_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, count_distinct, usable_replicas
+from spark_assign.kernels.replicas.broker_shares import BrokerShares, fair_shares, leader_shares
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster, count_distinct, usable_replicas
 from spark_assign.kernels.replicas.fill_vacancies import fill
 from spark_assign.kernels.replicas.leaders import choose_leaders
 from spark_assign.kernels.replicas.retained_replicas import choose_kept, loads, most_kept
@@ -18,7 +18,7 @@ from tests.unit.random_clusters import random_cluster
 SEEDS = range(60)
 
 
-def heavy(seed: int) -> Cluster:
+def heavy(seed: int) -> ReplicaCluster:
     """A random cluster, every third with bytes."""
     cluster = random_cluster(seed)
     if seed % 3:
@@ -27,7 +27,7 @@ def heavy(seed: int) -> Cluster:
     return replace(cluster, weight=weight, weighed=True)
 
 
-def placements(cluster: Cluster, factor: int) -> list[frozenset[int]]:
+def placements(cluster: ReplicaCluster, factor: int) -> list[frozenset[int]]:
     """Every set of brokers that a partition may have."""
     usable = np.flatnonzero(cluster.usable).tolist()
     rack = cluster.rack.tolist()
@@ -36,23 +36,23 @@ def placements(cluster: Cluster, factor: int) -> list[frozenset[int]]:
     return [frozenset(each) for each in every if len({rack[broker] for broker in each}) == most]
 
 
-def plain(cluster: Cluster, **more: object) -> Cluster:
+def plain(cluster: ReplicaCluster, **more: object) -> ReplicaCluster:
     """The cluster with something changed."""
     return replace(cluster, **more)  # type: ignore[arg-type]
 
 
-def flat(brokers: int, current: list[list[int]], **more: object) -> Cluster:
+def flat(brokers: int, current: list[list[int]], **more: object) -> ReplicaCluster:
     """Brokers of one rack, all usable; each partition has as many replicas as now."""
     width = max(map(len, current))
     rows = np.array([row + [NO_BROKER] * (width - len(row)) for row in current])
     factor = np.array([len(row) for row in current])
-    whole = Cluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, factor, np.ones(len(rows), np.int64))
+    whole = ReplicaCluster(np.zeros(brokers, int), np.ones(brokers, bool), rows, factor, np.ones(len(rows), np.int64))
     return plain(whole, **more)
 
 
-def shares_of(*share: float, least: float = 0, most: float = 99) -> Shares:
+def shares_of(*share: float, least: float = 0, most: float = 99) -> BrokerShares:
     """Shares as given, and bounds alike for all."""
-    return Shares(np.array(share), np.full(len(share), float(least)), np.full(len(share), float(most)))
+    return BrokerShares(np.array(share), np.full(len(share), float(least)), np.full(len(share), float(most)))
 
 
 # --- what stays ---
@@ -194,7 +194,7 @@ def test_bounds_of_bytes_are_not_rounded() -> None:
 # --- vacancies ---
 
 
-def filled_by_hand(cluster: Cluster, staying: np.ndarray, shares: Shares) -> list[list[int]]:
+def filled_by_hand(cluster: ReplicaCluster, staying: np.ndarray, shares: BrokerShares) -> list[list[int]]:
     """One vacancy after the other, the heaviest partitions first; every broker is asked each time."""
     rack = cluster.rack.tolist()
     share = np.maximum(shares.share, 1e-12).tolist()

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.java.hash_map import HashTable, string_hashes
-from spark_assign.kernels.group.compare import Comparison, compare
+from spark_assign.kernels.group.compare import CompareParams, compare
 from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.facts import GROUP, MEMBER
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
 from spark_assign.kernels.server.hash_iteration import CoordinatorTable
@@ -176,7 +176,7 @@ def asked(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[dict[st
     facts = sticky_kernel.facts(rows, runs=True)
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
-    question = Question((("*", assignor),), NAMES)
+    question = PlanParams((("*", assignor),), NAMES)
     return pa.concat_tables(list(decide(facts, question))).to_pylist()
 
 
@@ -256,7 +256,7 @@ def test_members_of_classic_groups_stand_in_the_table_that_they_would_have() -> 
 def test_the_way_to_a_target_has_two_steps() -> None:
     """What is free is there at once, the rest once its owner has given it up; without revocations one is enough."""
     rows = [row("moves", {"a": ALL[:3], "b": []}), row("grows", {"a": ALL[:1], "b": ALL[1:2]})]
-    question = Question((("*", "uniform"),), NAMES)
+    question = PlanParams((("*", "uniform"),), NAMES)
     told = pa.concat_tables(list(converge(sticky_kernel.facts(rows), question, 12))).to_pylist()
     figures = ("round", "assigned", "revoked", "moved", "unowned", "stable")
     found = {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in told}
@@ -272,7 +272,7 @@ def test_compared_with_the_assignors_of_the_clients() -> None:
     facts = sticky_kernel.facts([row("c", {"a": ALL, "b": []})])
     facts = facts.append_column("change", pa.array([""] * len(facts)))
     names = ("uniform", "server-range", "cooperative-sticky", "sticky")
-    asked_for = Comparison(names, ("",), "", Timing())
+    asked_for = CompareParams(names, ("",), "", Timing())
     schema = pa.schema(
         [
             *((name, pa.string()) for name in ("assignor", "rejected")),
@@ -295,5 +295,5 @@ def test_kinds_of_facts_that_are_needed() -> None:
     alone = {"cluster": "c", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     facts = pa.Table.from_pylist([alone], schema=sticky_kernel.facts([]).schema)
     for assignor in ("uniform", "server-range"):
-        found = pa.concat_tables(list(decide(facts, Question((("*", assignor),), NAMES)))).to_pylist()
+        found = pa.concat_tables(list(decide(facts, PlanParams((("*", assignor),), NAMES)))).to_pylist()
         assert [each["members"] for each in found if each["kind"] == "metrics"] == [1]

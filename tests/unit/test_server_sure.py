@@ -13,11 +13,11 @@ import pytest
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from spark_assign.kernels.server.heterogeneous import NO_MEMBER, trade
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.kernels.server.order_dependence import Shares, Ties, hanging
-from spark_assign.kernels.server.order_dependence_heterogeneous import FEW, Differing
+from spark_assign.kernels.server.order_dependence import MemberQuotas, UnknownOrder, hanging
+from spark_assign.kernels.server.order_dependence_heterogeneous import FEW, HeterogeneousTies
 from spark_assign.kernels.server.target_assignments import unassigned
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
@@ -119,9 +119,9 @@ class Group:
         previous, group = PartitionSlices(*columns), np.zeros(self.members, np.int64)
         topic_group, sizes = np.zeros(len(self.sizes), np.int64), np.array(self.sizes)
         had = np.bincount(previous.member, minlength=self.members)
-        shares = Shares(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
+        shares = MemberQuotas(group, had, quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.least)[previous.member]
-        known = Ties(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
+        known = UnknownOrder(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
         found = hanging(shares, topic_group, unassigned(previous, sizes), previous.take(loses), known)
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 
@@ -186,7 +186,7 @@ def test_differing_subscriptions_are_asked_in_every_order() -> None:
         ]
         previous = PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
         tie = ties(random, members) if random.random() < 0.8 else [0] * members
-        group = Differing(members, asking, sizes, random.sample(range(topics), topics), previous)
+        group = HeterogeneousTies(members, asking, sizes, random.sample(range(topics), topics), previous)
         found = set(zip(*(each.tolist() for each in group.hanging(tie, ranks_known=True)), strict=True))
         answers = []
         for order in orders(list(range(members)), tie):
@@ -218,7 +218,7 @@ def planned(row: Row, *more: dict[str, Any]) -> tuple[dict[tuple[str, int], str]
         facts = facts.set_column(facts.schema.get_field_index("position"), "position", positions)
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
-    found = pa.concat_tables(list(decide(facts, Question((("*", "uniform"),), ("uniform",))))).to_pylist()
+    found = pa.concat_tables(list(decide(facts, PlanParams((("*", "uniform"),), ("uniform",))))).to_pylist()
     owners, order_dependent = {}, set()
     for run in found:
         if run["kind"] in ("assigned", "withheld", "order_dependent"):

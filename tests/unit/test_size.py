@@ -12,8 +12,8 @@ import pytest
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
-from spark_assign.kernels.size.size import Question, size
-from spark_assign.kernels.size.sweep import Terms
+from spark_assign.kernels.size.size import SizeParams, size
+from spark_assign.kernels.size.sweep import SizingCriteria
 from spark_assign.report.formatting import duration
 from spark_assign.report.size import autoscaler
 
@@ -51,8 +51,11 @@ def sized(
     facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: float
 ) -> list[Fact]:
     """Every row of the answer."""
-    asked = Question(
-        (assignor,), Terms(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=Timing()), ("range", "sticky"), numbers
+    asked = SizeParams(
+        (assignor,),
+        SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=Timing()),
+        ("range", "sticky"),
+        numbers,
     )
     random.Random(len(facts)).shuffle(facts)
     return [

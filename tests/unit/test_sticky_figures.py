@@ -15,9 +15,9 @@ from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.facts import LEFT
 from spark_assign.kernels.group.group_specs import read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import Question
+from spark_assign.kernels.group.plan_groups import PlanParams
 from spark_assign.kernels.sticky import general_balance as sticky_balance
-from spark_assign.kernels.sticky.general_balance import Balance
+from spark_assign.kernels.sticky.general_balance import GeneralBalancer
 from spark_assign.kernels.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
 from spark_assign.kernels.sticky.water_filling import level_of, unevenness
 from tests.golden import sticky_kernel
@@ -169,7 +169,7 @@ def test_rounds(limit: int, number: int) -> None:
         for topic, partition in pairs
     ]
     facts = pa.concat_tables([facts, pa.Table.from_pylist(gone, schema=facts.schema)])
-    question = Question((("*", "cooperative-sticky"),), ("cooperative-sticky",))
+    question = PlanParams((("*", "cooperative-sticky"),), ("cooperative-sticky",))
     found: dict[tuple[str, int], dict[str, int | bool]] = {}
     for table in converge(facts, question, limit):
         for told in table.to_pylist():
@@ -241,13 +241,13 @@ def test_balancing_that_never_ends(monkeypatch: pytest.MonkeyPatch, *, changes: 
     """Refused once a state comes back, else after 10,000 passes; Kafka's class would go on for ever."""
     passes = Counter[int]()
 
-    def again(self: Balance, block: np.ndarray, topic: int) -> tuple[bool, bool]:
+    def again(self: GeneralBalancer, block: np.ndarray, topic: int) -> tuple[bool, bool]:
         passes[topic] += 1
         self.size[0] += changes
         return True, False
 
     with monkeypatch.context() as patched:
-        patched.setattr(Balance, "_walk_topic", again)
+        patched.setattr(GeneralBalancer, "_walk_topic", again)
         endless = sticky_kernel.planned([unlike(6)], "sticky")
     assert endless.refused == {"case": "It never ends: the balancing moves partitions round and round."}
     assert (endless.sets, set(passes.values())) == ({}, {most})

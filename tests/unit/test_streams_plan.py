@@ -10,13 +10,13 @@ import pytest
 
 from spark_assign.kernels.streams.faults import REMEDIES
 from spark_assign.kernels.streams.grouped_facts import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.kernels.streams.plan_groups import ASSIGNORS, Question, decide
+from spark_assign.kernels.streams.plan_groups import ASSIGNORS, StreamsPlanParams, decide
 from spark_assign.kernels.streams.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 
 Row = dict[str, Any]
-STICKY = Question("streams-sticky", ASSIGNORS["streams-sticky"])
+STICKY = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"])
 
 
 def member(member_id: str | None, process: str | None = None) -> Row:
@@ -41,7 +41,7 @@ def group(standby_replicas: int | None = 0, kind: str | None = "streams") -> Row
     return {"kind": GROUP, "text": kind, "number": standby_replicas}
 
 
-def answer(rows: list[Row], question: Question = STICKY) -> list[Row]:
+def answer(rows: list[Row], question: StreamsPlanParams = STICKY) -> list[Row]:
     """What is decided of one group, without what is null."""
     facts = pa.Table.from_pylist([{"cluster": "c", "group_id": "g"} | row for row in rows], FACTS)
     told = pa.concat_tables(decide(facts, question)).to_pylist()
@@ -133,7 +133,7 @@ def test_the_number_of_standbys_is_that_of_the_group_or_of_the_question() -> Non
     """Null is none."""
     rows = [subtopology("0", 2), subtopology("1", 2, stateful=False), *(member(name) for name in "abc")]
     for configured, asked, expected in ((None, None, 0), (1, None, 1), (1, 0, 0), (None, 2, 2)):
-        question = Question("streams-sticky", ASSIGNORS["streams-sticky"], asked)
+        question = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"], asked)
         told = answer([group(configured), *rows], question)
         assert sum(row.get("role") == "standby" for row in told if row["kind"] == "task") == 2 * expected
         assert told[-1]["standby_replicas"] == expected
@@ -205,7 +205,7 @@ def test_an_assignor_of_ones_own_fails() -> None:
 
     own: TaskAssignor = only_a
     rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
-    told = pa.concat_tables(decide(pa.Table.from_pylist(rows, FACTS), Question("mine", own))).to_pylist()
+    told = pa.concat_tables(decide(pa.Table.from_pylist(rows, FACTS), StreamsPlanParams("mine", own))).to_pylist()
     assert [(row["group_id"], row["kind"]) for row in told] == [
         ("a", "task"),
         ("a", "move"),

@@ -12,7 +12,7 @@ import pytest
 from spark_assign.kernels.group import franz_go_assignors, librdkafka_assignors
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.undisputed import find_undisputed
@@ -77,7 +77,7 @@ def _expanded(
     return found
 
 
-def _same(specs: GroupSpecs, one: Planned, other: Planned) -> None:
+def _same(specs: GroupSpecs, one: GroupAssignments, other: GroupAssignments) -> None:
     assert one.refused == other.refused
     mine, exact = (_expanded(specs, each.runs, each.reason, each.withheld) for each in (one, other))
     differing = sorted(key for key in mine.keys() | exact.keys() if mine.get(key) != exact.get(key))

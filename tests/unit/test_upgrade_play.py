@@ -9,10 +9,10 @@ import pytest
 
 from spark_assign.java.hash_map import text_walk
 from spark_assign.kernels.upgrade.full_restart import simulate_full_restart
-from spark_assign.kernels.upgrade.group_membership import Seats, next_id
+from spark_assign.kernels.upgrade.group_membership import GroupMembership, next_id
 from spark_assign.kernels.upgrade.reported_subscription import generation_told, is_eager, order_after, tells_owned
 from spark_assign.kernels.upgrade.rolling_upgrade import play
-from spark_assign.kernels.upgrade.upgrade_path import Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.upgrade_path import ClientConfig, RollingUpgrade, UpgradePath, UpgradeStep
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order
@@ -23,18 +23,18 @@ EAGER, BOTH, COOPERATIVE = ("sticky",), ("sticky", "cooperative-sticky"), ("coop
 Held = dict[str, set[tuple[str, int]]]
 
 
-def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[str, ...]]) -> Course:
+def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[str, ...]]) -> UpgradePath:
     """From one release and list to others."""
-    return Course(Setup(before, assignors), tuple(Setup(*each) for each in bounces))
+    return UpgradePath(ClientConfig(before, assignors), tuple(ClientConfig(*each) for each in bounces))
 
 
-def played(rows: list[Row], of_all: Course) -> tuple[Any, Played]:
+def played(rows: list[Row], of_all: UpgradePath) -> tuple[Any, RollingUpgrade]:
     """All groups on one course."""
     specs = specs_of(rows)
     return specs, play(specs, [of_all] * specs.number)
 
 
-def figures(steps: list[Step]) -> list[tuple[int, ...]]:
+def figures(steps: list[UpgradeStep]) -> list[tuple[int, ...]]:
     """Moved, revoked, stopped and moved by rules of each step."""
     return [(each.moved, each.revoked, each.stopped, each.by_rules) for each in steps]
 
@@ -185,10 +185,10 @@ def test_the_old_assignor_wins_until_one_member_has_dropped_it() -> None:
 
 def test_mixed_lists_are_voted_on() -> None:
     """The first of each member's list that all have; the most votes win."""
-    seats = Seats([("a", None), ("b", None)], EAGER)
+    seats = GroupMembership([("a", None), ("b", None)], EAGER)
     seats.join("c", None, BOTH)
     assert seats.elect()[1] == "sticky"
-    seats = Seats([("a", None), ("b", None), ("c", None)], ("cooperative-sticky", "sticky"))
+    seats = GroupMembership([("a", None), ("b", None), ("c", None)], ("cooperative-sticky", "sticky"))
     seats.join("d", None, BOTH)
     assert seats.elect()[1] == "cooperative-sticky"
     seats.join("e", None, EAGER)
@@ -197,7 +197,7 @@ def test_mixed_lists_are_voted_on() -> None:
 
 def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> None:
     """Kafka compares the winner, and nothing else."""
-    seats = Seats([("a", "i-a"), ("b", "i-b")], BOTH)
+    seats = GroupMembership([("a", "i-a"), ("b", "i-b")], BOTH)
     assert not seats.come_back("i-a", "a", "a2", BOTH)
     assert seats.come_back("i-b", "b", "b2", COOPERATIVE)
 
@@ -239,7 +239,7 @@ def test_what_was_kept_is_told_first() -> None:
 def test_all_stop_and_start_again() -> None:
     """Everything stops, and cooperative-sticky deals to members that own nothing."""
     specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
-    stopped, moved, refused = simulate_full_restart(specs, [Setup("3.9", COOPERATIVE)])
+    stopped, moved, refused = simulate_full_restart(specs, [ClientConfig("3.9", COOPERATIVE)])
     assert (stopped.tolist(), refused) == ([4], {})
     assert 1 <= moved[0] <= 3
     assert [each.tolist() for each in simulate_full_restart(specs, [None])[:2]] == [[0], [0]]

@@ -8,9 +8,9 @@ import pytest
 
 from spark_assign.kernels.client_libraries import LIBRARIES
 from spark_assign.kernels.upgrade.cooperative_switch import IMPOSSIBLE, OF_LIBRARY, STOP_ALL, SWITCHING, TWO_RESTARTS
-from spark_assign.kernels.upgrade.upgrade_verdict import GO, STAY, THERE, WARN, Case, is_there, judge, known
+from spark_assign.kernels.upgrade.upgrade_verdict import GO, STAY, THERE, WARN, UpgradeCandidate, is_there, judge, known
 
-JAVA = Case("sticky", "Java", "2.8", "Java 3", "3.9", None)
+JAVA = UpgradeCandidate("sticky", "Java", "2.8", "Java 3", "3.9", None)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_newest_release_that_it_may_be(releases: str | None, release: str | 
         (replace(JAVA, library="librdkafka"), "Its leader runs librdkafka, whose releases are not those of Java's"),
     ],
 )
-def test_what_is_not_known_is_said(case: Case, says: str) -> None:
+def test_what_is_not_known_is_said(case: UpgradeCandidate, says: str) -> None:
     """And what to say."""
     assert str(known(case)).startswith(says)
     assert known(JAVA) is None

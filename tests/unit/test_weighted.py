@@ -19,8 +19,8 @@ from spark_assign.kernels.weighted.weighted_groups import (
     OVER_CAPACITY,
     OVER_LOAD,
     RELAXED,
-    Answer,
-    Weighted,
+    WeightedAssignment,
+    WeightedGroups,
 )
 from tests.seeds import seed_for
 from tests.sizes import drawn
@@ -37,10 +37,10 @@ def draw() -> np.random.Generator:
 
 def group(
     load: list[float], owner: list[int], members: int = 2, bound: float = np.inf, capacity: float = np.inf
-) -> Weighted:
+) -> WeightedGroups:
     """One group whose members may all have everything."""
     nothing = np.zeros(len(load), np.int64)
-    return Weighted(
+    return WeightedGroups(
         np.zeros(members, np.int64),
         nothing,
         np.array(load, np.float64),
@@ -301,7 +301,7 @@ def test_the_least_bound_against_every_assignment(draw: np.random.Generator) -> 
             assert packing.loads(at)[packing.too_much(at)].max() == most
 
 
-def many(draw: np.random.Generator, groups: int) -> Weighted:
+def many(draw: np.random.Generator, groups: int) -> WeightedGroups:
     """Groups side by side, with idle partitions, partitions without owner, and subsets of members."""
     member_group: list[int] = []
     of_partition: list[tuple[int, float, int, int]] = []
@@ -320,13 +320,15 @@ def many(draw: np.random.Generator, groups: int) -> Weighted:
             may.append(who)
     group, load, owner, kind = (np.array(column) for column in zip(*of_partition, strict=True))
     sizes = np.bincount(member_group, minlength=groups)
-    return Weighted(np.array(member_group), group, load, owner, kind, may, total / sizes * 1.2, np.full(groups, np.inf))
+    return WeightedGroups(
+        np.array(member_group), group, load, owner, kind, may, total / sizes * 1.2, np.full(groups, np.inf)
+    )
 
 
-def again(groups: Weighted, answer: Answer) -> Weighted:
+def again(groups: WeightedGroups, answer: WeightedAssignment) -> WeightedGroups:
     """The same groups, owned as planned."""
     columns = (groups.member_group, groups.group, groups.load, answer.owner, groups.kind, groups.may)
-    return Weighted(*columns, groups.bound, groups.capacity)
+    return WeightedGroups(*columns, groups.bound, groups.capacity)
 
 
 def test_random_groups(draw: np.random.Generator) -> None:
@@ -354,7 +356,7 @@ def test_groups_do_not_hang_on_each_other(draw: np.random.Generator) -> None:
     for number in range(30):
         mine, members = groups.group == number, np.flatnonzero(groups.member_group == number)
         kinds = np.unique(groups.kind[mine])
-        alone = Weighted(
+        alone = WeightedGroups(
             np.zeros(len(members), np.int64),
             np.zeros(int(mine.sum()), np.int64),
             groups.load[mine],

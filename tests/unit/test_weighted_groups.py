@@ -11,11 +11,11 @@ import pytest
 
 from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.group.plan_groups import EVERYTHING, Question, decide
+from spark_assign.kernels.group.plan_groups import EVERYTHING, PlanParams, decide
 from spark_assign.kernels.group.transition_cost import MAX_ROUNDS
 
 Fact = dict[str, Any]
-ASKED = Question((("*", "weighted-sticky"),), ("weighted-sticky",), wanted=EVERYTHING, loads_known=True)
+ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), wanted=EVERYTHING, loads_known=True)
 
 
 def group(name: str, owned: dict[str, list[int]], rates: list[float | None], **of_group: float) -> list[Fact]:
@@ -36,7 +36,7 @@ def table(facts: list[Fact]) -> pa.Table:
     return pa.Table.from_pylist(facts, schema=pa.schema(FACTS))
 
 
-def rows(facts: list[Fact], asked: Question = ASKED) -> list[Fact]:
+def rows(facts: list[Fact], asked: PlanParams = ASKED) -> list[Fact]:
     """All rows of the answer."""
     return [row for answer in decide(table(facts), asked) for row in answer.to_pylist()]
 

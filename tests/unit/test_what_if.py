@@ -7,7 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from spark_assign.errors import ConfigError
-from spark_assign.kernels.pause_estimates import Counts, cooperative_seconds, eager_seconds
+from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
 from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
@@ -67,7 +67,7 @@ def test_names_of_changes() -> None:
 
 def test_the_example_of_the_pauses() -> None:
     """As the module's page has it."""
-    counts = Counts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
+    counts = PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
     timing = Timing(heartbeat_interval_ms=3_000, poll_interval_ms=500)
     assert eager_seconds(counts, timing) == pytest.approx(0.375)
     assert cooperative_seconds(counts, timing) == pytest.approx(3.375)
@@ -92,5 +92,5 @@ def test_pauses_are_what_the_simulation_has_on_average(strategies, formula, even
         played = play(stage(owned, strategies, timing=timing), happens)
         assert len({*owners(played).values()}) == counts["members"]
         simulated += sum(pauses(played).values()) / 1000
-        expected += formula(Counts(partitions=24, back=0, later=0, **counts), timing)
+        expected += formula(PauseCounts(partitions=24, back=0, later=0, **counts), timing)
     assert expected == pytest.approx(simulated, rel=0.1)

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.compare import AS_GIVEN, Comparison, compare
+from spark_assign.kernels.group.compare import AS_GIVEN, CompareParams, compare
 from spark_assign.kernels.group.cooperative_rounds import converge
 from spark_assign.kernels.group.custom_assignor import Group as AskedGroup
 from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.kernels.group.plan_groups import Question, decide
+from spark_assign.kernels.group.plan_groups import PlanParams, decide
 from spark_assign.kernels.protocol.settings import Timing
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets
@@ -64,7 +64,7 @@ def facts(rows: list[Row], assignors: Iterable[str], *more: dict[str, Any]) -> p
     return pa.Table.from_pylist([*told, *more], schema=pa.schema(FACTS))
 
 
-def answers(told: pa.Table, question: Question) -> list[dict[str, Any]]:
+def answers(told: pa.Table, question: PlanParams) -> list[dict[str, Any]]:
     """All rows of the answer."""
     return [row for table in decide(told, question) for row in table.to_pylist()]
 
@@ -84,7 +84,7 @@ def assigned(rows: Iterable[dict[str, Any]]) -> Sets:
 def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
     """Racks, and subscriptions that differ: as Kafka's loops have it; all else stays as it was laid out."""
     rows = list(random_groups.groups(assignor, seed, small=drawn(30, 60), mid_size=0))
-    question = Question((("*", assignor),), NAMES, racks_known=True)
+    question = PlanParams((("*", assignor),), NAMES, racks_known=True)
     expected = {
         row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
         for row in rows
@@ -114,7 +114,7 @@ def test_windows_that_have_left_something_out() -> None:
     """Then nothing of the plan is to be believed."""
     told = [each | {"range_count": each["range_first"]} for each in facts([plain("a", "b")], ["range"]).to_pylist()]
     with pytest.raises(AssertionError, match="have not laid out all partitions of the groups that range plans"):
-        answers(pa.Table.from_pylist(told, schema=pa.schema(FACTS)), Question((("*", "range"),), NAMES))
+        answers(pa.Table.from_pylist(told, schema=pa.schema(FACTS)), PlanParams((("*", "range"),), NAMES))
 
 
 def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, int]]] | None = None) -> Row:
@@ -143,7 +143,7 @@ def test_an_assignor_of_ones_own() -> None:
     """Each group for itself; what goes wrong in one is told and stays there."""
     cases = ("fine", "twice", "beyond", "stranger", "missing")
     rows = [plain("a", "b", case=case, owned={"a": [("t", 3)]}) for case in cases]
-    found = answers(facts(rows, []), Question((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
+    found = answers(facts(rows, []), PlanParams((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
     assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
     [metrics] = [row for row in found if row["kind"] == "metrics"]
     assert (metrics["assignor"], metrics["unassigned"], metrics["moved"], metrics["revoked"]) == ("odd", 1, 1, 1)
@@ -175,7 +175,7 @@ def test_every_group_is_asked_for_its_own() -> None:
         configured("connect", None, "connect"),
     ]
     told = facts(rows, [], *more)
-    found = answers(told, Question((("nothing", "range"), ("*", "configured")), NAMES))
+    found = answers(told, PlanParams((("nothing", "range"), ("*", "configured")), NAMES))
     planned = {row["cluster"]: (row["assignor"], row["members"]) for row in found if row["kind"] == "metrics"}
     assert planned == {"set": ("sticky", 1), "idle": ("none", 0), "empty": ("uniform", 0)}
     known = "cooperative-sticky, range, roundrobin, sticky"
@@ -187,7 +187,7 @@ def test_every_group_is_asked_for_its_own() -> None:
         "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
         "server": ("unknown-assignor", f"It is configured with server-range. Name one of {known}, or register it"),
     }
-    nobody = answers(told, Question((("g", "sticky"),), NAMES, wanted=frozenset({"rejected"})))
+    nobody = answers(told, PlanParams((("g", "sticky"),), NAMES, wanted=frozenset({"rejected"})))
     assert {row["code"] for row in nobody} == {"no-pattern"}
     assert {row["kind"] for row in nobody} == {"rejected"}
 
@@ -198,7 +198,7 @@ def test_the_one_round_of_the_eager_protocol() -> None:
         plain("a", "b", case=case, owned={"a": [("t", each) for each in range(4)]}) for case in ("eager", "cooperative")
     ]
     more = [configured("eager", "sticky"), configured("cooperative", "cooperative-sticky")]
-    tables = converge(facts(rows, [], *more), Question((("*", "configured"),), NAMES), 5)
+    tables = converge(facts(rows, [], *more), PlanParams((("*", "configured"),), NAMES), 5)
     found = sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
     assert found == [
         ("cooperative", "group", 1, "cooperative-sticky", 2, 2, 2, 2, False),
@@ -216,7 +216,7 @@ def compared(told: pa.Table, **asked: Any) -> dict[tuple[str, str, str], dict[st
     kinds |= dict.fromkeys(("configured", "recommended"), pa.bool_())
     names = ("cluster", "group_id", "assignor", "change", "rejected", "reason")
     schema = pa.schema(kinds | dict.fromkeys(names, pa.string()))
-    question = Comparison(**({"timing": Timing()} | asked))
+    question = CompareParams(**({"timing": Timing()} | asked))
     rows = [row for table in compare(told, question, schema) for row in table.to_pylist()]
     found = {(row["cluster"], row["change"], row["assignor"]): row for row in rows}
     assert len(found) == len(rows)
@@ -230,7 +230,7 @@ def test_a_comparison_counts_as_plans_do(seed: int) -> None:
     change = told.append_column("change", pa.repeat(pa.scalar("as-is"), len(told)))
     found = compared(change, assignors=NAMES, changes=("as-is",), as_is="as-is", racks_known=True)
     for name in ("range", "roundrobin", "sticky"):
-        alone = answers(told, Question((("*", name),), NAMES, racks_known=True))
+        alone = answers(told, PlanParams((("*", name),), NAMES, racks_known=True))
         metrics = {row["cluster"]: row for row in alone if row["kind"] == "metrics"}
         refused = {row["cluster"]: row["code"] for row in alone if row["kind"] == "rejected"}
         for row in rows:
@@ -285,11 +285,11 @@ def test_several_assignors_in_one_pass(seed: int) -> None:
     rows = list(random_groups.groups("sticky", seed, small=drawn(20, 40), mid_size=0))
     chosen = {row["case"]: NAMES[at % len(NAMES)] for at, row in enumerate(rows)}
     more = [configured(case, name) for case, name in chosen.items()]
-    found = answers(facts(rows, NAMES, *more), Question((("*", "configured"),), NAMES, racks_known=True))
+    found = answers(facts(rows, NAMES, *more), PlanParams((("*", "configured"),), NAMES, racks_known=True))
     expected: Sets = {}
     for name in NAMES:
         mine = [row for row in rows if chosen[row["case"]] == name]
-        expected |= assigned(answers(facts(mine, [name]), Question((("*", name),), NAMES, racks_known=True)))
+        expected |= assigned(answers(facts(mine, [name]), PlanParams((("*", name),), NAMES, racks_known=True)))
     assert vectors.differences(expected, assigned(found)) == []
     assert {row["cluster"]: row["assignor"] for row in found if row["kind"] == "metrics"}.items() <= chosen.items()
 
@@ -362,7 +362,7 @@ FAULTS = {
 def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
     """It is rejected with what is wrong and what to do; the group beside it is planned."""
     told = facts([plain("a", case="fine")], [], *given)
-    found = answers(told, Question((("*", "sticky"),), NAMES))
+    found = answers(told, PlanParams((("*", "sticky"),), NAMES))
     assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
         ("c", code, detail)
     ]
@@ -373,7 +373,7 @@ def test_one_topic_alone() -> None:
     """Its subscribers are known as such; b, which does not subscribe to it any more, is told apart."""
     row = plain("a", "b", "d", owned={"a": [("t", 3)], "b": [("t", 0)]})
     row["members"][1]["topics"] = []
-    found = answers(facts([row], ["range"]), Question((("*", "range"),), NAMES))
+    found = answers(facts([row], ["range"]), PlanParams((("*", "range"),), NAMES))
     moves = {(run["first"], run["count"], run["member_id"]): run["reason"] for run in found if run["kind"] == "move"}
     new = {(1, 1, None): "new", (2, 1, None): "new"}
     assert moves == {(3, 1, "a"): "rebalanced", (0, 1, "b"): "unsubscribed", **new}

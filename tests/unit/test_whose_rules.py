@@ -10,10 +10,10 @@ from spark_assign.kernels.rule_source import (
     OTHER,
     OWN,
     count_rules,
+    find_rule_source,
     leader_in_words,
     read_leader,
     rules_in_words,
-    whose_rules,
 )
 
 
@@ -43,7 +43,7 @@ from spark_assign.kernels.rule_source import (
 )
 def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> None:
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
-    found = whose_rules(assignor, leader)
+    found = find_rule_source(assignor, leader)
     assert (found.kind, found.words) == (kind, words)
 
 

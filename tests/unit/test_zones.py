@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.zones.recommend import CURRENT, Told, Way, recommend
+from spark_assign.kernels.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
 from spark_assign.kernels.zones.replica_moves import replica_moves
-from spark_assign.kernels.zones.zones import CLIENT_SIDE, GB, ZONED, Question, zones
+from spark_assign.kernels.zones.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
 
 RACKS = ("a", "b", "c", "d")
-ASKED = Question(price=0.02, currency="USD", worth=0.01)
+ASKED = ZoneParams(price=0.02, currency="USD", worth=0.01)
 DAY = 86_400
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
     return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in FACTS.items()}, schema)
 
 
-def answered(table: pa.Table, asked: Question = ASKED) -> dict[str, list[Row]]:
+def answered(table: pa.Table, asked: ZoneParams = ASKED) -> dict[str, list[Row]]:
     """The rows of each kind."""
     rows = pa.concat_tables(list(zones(table, asked))).to_pylist()
     assert all(list(row) == ZONED.names for row in rows)
@@ -310,10 +310,12 @@ def crosses(reads: list[tuple[str, int]], racks: list[str | None], fetching: boo
 
 # --- which way ----------------------------------------------------------------------------------------------------
 
-KNOWN = Told(fetching=False, runs_with="sticky", members=2, without_rack=0, without_bytes=0, currency="USD", worth=0.01)
+KNOWN = GroupContext(
+    fetching=False, runs_with="sticky", members=2, without_rack=0, without_bytes=0, currency="USD", worth=0.01
+)
 
 
-def taken(*ways: Way, told: Told = KNOWN) -> tuple[int | None, str]:
+def taken(*ways: ReadOption, told: GroupContext = KNOWN) -> tuple[int | None, str]:
     """Which way, and why."""
     best, reasons = recommend(ways, told)
     return best, reasons[0 if best is None else best]
@@ -321,21 +323,24 @@ def taken(*ways: Way, told: Told = KNOWN) -> tuple[int | None, str]:
 
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
-    now, near = Way(CURRENT, False, 8, 0, 5.0), Way(CURRENT, True, 8, 0, 0.0)
-    assert taken(now, near, Way("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
+    now, near = ReadOption(CURRENT, False, 8, 0, 5.0), ReadOption(CURRENT, True, 8, 0, 0.0)
+    assert taken(now, near, ReadOption("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
     assert taken(
-        now, Way(CURRENT, True, 8, 0, 3.0), Way("range", True, 8, 4, 0.0), Way("sticky", True, 8, 3, 0.001)
+        now,
+        ReadOption(CURRENT, True, 8, 0, 3.0),
+        ReadOption("range", True, 8, 4, 0.0),
+        ReadOption("sticky", True, 8, 3, 0.001),
     ) == (
         3,
         "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
     )
-    assert taken(now, Way("range", False, 8, 2, 1.0), Way("sticky", False, 8, 2, 1.0))[0] == 2
-    assert taken(now, Way(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
-    assert taken(Way(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
-    assert taken(now, Way("range", False, 7, 0, 0.0))[0] == 0
-    assert taken(now, Way("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
-    assert taken(Way(CURRENT, False, 8, 0, None), near)[0] is None
-    best, reasons = recommend([now, Way("rack-uniform", True, 8, 2, 0.0)], KNOWN)
+    assert taken(now, ReadOption("range", False, 8, 2, 1.0), ReadOption("sticky", False, 8, 2, 1.0))[0] == 2
+    assert taken(now, ReadOption(CURRENT, True, 8, 0, 4.995)) == (0, "No way saves 0.01 USD a day")
+    assert taken(ReadOption(CURRENT, False, 8, 0, 0.0), near) == (0, "Nothing crosses a zone")
+    assert taken(now, ReadOption("range", False, 7, 0, 0.0))[0] == 0
+    assert taken(now, ReadOption("sticky", False, 0, 0, None, "Kafka's class throws"))[0] == 0
+    assert taken(ReadOption(CURRENT, False, 8, 0, None), near)[0] is None
+    best, reasons = recommend([now, ReadOption("rack-uniform", True, 8, 2, 0.0)], KNOWN)
     assert (best, reasons[1]) == (0, "Would save 5.00 USD a day, and Kafka has no such assignor")
 
 
@@ -350,6 +355,6 @@ def test_all_ways_of_a_group() -> None:
     ]
     assert not set(CLIENT_SIDE) & {row["assignor"] for row in rows}
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]
-    free = answered(facts([group]), Question(0.0, "EUR", 0.01))["way"]
+    free = answered(facts([group]), ZoneParams(0.0, "EUR", 0.01))["way"]
     assert {row["cost_per_day"] for row in free} == {0.0}
     assert [row["assignor"] for row in free if row["recommended"]] == [CURRENT]

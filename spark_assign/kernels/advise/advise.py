@@ -27,10 +27,10 @@ from spark_assign.kernels.advise.cluster_advice import (
     to_know,
     unasked,
 )
-from spark_assign.kernels.advise.group_findings import Group
-from spark_assign.kernels.advise.params import Question
+from spark_assign.kernels.advise.group_findings import GroupFindings
+from spark_assign.kernels.advise.params import AdviceParams
 from spark_assign.kernels.advise.resolve_conflicts import settle
-from spark_assign.kernels.advise.rows import MATTERS, QUESTIONS, Advice
+from spark_assign.kernels.advise.rows import MATTERS, QUESTIONS, AdviceItem
 from spark_assign.kernels.group.tagged_rows import tagged_rows
 
 OF_ADVICE, NOT_ADVISED, REJECTED = KINDS = ("advice", "not-advised", "rejected")
@@ -55,7 +55,7 @@ ADVISED = pa.schema(
 the place of its matter."""
 
 
-def advise(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def advise(facts: pa.Table, asked: AdviceParams) -> Iterator[pa.Table]:
     """Answer for all clusters of these facts, in tables with the columns of `ADVISED`."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in facts.to_pylist():
@@ -64,7 +64,7 @@ def advise(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
         yield from _of_cluster(cluster, rows[cluster], asked)
 
 
-def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: Question) -> Iterator[pa.Table]:
+def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: AdviceParams) -> Iterator[pa.Table]:
     groups = _groups(cluster, told)
     heard = [each for each in groups if each.is_heard]
     taken = follower_fetching(heard, asked)
@@ -72,7 +72,9 @@ def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: Q
     readers: dict[str, set[str]] = defaultdict(set)
     for row in told[READER]:
         readers[row["topic"]].add(row["group_id"])
-    advice: list[tuple[str | None, Advice]] = [(name, each) for name, found in settled.items() for each in found.advice]
+    advice: list[tuple[str | None, AdviceItem]] = [
+        (name, each) for name, found in settled.items() for each in found.advice
+    ]
     silent: list[tuple[str | None, dict[str, Any]]] = [
         (name, each) for name, found in settled.items() for each in found.not_advised
     ]
@@ -90,7 +92,7 @@ def _of_cluster(cluster: str, told: Mapping[str, list[dict[str, Any]]], asked: Q
     yield tagged_rows(REJECTED, refused, ADVISED)
 
 
-def _as_row(advice: Advice, cluster: str, group_id: str | None) -> dict[str, Any]:
+def _as_row(advice: AdviceItem, cluster: str, group_id: str | None) -> dict[str, Any]:
     row = advice.row(cluster, group_id)
     return _without_kind(row | {"advice": row["kind"], "at": MATTERS.index(advice.matter)})
 
@@ -103,7 +105,7 @@ def _in_order(silent: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str
     return sorted(silent, key=lambda each: (each[0] or "", QUESTIONS.index(each[1]["of"]), each[1]["code"]))
 
 
-def _refusal(group: Group) -> dict[str, Any]:
+def _refusal(group: GroupFindings) -> dict[str, Any]:
     """Why nothing is said of a group: what the first adviser says that refused it."""
     code, detail = next(
         (group.refused[of] for of in QUESTIONS if of in group.refused),
@@ -112,12 +114,12 @@ def _refusal(group: Group) -> dict[str, Any]:
     return {"cluster": group.cluster, "group_id": group.group_id, "code": code, "detail": detail}
 
 
-def _groups(cluster: str, told: Mapping[str, list[dict[str, Any]]]) -> list[Group]:
+def _groups(cluster: str, told: Mapping[str, list[dict[str, Any]]]) -> list[GroupFindings]:
     """The groups of a cluster, by name."""
-    found: dict[str, Group] = {}
+    found: dict[str, GroupFindings] = {}
 
-    def of(row: Mapping[str, Any]) -> Group:
-        return found.setdefault(row["group_id"], Group(cluster, row["group_id"]))
+    def of(row: Mapping[str, Any]) -> GroupFindings:
+        return found.setdefault(row["group_id"], GroupFindings(cluster, row["group_id"]))
 
     for row in _by_assignor(told[OF_SIZE]):
         of(row).sizes[row["assignor"]] = row

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_assign.kernels.advise.group_findings import Group, Row
-from spark_assign.kernels.advise.params import DAYS, Question
+from spark_assign.kernels.advise.group_findings import GroupFindings, Row
+from spark_assign.kernels.advise.params import DAYS, AdviceParams
 from spark_assign.kernels.advise.proposals import near
-from spark_assign.kernels.advise.resolve_conflicts import Settled
+from spark_assign.kernels.advise.resolve_conflicts import ResolvedAdvice
 from spark_assign.kernels.advise.rows import (
     BELOW_COST,
     MONEY,
@@ -26,7 +26,7 @@ from spark_assign.kernels.advise.rows import (
     SUPERSEDED,
     UNKNOWN,
     ZONES,
-    Advice,
+    AdviceItem,
     below_cost,
     in_money,
     not_advised,
@@ -38,13 +38,13 @@ FETCHING = "follower-fetching"
 SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def fetching_gain(groups: Iterable[Group]) -> float:
+def fetching_gain(groups: Iterable[GroupFindings]) -> float:
     """What follower fetching alone saves a month, all groups together, as partitions are owned today."""
     pairs = [(group.crossing_today(False), group.crossing_today(True)) for group in groups]
     return sum(now - then for now, then in pairs if now is not None and then is not None) * DAYS
 
 
-def follower_fetching(groups: Sequence[Group], asked: Question) -> bool:
+def follower_fetching(groups: Sequence[GroupFindings], asked: AdviceParams) -> bool:
     """Whether all groups shall read from a replica in their rack."""
     if asked.follower_fetching:
         return True
@@ -55,20 +55,22 @@ def follower_fetching(groups: Sequence[Group], asked: Question) -> bool:
     return gain * asked.months - asked.change_cost + with_it > without
 
 
-def _saved(group: Group, asked: Question, fetching: bool) -> float:
+def _saved(group: GroupFindings, asked: AdviceParams, fetching: bool) -> float:
     """What the best assignor saves over the months, after what the change costs; 0 where it does not pay."""
     found = near(group, asked, fetching)
     return 0.0 if found is None else max(0.0, (found.gain or 0.0) * asked.months - (found.cost or 0.0))
 
 
-def of_fetching(groups: Sequence[Group], asked: Question, taken: bool) -> tuple[list[Advice], list[dict[str, Any]]]:
+def of_fetching(
+    groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool
+) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
     """The advice to have follower fetching, or why not."""
     gain = fetching_gain(groups)
     if asked.follower_fetching or gain <= 0:
         return [], []
     gainers = sum((each.crossing_today(False) or 0) > (each.crossing_today(True) or 0) for each in groups)
     advice = in_money(
-        Advice(
+        AdviceItem(
             MONEY,
             ZONES,
             FETCHING,
@@ -97,8 +99,12 @@ def of_fetching(groups: Sequence[Group], asked: Question, taken: bool) -> tuple[
 
 
 def of_replicas(
-    moves: Sequence[Row], readers: Mapping[str, set[str]], settled: Mapping[str, Settled], asked: Question, taken: bool
-) -> tuple[list[Advice], list[dict[str, Any]]]:
+    moves: Sequence[Row],
+    readers: Mapping[str, set[str]],
+    settled: Mapping[str, ResolvedAdvice],
+    asked: AdviceParams,
+    taken: bool,
+) -> tuple[list[AdviceItem], list[dict[str, Any]]]:
     """Which replicas to change.
 
     Args:
@@ -155,7 +161,7 @@ def _by_partition(moves: Iterable[Row]) -> Iterator[dict[str, Row]]:
     yield from (found[name] for name in sorted(found))
 
 
-def _change(kind: str, gains: Sequence[float], copies: float, asked: Question, taken: bool) -> Advice:
+def _change(kind: str, gains: Sequence[float], copies: float, asked: AdviceParams, taken: bool) -> AdviceItem:
     gain = sum(sorted(gains))
     then = ", with follower fetching" if taken else ""
     what = {
@@ -167,7 +173,7 @@ def _change(kind: str, gains: Sequence[float], copies: float, asked: Question, t
         MOVE: f"Logs are copied once, at {copies:,.2f} {asked.currency} for {asked.retention_days:,.0f} days of them, "
         "and throttled if you say so.",
     }[kind]
-    advice = Advice(
+    advice = AdviceItem(
         MONEY,
         REPLICAS,
         f"replicas-{kind}",
@@ -184,10 +190,10 @@ def _change(kind: str, gains: Sequence[float], copies: float, asked: Question, t
     paid = in_money(advice, asked, gain, None)
     cost = (paid.cost or 0.0) + copies
     values = {"cost": cost, "pays_after": cost / gain if gain > 0 else None}
-    return Advice(**{**paid.__dict__, **values})
+    return AdviceItem(**{**paid.__dict__, **values})
 
 
-def to_know(groups: Sequence[Group], asked: Question, taken: bool) -> list[Advice]:
+def to_know(groups: Sequence[GroupFindings], asked: AdviceParams, taken: bool) -> list[AdviceItem]:
     """What has to be known first, with what it is about."""
     found = []
     missing = dict(asked.missing)
@@ -210,11 +216,11 @@ def to_know(groups: Sequence[Group], asked: Question, taken: bool) -> list[Advic
     return found
 
 
-def _know(kind: str, what: str, command: str, settings: str | None = None) -> Advice:
+def _know(kind: str, what: str, command: str, settings: str | None = None) -> AdviceItem:
     of = ZONES if kind == "racks" else SIZE
-    return Advice(UNKNOWN, of, kind, None, what, None, None, None, None, "None.", command, settings)
+    return AdviceItem(UNKNOWN, of, kind, None, what, None, None, None, None, "None.", command, settings)
 
 
-def unasked(asked: Question) -> list[dict[str, Any]]:
+def unasked(asked: AdviceParams) -> list[dict[str, Any]]:
     """Of advisers that could not be asked why."""
     return [not_advised(of, NOT_KNOWN, why) for of, why in asked.missing]

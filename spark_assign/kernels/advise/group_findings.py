@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.kernels.client_libraries import NOT_THERE, way_over
+from spark_assign.kernels.client_libraries import NOT_THERE, plan_switch
 from spark_assign.kernels.release_rules import client_side
 from spark_assign.kernels.server import KAFKAS, SERVER_SIDE
 from spark_assign.kernels.size.verdict import CANNOT, TOO_FEW
@@ -27,7 +27,7 @@ CLASSES = {
 
 
 @dataclass
-class Group:
+class GroupFindings:
     """What is known of a group.
 
     Attributes:
@@ -81,11 +81,11 @@ class Group:
         row = self.compared[assignor]
         if row["rejected"] is not None or not row["members"]:
             return False
-        return way_over(self.runs_with and own, assignor, self.clients).kind != NOT_THERE
+        return plan_switch(self.runs_with and own, assignor, self.clients).kind != NOT_THERE
 
     def how(self, assignor: str) -> tuple[str, str | None]:
         """How it goes over to another assignor, in words, and the setting."""
-        words = way_over(self.runs_with and client_side(self.own), assignor, self.clients).words
+        words = plan_switch(self.runs_with and client_side(self.own), assignor, self.clients).words
         if assignor in SERVER_SIDE:
             return words, f"group.remote.assignor={assignor.removeprefix('server-')}"
         return words, f"partition.assignment.strategy={CLASSES[assignor]}"

@@ -12,7 +12,7 @@ DAYS, HOURS = 30, 720
 
 
 @dataclass(frozen=True)
-class Question:
+class AdviceParams:
     """What is asked. Prices are in `currency`.
 
     Attributes:

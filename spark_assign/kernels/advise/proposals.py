@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
-from spark_assign.kernels.advise.group_findings import Group, same
-from spark_assign.kernels.advise.params import DAYS, Question
+from spark_assign.kernels.advise.group_findings import GroupFindings, same
+from spark_assign.kernels.advise.params import DAYS, AdviceParams
 from spark_assign.kernels.advise.rows import (
     ASSIGNOR,
     BALANCE,
@@ -15,7 +15,7 @@ from spark_assign.kernels.advise.rows import (
     MONEY,
     PAUSE,
     ZONES,
-    Advice,
+    AdviceItem,
     in_money,
     quoted,
 )
@@ -30,7 +30,7 @@ _STATIC = (
 )
 
 
-def proposals(group: Group, asked: Question, fetching: bool) -> Iterator[Advice]:
+def proposals(group: GroupFindings, asked: AdviceParams, fetching: bool) -> Iterator[AdviceItem]:
     """All of them, whether they are worth it or not.
 
     Args:
@@ -48,7 +48,7 @@ def proposals(group: Group, asked: Question, fetching: bool) -> Iterator[Advice]
             yield found
 
 
-def keeps_up(group: Group, asked: Question, fetching: bool) -> Advice | None:
+def keeps_up(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceItem | None:
     """The assignor with which a group that falls behind keeps up for the least money: members, and what they read."""
     if not group.is_behind(group.own):
         return None
@@ -71,7 +71,7 @@ def keeps_up(group: Group, asked: Question, fetching: bool) -> Advice | None:
     now, then = group.sizes[group.own], group.sizes[best]
     needs = "no number of members" if now["needed"] is None else f"{now['needed']:,} members"
     how, setting = group.how(best)
-    return Advice(
+    return AdviceItem(
         BEHIND,
         ASSIGNOR,
         "assignor",
@@ -88,7 +88,7 @@ def keeps_up(group: Group, asked: Question, fetching: bool) -> Advice | None:
     )
 
 
-def near(group: Group, asked: Question, fetching: bool) -> Advice | None:
+def near(group: GroupFindings, asked: AdviceParams, fetching: bool) -> AdviceItem | None:
     """The assignor that saves most of what crosses a zone, after what it costs."""
     now = group.crossing_today(fetching)
     if now is None:
@@ -117,7 +117,7 @@ def near(group: Group, asked: Question, fetching: bool) -> Advice | None:
     how, setting = ("", None) if known else group.how(best)
     act = f"Let it rebalance by {best}" if known else f"Run it with {best}"
     return in_money(
-        Advice(
+        AdviceItem(
             MONEY,
             ZONES,
             "rebalance" if known else "assignor",
@@ -138,7 +138,7 @@ def near(group: Group, asked: Question, fetching: bool) -> Advice | None:
     )
 
 
-def membership(group: Group, asked: Question) -> Advice | None:
+def membership(group: GroupFindings, asked: AdviceParams) -> AdviceItem | None:
     """What `membership` recommends, if it is to change anything."""
     row = group.membership
     if row is None or row["recommendation"] == KEEP:
@@ -147,7 +147,7 @@ def membership(group: Group, asked: Question) -> Advice | None:
     once = row["restart_pause_seconds"]
     by = COOPERATIVE if "cooperative" in row["recommendation"] else group.own
     risks = [row["warning"] or "", _STATIC if row["to_membership"] == "static" else ""]
-    told = Advice(
+    told = AdviceItem(
         PAUSE,
         MEMBERSHIP,
         row["recommendation"],
@@ -165,7 +165,7 @@ def membership(group: Group, asked: Question) -> Advice | None:
     return in_money(told, asked, asked.pause(a_month), once) if asked.pause_price else told
 
 
-def even(group: Group, asked: Question) -> Advice | None:
+def even(group: GroupFindings, asked: AdviceParams) -> AdviceItem | None:
     """What `compare` recommends, if it takes enough from the most loaded member."""
     best = next((row for row in group.compared.values() if row["recommended"]), None)
     now = next((row for name, row in group.compared.items() if same(name, group.own)), None)
@@ -178,7 +178,7 @@ def even(group: Group, asked: Question) -> Advice | None:
     gain = 1 - best[name] / now[name]
     how, setting = group.how(best["assignor"])
     what = "messages" if by_load else "partitions"
-    return Advice(
+    return AdviceItem(
         BALANCE,
         ASSIGNOR,
         "assignor",
@@ -195,13 +195,13 @@ def even(group: Group, asked: Question) -> Advice | None:
     )
 
 
-def zone_gain(group: Group, assignor: str, fetching: bool) -> float | None:
+def zone_gain(group: GroupFindings, assignor: str, fetching: bool) -> float | None:
     """What an assignor saves a day of what crosses zones, negative where it costs more; null: not known."""
     now, then = group.crossing_today(fetching), group.crossing(assignor, fetching)
     return None if now is None or then is None else now - then
 
 
-def dearer(group: Group, assignor: str, asked: Question) -> float:
+def dearer(group: GroupFindings, assignor: str, asked: AdviceParams) -> float:
     """What more members an assignor needs cost a month, against the one that the group runs with; 0: not known."""
     needed = [group.needed(name) for name in (assignor, group.own)]
     if not all(isfinite(each) for each in needed):

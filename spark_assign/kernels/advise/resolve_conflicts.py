@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_assign.kernels.advise.group_findings import Group, Row, same
-from spark_assign.kernels.advise.params import DAYS, Question
+from spark_assign.kernels.advise.group_findings import GroupFindings, Row, same
+from spark_assign.kernels.advise.params import DAYS, AdviceParams
 from spark_assign.kernels.advise.proposals import dearer, proposals, zone_gain
 from spark_assign.kernels.advise.rows import (
     ASSIGNOR,
@@ -40,7 +40,7 @@ from spark_assign.kernels.advise.rows import (
     SIZE,
     SUPERSEDED,
     ZONES,
-    Advice,
+    AdviceItem,
     below_cost,
     in_money,
     not_advised,
@@ -53,12 +53,12 @@ SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
 
 
 @dataclass
-class Settled:
+class ResolvedAdvice:
     """What came out: advice, and rows of what is not advised. `assignor`: that it shall run with; `stays`: whether all
     partitions keep their owners."""
 
-    group: Group
-    advice: list[Advice] = field(default_factory=list)
+    group: GroupFindings
+    advice: list[AdviceItem] = field(default_factory=list)
     not_advised: list[dict[str, Any]] = field(default_factory=list)
     assignor: str = ""
 
@@ -68,7 +68,7 @@ class Settled:
         return all(each.kind in ("static", "dynamic", "session") for each in self.advice)
 
 
-def settle(group: Group, asked: Question, fetching: bool) -> Settled:
+def settle(group: GroupFindings, asked: AdviceParams, fetching: bool) -> ResolvedAdvice:
     """Decide.
 
     Args:
@@ -76,9 +76,9 @@ def settle(group: Group, asked: Question, fetching: bool) -> Settled:
         asked: what things cost, and what a change has to be worth.
         fetching: whether its cluster has, or is advised, follower fetching.
     """
-    found = Settled(group, assignor=group.own)
-    wanted = sorted(proposals(group, asked, fetching), key=Advice.order)
-    first: Advice | None = None
+    found = ResolvedAdvice(group, assignor=group.own)
+    wanted = sorted(proposals(group, asked, fetching), key=AdviceItem.order)
+    first: AdviceItem | None = None
     for each in wanted:
         why = _unworthy(each, asked) or _against(each, group, asked, fetching) or _contradicts(each, first, group)
         if why is not None:
@@ -92,7 +92,7 @@ def settle(group: Group, asked: Question, fetching: bool) -> Settled:
     return found
 
 
-def _unworthy(each: Advice, asked: Question) -> tuple[str, str] | None:
+def _unworthy(each: AdviceItem, asked: AdviceParams) -> tuple[str, str] | None:
     """Principle 1."""
     if each.matter in (MONEY, PAUSE) and not asked.pays(each.gain or 0.0, each.cost or 0.0):
         return BELOW_COST, below_cost(each, asked)
@@ -102,7 +102,7 @@ def _unworthy(each: Advice, asked: Question) -> tuple[str, str] | None:
     return None
 
 
-def _against(each: Advice, group: Group, asked: Question, fetching: bool) -> tuple[str, str] | None:
+def _against(each: AdviceItem, group: GroupFindings, asked: AdviceParams, fetching: bool) -> tuple[str, str] | None:
     """Principles 2 and 3."""
     if each.by is None or same(each.by, group.own):
         return None
@@ -118,7 +118,7 @@ def _against(each: Advice, group: Group, asked: Question, fetching: bool) -> tup
     return None
 
 
-def _contradicts(each: Advice, first: Advice | None, group: Group) -> tuple[str, str] | None:
+def _contradicts(each: AdviceItem, first: AdviceItem | None, group: GroupFindings) -> tuple[str, str] | None:
     """Principle 4."""
     if first is None or each.by is None or first.by is None:
         return None
@@ -134,7 +134,7 @@ def _contradicts(each: Advice, first: Advice | None, group: Group) -> tuple[str,
     )
 
 
-def _number(found: Settled, asked: Question) -> None:
+def _number(found: ResolvedAdvice, asked: AdviceParams) -> None:
     """Principle 5."""
     group, row = found.group, found.group.size(found.assignor)
     if row is None:
@@ -157,10 +157,10 @@ def _number(found: Settled, asked: Question) -> None:
         found.not_advised.append(not_advised(SIZE, code, row["reason"]))
 
 
-def _more(group: Group, row: Row, asked: Question) -> Advice:
+def _more(group: GroupFindings, row: Row, asked: AdviceParams) -> AdviceItem:
     if row["verdict"] == CANNOT:
         able = row["capacity"] / (1 + asked.headroom)
-        return Advice(
+        return AdviceItem(
             BEHIND,
             SIZE,
             PARTITIONS,
@@ -174,7 +174,7 @@ def _more(group: Group, row: Row, asked: Question) -> Advice:
             f"size --group {quoted(group.group_id)}",
         )
     more = row["needed"] - row["members"]
-    return Advice(
+    return AdviceItem(
         BEHIND,
         SIZE,
         SCALE_UP,
@@ -191,7 +191,7 @@ def _more(group: Group, row: Row, asked: Question) -> Advice:
     )
 
 
-def _together(held: Advice, more: Advice, relief: float) -> Advice:
+def _together(held: AdviceItem, more: AdviceItem, relief: float) -> AdviceItem:
     """Another assignor, and the number of members that it needs; `relief` of both."""
     settings = "\n".join(each for each in (held.settings, more.settings) if each)
     risk = f"{held.risk} {more.risk}"
@@ -201,7 +201,7 @@ def _together(held: Advice, more: Advice, relief: float) -> Advice:
     )
 
 
-def _fewer(found: Settled, row: Row, asked: Question) -> None:
+def _fewer(found: ResolvedAdvice, row: Row, asked: AdviceParams) -> None:
     group, members, target = found.group, row["members"], max(row["needed"], asked.least_members)
     if group.is_behind(group.own):
         detail = f"It falls behind today: first {row['assignor']}, then ask again"
@@ -221,7 +221,7 @@ def _fewer(found: Settled, row: Row, asked: Question) -> None:
     paused = at["partition_seconds_paused"]
     spare = "" if target == row["needed"] else f" {row['needed']:,} would do; the others are for when one fails."
     advice = in_money(
-        Advice(
+        AdviceItem(
             MONEY,
             SIZE,
             SCALE_DOWN,
@@ -246,7 +246,7 @@ def _fewer(found: Settled, row: Row, asked: Question) -> None:
         found.not_advised.append(not_advised(SIZE, BELOW_COST, below_cost(advice, asked), advice))
 
 
-def _silent(group: Group, spoken: set[str], asked: Question, fetching: bool) -> Iterator[dict[str, Any]]:
+def _silent(group: GroupFindings, spoken: set[str], asked: AdviceParams, fetching: bool) -> Iterator[dict[str, Any]]:
     """Of every question that has no proposal why not."""
     for of, (code, detail) in sorted(group.refused.items()):
         if of != SIZE or not group.sizes:  # else it is only some assignor that has no plan

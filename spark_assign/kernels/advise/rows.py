@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_assign.kernels.advise.params import Question
+from spark_assign.kernels.advise.params import AdviceParams
 
 BEHIND, MONEY, PAUSE, BALANCE, UNKNOWN = MATTERS = ("behind", "money", "pause", "balance", "unknown")
 """What advice is about, the most pressing first: a group falls behind, money a month, pauses, balance, and what has to
@@ -22,7 +22,7 @@ SIZE, ASSIGNOR, MEMBERSHIP, ZONES, REPLICAS = QUESTIONS = ("size", "assignor", "
 
 
 @dataclass(frozen=True)
-class Advice:
+class AdviceItem:
     """One thing to do, or that could be done.
 
     Attributes:
@@ -64,7 +64,7 @@ class Advice:
         return MATTERS.index(self.matter), -(self.gain or 0.0), self.kind
 
 
-def not_advised(of: str, code: str, detail: str, advice: Advice | None = None) -> dict[str, Any]:
+def not_advised(of: str, code: str, detail: str, advice: AdviceItem | None = None) -> dict[str, Any]:
     """A row of what is not advised, and why; with the figures of the advice that would have been given."""
     row: dict[str, Any] = {"of": of, "code": code, "detail": detail}
     if advice is not None:
@@ -72,7 +72,7 @@ def not_advised(of: str, code: str, detail: str, advice: Advice | None = None) -
     return row
 
 
-def in_money(advice: Advice, asked: Question, gain: float, paused: float | None) -> Advice:
+def in_money(advice: AdviceItem, asked: AdviceParams, gain: float, paused: float | None) -> AdviceItem:
     """The advice with a gain in money a month, and what it costs once."""
     cost = asked.change(paused)
     return replace(
@@ -86,7 +86,7 @@ def in_money(advice: Advice, asked: Question, gain: float, paused: float | None)
     )
 
 
-def below_cost(advice: Advice, asked: Question) -> str:
+def below_cost(advice: AdviceItem, asked: AdviceParams) -> str:
     """Why it is not worth it, in words."""
     if (advice.gain or 0) <= 0:
         return f"All in all it gains nothing ({advice.gain or 0:,.2f} {advice.gain_unit}). {advice.what}"

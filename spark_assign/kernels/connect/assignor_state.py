@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Memory:
+class AssignorState:
     """The fields of `IncrementalCooperativeAssignor`; items and workers are numbers.
 
     Attributes:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_assign.kernels.connect.connector_task_ids import parted
-from spark_assign.kernels.connect.rebalance_input import Result, Round
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput, RebalanceResult
 
 
-def rebalance(round: Round) -> Result:
+def rebalance(round: RebalanceInput) -> RebalanceResult:
     """Deal everything. The memory stays as it is: this assignor has none."""
     connectors, tasks = parted(sorted(round.configured))
     dealt = connectors + tasks
     step = len(round.workers)
     place = {worker: at for at, worker in enumerate(sorted(round.workers))}
-    return Result(
+    return RebalanceResult(
         assigned=[dealt[place[worker] :: step] for worker in round.workers],
         revoked={},
         memory=replace(round.memory),

@@ -19,16 +19,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.backoff import backoff
 from spark_assign.kernels.connect.connector_task_ids import parted
 from spark_assign.kernels.connect.load_balancing_revocations import surplus
 from spark_assign.kernels.connect.lost_assignments import handle_lost
-from spark_assign.kernels.connect.rebalance_input import Listed, Result, Round
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.rebalance_input import Listed, RebalanceInput, RebalanceResult
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 
 
-def rebalance(round: Round) -> Result:
+def rebalance(round: RebalanceInput) -> RebalanceResult:
     """Plan one round."""
     found = compare(round)
     memory = replace(round.memory)
@@ -52,7 +52,7 @@ def rebalance(round: Round) -> Result:
 
 
 @dataclass(slots=True)
-class Compared:
+class AssignmentDiff:
     """What differs between what was assigned, what is configured, and what runs.
 
     Attributes:
@@ -72,7 +72,7 @@ class Compared:
     revocation_failed: bool
 
 
-def compare(round: Round) -> Compared:
+def compare(round: RebalanceInput) -> AssignmentDiff:
     """Compare, after forgetting what the leader should not rely on.
 
     The previous assignment is forgotten if its generation was not completed: the leader failed to hand it out. If
@@ -87,7 +87,7 @@ def compare(round: Round) -> Compared:
     configured = round.configured
     missing = configured - active
     # Mostly nothing is deleted and nothing missing: no set is made of what was assigned before.
-    return Compared(
+    return AssignmentDiff(
         active=active,
         deleted=set() if configured.issuperset(before) else set(before) - configured,
         lost=sorted(missing.intersection(before)) if missing else [],
@@ -97,7 +97,7 @@ def compare(round: Round) -> Compared:
     )
 
 
-def _repeated(round: Round) -> set[int]:
+def _repeated(round: RebalanceInput) -> set[int]:
     seen: set[int] = set()
     twice: set[int] = set()
     for report in round.reported:
@@ -106,20 +106,22 @@ def _repeated(round: Round) -> set[int]:
     return twice
 
 
-def held_loads(round: Round) -> tuple[Loads, Loads]:
+def held_loads(round: RebalanceInput) -> tuple[WorkerLoads, WorkerLoads]:
     """What workers report, as loads of connectors and of tasks."""
     connectors = [list(some) for some, _ in round.reported]
     tasks = [list(others) for _, others in round.reported]
     if round.in_order is None:
-        return Loads(connectors), Loads(tasks)
+        return WorkerLoads(connectors), WorkerLoads(tasks)
 
     def listed(kind: int, order: Callable[[list[int], list[int]], Listed], at: int) -> list[int]:
         return order(*round.reported[at])[kind]
 
-    return Loads(connectors, partial(listed, 0, round.in_order)), Loads(tasks, partial(listed, 1, round.in_order))
+    return WorkerLoads(connectors, partial(listed, 0, round.in_order)), WorkerLoads(
+        tasks, partial(listed, 1, round.in_order)
+    )
 
 
-def of_each_worker(round: Round, gone: set[int]) -> dict[int, set[int]]:
+def of_each_worker(round: RebalanceInput, gone: set[int]) -> dict[int, set[int]]:
     """Which of these items each worker reports; workers that report none are left out."""
     shares = {
         worker: gone.intersection(chain(*report)) for worker, report in zip(round.workers, round.reported, strict=True)
@@ -128,7 +130,11 @@ def of_each_worker(round: Round, gone: set[int]) -> dict[int, set[int]]:
 
 
 def _revoke_for_balance(
-    round: Round, connectors: Loads, tasks: Loads, memory: Memory, revoked: dict[int, set[int]]
+    round: RebalanceInput,
+    connectors: WorkerLoads,
+    tasks: WorkerLoads,
+    memory: AssignorState,
+    revoked: dict[int, set[int]],
 ) -> None:
     """Take what is above a worker's share; or, when the round before did so too, wait first."""
     wanted = _wanted(round, connectors, tasks)
@@ -149,7 +155,9 @@ def _revoke_for_balance(
     memory.revoked_in_previous = True
 
 
-def _wanted(round: Round, connectors: Loads, tasks: Loads) -> tuple[dict[int, int], dict[int, int]]:
+def _wanted(
+    round: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads
+) -> tuple[dict[int, int], dict[int, int]]:
     """How many connectors and how many tasks each worker is to give up."""
     if not round.configured:
         return {}, {}
@@ -157,7 +165,9 @@ def _wanted(round: Round, connectors: Loads, tasks: Loads) -> tuple[dict[int, in
     return surplus(connectors, configured), surplus(tasks, round.configured_tasks)
 
 
-def spread_new(created: list[int], as_new: list[int], round: Round, connectors: Loads, tasks: Loads) -> None:
+def spread_new(
+    created: list[int], as_new: list[int], round: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads
+) -> None:
     """Spread created items, then the lost ones that count as new: first all connectors, then all tasks."""
     if not created and not as_new:
         return
@@ -168,14 +178,14 @@ def spread_new(created: list[int], as_new: list[int], round: Round, connectors: 
 
 
 def close_round(
-    found: Compared,
-    round: Round,
-    connectors: Loads,
-    tasks: Loads,
+    found: AssignmentDiff,
+    round: RebalanceInput,
+    connectors: WorkerLoads,
+    tasks: WorkerLoads,
     revoked: dict[int, set[int]],
-    memory: Memory,
+    memory: AssignorState,
     also_revoked: Collection[int] = (),
-) -> Result:
+) -> RebalanceResult:
     """The result. The memory learns it: what is lost counts as assigned there, and `also_revoked` as revoked."""
     memory.revocation = set().union(also_revoked, *revoked.values())
     assignment: set[int] = set().union(*connectors.items, *tasks.items)
@@ -186,4 +196,4 @@ def close_round(
     memory.generation_id = round.generation_id
     memory.members = list(round.workers)
     assigned = [connectors.given(at) + tasks.given(at) for at in range(len(round.workers))]
-    return Result(assigned, revoked, memory, memory.delay_ms, len(found.lost), waiting)
+    return RebalanceResult(assigned, revoked, memory, memory.delay_ms, len(found.lost), waiting)

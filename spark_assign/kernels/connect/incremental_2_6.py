@@ -28,11 +28,11 @@ from spark_assign.kernels.connect.incremental import (
     spread_new,
 )
 from spark_assign.kernels.connect.lost_assignments import handle_lost
-from spark_assign.kernels.connect.rebalance_input import Result, Round
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput, RebalanceResult
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 
 
-def rebalance(round: Round) -> Result:
+def rebalance(round: RebalanceInput) -> RebalanceResult:
     """Plan one round."""
     found = compare(round)
     memory = replace(round.memory, revoked_in_previous=False)
@@ -55,7 +55,9 @@ def rebalance(round: Round) -> Result:
     return close_round(found, round, connectors, tasks, revoked, memory, found.deleted - found.active)
 
 
-def _revoke_for_new_workers(round: Round, active: set[int], connectors: Loads, tasks: Loads) -> dict[int, set[int]]:
+def _revoke_for_new_workers(
+    round: RebalanceInput, active: set[int], connectors: WorkerLoads, tasks: WorkerLoads
+) -> dict[int, set[int]]:
     """What workers give up for those that have nothing: of each kind what is beyond the rounded-up average."""
     loaded = [at for at, (some, others) in enumerate(zip(connectors.held, tasks.held, strict=True)) if some or others]
     workers = len(round.workers)

@@ -132,7 +132,7 @@ class IndexedConnectFacts:
 
 
 @dataclass(frozen=True)
-class Slots:
+class WorkerColumns:
     """All workers of all clusters, cluster after cluster, each in the order in which its leader walks.
 
     Attributes:

@@ -12,10 +12,10 @@ front of a list (`serialized_order`).
 
 from __future__ import annotations
 
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 
 
-def surplus(loads: Loads, configured: int) -> dict[int, int]:
+def surplus(loads: WorkerLoads, configured: int) -> dict[int, int]:
     """How many items of one kind each worker, by its place, is to give up.
 
     Args:

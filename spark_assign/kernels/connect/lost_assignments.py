@@ -12,15 +12,21 @@ Where Java's hash order matters: candidates found in one round are walked as a `
 
 from __future__ import annotations
 
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import parted
 from spark_assign.kernels.connect.hash_set_order import walk
-from spark_assign.kernels.connect.rebalance_input import Round
-from spark_assign.kernels.connect.worker_load import Loads
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput
+from spark_assign.kernels.connect.worker_load import WorkerLoads
 
 
 def handle_lost(
-    lost: list[int], round: Round, connectors: Loads, tasks: Loads, memory: Memory, *, at_once_without_delay: bool
+    lost: list[int],
+    round: RebalanceInput,
+    connectors: WorkerLoads,
+    tasks: WorkerLoads,
+    memory: AssignorState,
+    *,
+    at_once_without_delay: bool,
 ) -> list[int]:
     """Decide about what is lost.
 
@@ -55,7 +61,9 @@ def handle_lost(
     return []
 
 
-def _deal_to_candidates(lost: list[int], round: Round, connectors: Loads, tasks: Loads, memory: Memory) -> bool:
+def _deal_to_candidates(
+    lost: list[int], round: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads, memory: AssignorState
+) -> bool:
     """Hand out what is lost in turn, connectors and tasks each from the first candidate; false if there is none."""
     at = {worker: place for place, worker in enumerate(round.workers)}
     present = [at[worker] for worker in memory.candidates if worker in at]
@@ -67,7 +75,7 @@ def _deal_to_candidates(lost: list[int], round: Round, connectors: Loads, tasks:
     return True
 
 
-def _add_candidates(round: Round, connectors: Loads, tasks: Loads, memory: Memory) -> None:
+def _add_candidates(round: RebalanceInput, connectors: WorkerLoads, tasks: WorkerLoads, memory: AssignorState) -> None:
     """Workers without any load come after the candidates that there are."""
     empty = [
         worker

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from spark_assign.kernels.connect import eager, incremental, incremental_2_6
 from spark_assign.kernels.connect import indexed_facts as facts
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.faults import Faults, describe, find_faults, repeated
-from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, Slots
-from spark_assign.kernels.connect.rebalance_input import Listed, Result, Round
-from spark_assign.kernels.connect.result_table import Answers
+from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, WorkerColumns
+from spark_assign.kernels.connect.rebalance_input import Listed, RebalanceInput, RebalanceResult
+from spark_assign.kernels.connect.result_table import ResultColumns
 from spark_assign.kernels.connect.serialized_order import over_the_wire
 from spark_assign.numeric.array_types import IntArray
 
-ASSIGNORS: dict[str, Callable[[Round], Result]] = {
+ASSIGNORS: dict[str, Callable[[RebalanceInput], RebalanceResult]] = {
     "eager": eager.rebalance,
     "compatible": incremental.rebalance,
     "sessioned": incremental.rebalance,
@@ -38,7 +38,7 @@ def plan_facts(table: pa.Table) -> pa.Table:
     """
     indexed = IndexedConnectFacts(table)
     clusters = Clusters(indexed)
-    answers = Answers(indexed, clusters.slots)
+    answers = ResultColumns(indexed, clusters.slots)
     for cluster, protocol, round in clusters.rounds():
         answers.add(cluster, protocol, round, ASSIGNORS[protocol](round))
     return answers.table(clusters.reported, clusters.faults.told())
@@ -72,7 +72,7 @@ class Clusters:
         workers = indexed.ordered_workers()
         cluster = indexed.cluster[workers]
         begin = [0, *np.cumsum(np.bincount(cluster, minlength=number)).tolist()]
-        self.slots = Slots(cluster, indexed.name[workers], begin)
+        self.slots = WorkerColumns(cluster, indexed.name[workers], begin)
         rows = np.concatenate([indexed.rows[facts.CONNECTOR], indexed.rows[facts.TASK]])
         self._configured = _Grouped(indexed.items[rows], indexed.cluster[rows], number)
         self._tasks = np.bincount(indexed.cluster[indexed.rows[facts.TASK]], minlength=number).tolist()
@@ -103,7 +103,7 @@ class Clusters:
         connectors, tasks = (_Grouped(indexed.items[rows[kind]], slot[kind], len(keys)) for kind in (~is_task, is_task))
         return connectors, tasks
 
-    def rounds(self) -> Iterator[tuple[int, str, Round]]:
+    def rounds(self) -> Iterator[tuple[int, str, RebalanceInput]]:
         """Every cluster without a fault: its number, its protocol, its round."""
         indexed = self._indexed
         memories = self._memories()
@@ -130,7 +130,7 @@ class Clusters:
             yield (
                 cluster,
                 indexed.text(row) or "",
-                Round(
+                RebalanceInput(
                     workers=self.slots.worker[begin:end].tolist(),
                     reported=reported,
                     configured=configured,
@@ -140,7 +140,7 @@ class Clusters:
                     generation_id=generation,
                     last_completed_generation_id=completed,
                     worker_spread=indexed.workers.spread,
-                    memory=memories.get(cluster) or Memory(),
+                    memory=memories.get(cluster) or AssignorState(),
                     in_order=None if self._in_order[cluster] else by_wire,
                     active=active,
                 ),
@@ -166,13 +166,13 @@ class Clusters:
                 self.faults.add(cluster, "duplicate-reported", describe(indexed, "reported", row))
         return cluster in self.faults
 
-    def _memories(self) -> dict[int, Memory]:
+    def _memories(self) -> dict[int, AssignorState]:
         """Of each cluster that has one its leader's memory; what is null is as in the beginning."""
         indexed = self._indexed
-        memories: dict[int, Memory] = {}
+        memories: dict[int, AssignorState] = {}
         for row in indexed.rows[facts.STATE].tolist():
             revoked, can_revoke, schedule, delay, generation, successive = indexed.figures(row)
-            memories[int(indexed.cluster[row])] = Memory(
+            memories[int(indexed.cluster[row])] = AssignorState(
                 revoked_in_previous=bool(revoked),
                 can_revoke=can_revoke is None or bool(can_revoke),
                 scheduled_rebalance_ms=schedule or 0,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 
 Listed = tuple[list[int], list[int]]
 """Connectors and tasks, as a worker lists them."""
 
 
 @dataclass(slots=True)
-class Round:
+class RebalanceInput:
     """What an assignor is told.
 
     Attributes:
@@ -40,17 +40,17 @@ class Round:
     generation_id: int
     last_completed_generation_id: int
     worker_spread: list[int]
-    memory: Memory
+    memory: AssignorState
     in_order: Callable[[list[int], list[int]], Listed] | None = None
     active: set[int] | None = None
 
 
 @dataclass(slots=True)
-class Result:
+class RebalanceResult:
     """What comes out.
 
     Attributes:
-        assigned: of each worker, as `Round.workers` has them, what it gets, connectors before tasks.
+        assigned: of each worker, as `RebalanceInput.workers` has them, what it gets, connectors before tasks.
         revoked: of each worker with something to give up, by number, what that is.
         memory: of the leader after the round.
         delay_ms: what the workers are told to wait before they join again; 0 for no waiting.
@@ -60,7 +60,7 @@ class Result:
 
     assigned: list[list[int]]
     revoked: dict[int, set[int]]
-    memory: Memory
+    memory: AssignorState
     delay_ms: int = 0
     lost: int = 0
     waiting: int = 0

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import TASK_BITS
-from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, Slots
-from spark_assign.kernels.connect.rebalance_input import Result, Round
+from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts, WorkerColumns
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput, RebalanceResult
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
@@ -81,10 +81,10 @@ class _Column:
         return ends[1:] - ends[:-1]
 
 
-class Answers:
+class ResultColumns:
     """What is to be told of the clusters that are planned."""
 
-    def __init__(self, indexed: IndexedConnectFacts, slots: Slots) -> None:
+    def __init__(self, indexed: IndexedConnectFacts, slots: WorkerColumns) -> None:
         self._indexed, self._slots = indexed, slots
         self._planned: list[int] = []
         self._protocols: list[str] = []
@@ -94,11 +94,11 @@ class Answers:
         self._assigned_to: list[int] = []
         self._revoked_from: list[int] = []
         self._held: list[bool] = []
-        self._memories: list[Memory] = []
+        self._memories: list[AssignorState] = []
         self._delays: list[int] = []
         self._figures: list[tuple[int, ...]] = []
 
-    def add(self, cluster: int, protocol: str, round: Round, result: Result) -> None:
+    def add(self, cluster: int, protocol: str, round: RebalanceInput, result: RebalanceResult) -> None:
         """The result of one cluster."""
         memory, columns = result.memory, self._columns
         begin = self._slots.begin[cluster]

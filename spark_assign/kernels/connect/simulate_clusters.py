@@ -17,8 +17,16 @@ from spark_assign.kernels.connect import indexed_facts as facts
 from spark_assign.kernels.connect.faults import PROTOCOLS
 from spark_assign.kernels.connect.indexed_facts import IndexedConnectFacts
 from spark_assign.kernels.connect.plan_clusters import ASSIGNORS, Clusters
-from spark_assign.kernels.connect.rebalance_input import Round
-from spark_assign.kernels.connect.simulation import EVENTS, WORKER_JOINED, BadEvent, Event, Stage, Timing, play
+from spark_assign.kernels.connect.rebalance_input import RebalanceInput
+from spark_assign.kernels.connect.simulation import (
+    EVENTS,
+    WORKER_JOINED,
+    BadEvent,
+    ConnectInitialState,
+    Event,
+    Timing,
+    play,
+)
 
 _COUNTS = ("assigned", "revoked", "gone", "stopped", "started", "running", "not_running")
 ROUND = pa.struct(
@@ -85,7 +93,7 @@ def play_facts(table: pa.Table, protocols: Sequence[str] | None, timing: Timing)
     return pa.Table.from_pylist(rows, schema=PLAYED)
 
 
-def _played(stage: Stage, events: Sequence[Event], protocol: str, timing: Timing) -> dict[str, Any]:
+def _played(stage: ConnectInitialState, events: Sequence[Event], protocol: str, timing: Timing) -> dict[str, Any]:
     assert protocol in PROTOCOLS
     rounds, costs, ended = play(stage, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
     return {
@@ -103,10 +111,10 @@ def _played(stage: Stage, events: Sequence[Event], protocol: str, timing: Timing
     }
 
 
-def _stage(indexed: IndexedConnectFacts, round: Round, leader: int | None) -> Stage:
+def _stage(indexed: IndexedConnectFacts, round: RebalanceInput, leader: int | None) -> ConnectInitialState:
     """What a play begins with; what workers run, in the order in which they list it."""
     reports = [round.in_order(*each) if round.in_order else each for each in round.reported]
-    return Stage(
+    return ConnectInitialState(
         lists=dict(zip(round.workers, reports, strict=True)),
         configured=round.configured,
         generation_id=round.generation_id,

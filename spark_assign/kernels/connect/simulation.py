@@ -24,7 +24,7 @@ from itertools import chain, groupby
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.kernels.connect import incremental_2_6
-from spark_assign.kernels.connect.assignor_state import Memory
+from spark_assign.kernels.connect.assignor_state import AssignorState
 from spark_assign.kernels.connect.connector_task_ids import (
     Names,
     connector_item,
@@ -35,7 +35,7 @@ from spark_assign.kernels.connect.connector_task_ids import (
 )
 from spark_assign.kernels.connect.costs import Costs
 from spark_assign.kernels.connect.hash_set_order import walk
-from spark_assign.kernels.connect.rebalance_input import Listed, Result, Round
+from spark_assign.kernels.connect.rebalance_input import Listed, RebalanceInput, RebalanceResult
 from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
@@ -76,7 +76,7 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Played:
+class ConnectRound:
     """One round. `gone`: connectors and tasks that went with a worker since the round before; `not_running`: configured
     tasks that no worker has after the round."""
 
@@ -95,7 +95,7 @@ class Played:
 
 
 @dataclass(slots=True)
-class Stage:
+class ConnectInitialState:
     """What a play begins with.
 
     Attributes:
@@ -112,15 +112,20 @@ class Stage:
     last_completed_generation_id: int
     max_delay_ms: int
     leader: int | None
-    memory: Memory
+    memory: AssignorState
     workers: Names
     connectors: Names
     now_ms: int = 0
 
 
 def play(
-    stage: Stage, events: Iterable[Event], assignor: Callable[[Round], Result], timing: Timing, *, eager: bool
-) -> tuple[list[Played], Costs, int]:
+    stage: ConnectInitialState,
+    events: Iterable[Event],
+    assignor: Callable[[RebalanceInput], RebalanceResult],
+    timing: Timing,
+    *,
+    eager: bool,
+) -> tuple[list[ConnectRound], Costs, int]:
     """Play all events, and all rounds that follow from them.
 
     Returns:
@@ -129,7 +134,7 @@ def play(
     Raises:
         BadEvent: an event cannot happen.
     """
-    cluster = _Cluster(stage, assignor, timing, eager)
+    cluster = _SimulatedConnectCluster(stage, assignor, timing, eager)
     now: int = stage.now_ms
     for at_ms, together in groupby(sorted(events), key=lambda event: event.at_ms):
         now = cluster.rebalance_until(at_ms, now)
@@ -142,17 +147,17 @@ def play(
 
 
 @dataclass(slots=True)
-class _Cluster:
-    stage: Stage
-    assignor: Callable[[Round], Result]
+class _SimulatedConnectCluster:
+    stage: ConnectInitialState
+    assignor: Callable[[RebalanceInput], RebalanceResult]
     timing: Timing
     eager: bool
     costs: Costs = field(init=False)
-    rounds: list[Played] = field(default_factory=list)
+    rounds: list[ConnectRound] = field(default_factory=list)
     lists: dict[int, Listed] = field(init=False)
     configured: set[int] = field(init=False)
     leader: int | None = field(init=False)
-    memory: Memory = field(init=False)
+    memory: AssignorState = field(init=False)
     generation: int = field(init=False)
     completed: int = field(init=False)
     happened: list[str] = field(default_factory=list)
@@ -198,7 +203,7 @@ class _Cluster:
         self.costs.lost(lost, event.at_ms, self.configured - self._held())  # what another one runs, too, still runs
         if self.leader == event.subject:
             self.leader = None
-            self.memory = Memory()
+            self.memory = AssignorState()
 
     def _connector(self, event: Event, name: str) -> None:
         item = connector_item(event.subject)
@@ -234,7 +239,7 @@ class _Cluster:
         """One round; returns when its result has arrived and what had to stop has stopped."""
         if self.leader not in self.lists:
             if self.leader is not None:
-                self.memory = Memory()
+                self.memory = AssignorState()
             self.leader = min(self.lists)
         told, spread = self._told(begin), self.stage.connectors.spread
         result = self.assignor(told)
@@ -264,13 +269,13 @@ class _Cluster:
             self.next_ms, self.otherwise = arrives + result.delay_ms, DELAY_OVER
         return arrives
 
-    def _told(self, begin: int) -> Round:
+    def _told(self, begin: int) -> RebalanceInput:
         """What the leader's assignor is told."""
         workers = walk(sorted(self.lists), self.stage.workers.spread)
         if len(workers) > LONGEST_CHAIN and self.assignor is not incremental_2_6.rebalance:
             workers = walk(workers, self.stage.workers.spread)  # of a second map, made from the first
         spread = self.stage.connectors.spread
-        told = Round(
+        told = RebalanceInput(
             workers=workers,
             reported=[([], []) if self.eager else over_the_wire(*self.lists[each], spread) for each in workers],
             configured=self.configured,
@@ -285,9 +290,9 @@ class _Cluster:
         self.generation += 1
         return told
 
-    def _close(self, told: Round, result: Result, stopped: int, started: int) -> None:
+    def _close(self, told: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
         self.rounds.append(
-            Played(
+            ConnectRound(
                 at_ms=told.now_ms,
                 event=", ".join(self.happened) or self.otherwise,
                 generation_id=told.generation_id,

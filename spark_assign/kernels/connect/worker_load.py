@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 
-class Loads:
+class WorkerLoads:
     """Of each worker its items: first those that it holds, then those that it gets in this round.
 
     Attributes:
@@ -27,9 +27,9 @@ class Loads:
         self.held = list(map(len, held))
         self._listed = listed
 
-    def without(self, gone: Collection[int]) -> Loads:
+    def without(self, gone: Collection[int]) -> WorkerLoads:
         """The same without these items."""
-        return Loads([[item for item in each if item not in gone] for each in self.items], self._listed)
+        return WorkerLoads([[item for item in each if item not in gone] for each in self.items], self._listed)
 
     def give(self, worker: int, item: int) -> None:
         """A worker gets one more."""

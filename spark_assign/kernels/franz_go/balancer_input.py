@@ -14,7 +14,7 @@ NO_MEMBER = -1
 
 
 @dataclass(frozen=True)
-class Group:
+class FranzGoGroup:
     """One group: members 0, 1, … as its leader sorts them, and topics 0, 1, … by name.
 
     Partitions are numbered through, topic by topic.

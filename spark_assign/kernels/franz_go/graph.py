@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Steal:
 class StealGraph:
     """Members, and what they may take: of each topic and owner one partition, whichever it is that comes first."""
 
-    def __init__(self, group: Group, order: Iterable[int], owner: list[int], load: list[int]) -> None:
+    def __init__(self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int]) -> None:
         self._topic, self._owner, self._load = group.topic, owner, load
         self._asks: list[list[int]] = [[] for _ in range(group.members)]
         # Of each topic its owners in the order in which they came, also those that have nothing left.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 from spark_assign.kernels.franz_go.graph import Steal, StealGraph
 from spark_assign.kernels.franz_go.member_heaps import LeastLoaded, Levels, swap_out
 from spark_assign.kernels.franz_go.restore_owners import repair
 
 
 @dataclass(frozen=True)
-class Differing:
+class HeterogeneousAssignment:
     """What became of such a group.
 
     Attributes:
@@ -24,7 +24,7 @@ class Differing:
     filled: bool
 
 
-def plan_differing(group: Group, order: Sequence[int], stale: Sequence[int]) -> Differing:
+def plan_heterogeneous(group: FranzGoGroup, order: Sequence[int], stale: Sequence[int]) -> HeterogeneousAssignment:
     """Plan a group.
 
     Args:
@@ -48,7 +48,7 @@ def plan_differing(group: Group, order: Sequence[int], stale: Sequence[int]) -> 
     for member, partitions in enumerate(held):
         for partition in partitions:
             owner[partition] = member
-    return Differing(owner, not stolen and not repaired)
+    return HeterogeneousAssignment(owner, not stolen and not repaired)
 
 
 def _give_back(partition: int, member: int, held: list[list[int]], came: list[int]) -> None:
@@ -62,7 +62,7 @@ def _give_back(partition: int, member: int, held: list[list[int]], came: list[in
     came[partition] = member
 
 
-def _fill(group: Group, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]) -> None:
+def _fill(group: FranzGoGroup, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]) -> None:
     """What nobody has goes to the subscriber that has least."""
     for topic in order:
         free = [partition for partition in group.of_topic(topic) if owner[partition] == NO_MEMBER]
@@ -74,7 +74,9 @@ def _fill(group: Group, order: Sequence[int], held: list[list[int]], owner: list
             held[member].append(partition)
 
 
-def _balance(group: Group, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]) -> bool:
+def _balance(
+    group: FranzGoGroup, order: Sequence[int], held: list[list[int]], owner: list[int], load: list[int]
+) -> bool:
     """Who has least takes from who has most, directly or through others, as long as that is possible."""
     graph = StealGraph(group, order, owner, load)
     levels, stolen = Levels(load), False

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 from spark_assign.kernels.franz_go.member_heaps import LeastLoaded, Levels
 
 
 @dataclass(frozen=True)
-class Alike:
+class HomogeneousAssignment:
     """What became of such a group.
 
     Attributes:
@@ -31,7 +31,7 @@ class Alike:
     taken: set[int]
 
 
-def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
+def plan_homogeneous(group: FranzGoGroup, before: list[int], order: list[int]) -> HomogeneousAssignment:
     """Plan a group from who has what before, with its topics in some order."""
     owner, load = list(before), [0] * group.members
     for member in owner:
@@ -50,10 +50,10 @@ def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
         partition = held[from_member].pop()
         owner[partition] = to_member
         taken.add(partition)
-    return Alike(owner, free, dealt, from_members, taken)
+    return HomogeneousAssignment(owner, free, dealt, from_members, taken)
 
 
-def _held(group: Group, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
+def _held(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
     """What from_members own, the highest partition numbers last, and of these the last topics."""
     held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
     if from_members:

@@ -19,11 +19,11 @@ from math import factorial
 
 import numpy as np
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 from spark_assign.kernels.franz_go.deal_positions import hanging
-from spark_assign.kernels.franz_go.heterogeneous import Differing, plan_differing
-from spark_assign.kernels.franz_go.homogeneous import Alike, plan_alike
-from spark_assign.kernels.franz_go.stale_owner_returns import Outcome, may_return, outcomes
+from spark_assign.kernels.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
+from spark_assign.kernels.franz_go.homogeneous import HomogeneousAssignment, plan_homogeneous
+from spark_assign.kernels.franz_go.stale_owner_returns import StaleOwnerOutcome, may_return, outcomes
 
 ORDERS = 120
 """So many orders are tried at most."""
@@ -32,7 +32,7 @@ _LARGE = 20_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class BalancedGroup:
     """Of each partition its owner in one order, and whether it may have another; and whether loads alone decide."""
 
     owner: list[int]
@@ -40,7 +40,7 @@ class Answer:
     alike: bool
 
 
-def plan_group(group: Group, *, asked_in_vain: bool) -> Answer:
+def plan_group(group: FranzGoGroup, *, asked_in_vain: bool) -> BalancedGroup:
     """Plan one group.
 
     Args:
@@ -57,33 +57,35 @@ def plan_group(group: Group, *, asked_in_vain: bool) -> Answer:
         return answer
     other = _differing(group)
     both = zip(answer.order_dependent, other.order_dependent, answer.owner, other.owner, strict=True)
-    return Answer(answer.owner, [one or two or here != there for one, two, here, there in both], True)
+    return BalancedGroup(answer.owner, [one or two or here != there for one, two, here, there in both], True)
 
 
 # --- equal subscriptions ------------------------------------------------------------------------------------------
 
 
-def _alike(group: Group) -> Answer:
+def _alike(group: FranzGoGroup) -> BalancedGroup:
     order = list(range(len(group.partitions)))
     found = outcomes(group)
-    first = plan_alike(group, found[0].owner, order) if found else plan_alike(group, _as_claimed(group), order)
+    first = (
+        plan_homogeneous(group, found[0].owner, order) if found else plan_homogeneous(group, _as_claimed(group), order)
+    )
     if not found:
-        return Answer(first.owner, [True] * len(first.owner), True)
+        return BalancedGroup(first.owner, [True] * len(first.owner), True)
     order_dependent = _order_dependent(group, found[0], first)
     for outcome in found[1:]:
-        other = plan_alike(group, outcome.owner, order)
+        other = plan_homogeneous(group, outcome.owner, order)
         also = _order_dependent(group, outcome, other)
         both = zip(order_dependent, also, first.owner, other.owner, strict=True)
         order_dependent = [one or two or here != there for one, two, here, there in both]
-    return Answer(first.owner, order_dependent, True)
+    return BalancedGroup(first.owner, order_dependent, True)
 
 
-def _as_claimed(group: Group) -> list[int]:
+def _as_claimed(group: FranzGoGroup) -> list[int]:
     """Who has what if partitions are given back in their order."""
     return may_return(group, sorted(group.stale))
 
 
-def _order_dependent(group: Group, outcome: Outcome, planned: Alike) -> list[bool]:
+def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: HomogeneousAssignment) -> list[bool]:
     """What is order-dependent after partitions were given back in one way."""
     order_dependent = [False] * len(planned.owner)
     topic = np.array([group.topic[partition] for partition in planned.free], np.int64)
@@ -100,30 +102,32 @@ def _order_dependent(group: Group, outcome: Outcome, planned: Alike) -> list[boo
 # --- differing subscriptions --------------------------------------------------------------------------------------
 
 
-def _differing(group: Group) -> Answer:
+def _differing(group: FranzGoGroup) -> BalancedGroup:
     # Topics of no partitions last, as if they were not counted.
     topics = sorted(range(len(group.partitions)), key=lambda topic: group.partitions[topic] == 0)
     stale = _claims(group)
-    first = plan_differing(group, topics, stale)
+    first = plan_heterogeneous(group, topics, stale)
     order_dependent = [False] * len(first.owner)
     found = _tried(group, topics, stale, first)
     if found is None:
         single = [len(each) == 1 for each in group.subscribers]
-        return Answer(first.owner, [not single[topic] for topic in group.topic], False)
+        return BalancedGroup(first.owner, [not single[topic] for topic in group.topic], False)
     for other in found:
         order_dependent = [
             one or here != there for one, here, there in zip(order_dependent, first.owner, other.owner, strict=True)
         ]
-    return Answer(first.owner, order_dependent, False)
+    return BalancedGroup(first.owner, order_dependent, False)
 
 
-def _claims(group: Group) -> list[int]:
+def _claims(group: FranzGoGroup) -> list[int]:
     """What may be given back, as its other claimer subscribes to it."""
     topic = group.topic
     return sorted(at for at, member in group.stale.items() if member in group.subscribers[topic[at]])
 
 
-def _tried(group: Group, topics: list[int], stale: list[int], first: Differing) -> list[Differing] | None:
+def _tried(
+    group: FranzGoGroup, topics: list[int], stale: list[int], first: HeterogeneousAssignment
+) -> list[HeterogeneousAssignment] | None:
     """The answers of all orders that may matter; null if there are too many."""
     most = max(min(ORDERS, _LARGE // max(len(group.owner), 1)), 1)
     before = may_return(group, stale)
@@ -133,13 +137,13 @@ def _tried(group: Group, topics: list[int], stale: list[int], first: Differing) 
     if first.filled and factorial(len(free)) * factorial(len(claims)) <= most:
         others = [topic for topic in topics if topic not in set(free)]
         found = [
-            plan_differing(group, [*others, *order], [*claimed, *(stale if at_rest else [])])
+            plan_heterogeneous(group, [*others, *order], [*claimed, *(stale if at_rest else [])])
             for order, claimed in _orders(free, claims)
         ]
         if all(each.filled for each in found):
             return found
     if factorial(len(topics)) * factorial(len(stale)) <= most:
-        return [plan_differing(group, order, claimed) for order, claimed in _orders(topics, stale)]
+        return [plan_heterogeneous(group, order, claimed) for order, claimed in _orders(topics, stale)]
     return None
 
 
@@ -147,7 +151,7 @@ def _orders(topics: Sequence[int], stale: Sequence[int]) -> Iterator[tuple[tuple
     yield from product(permutations(topics), permutations(stale))
 
 
-def _none_returns(group: Group, stale: list[int]) -> bool:
+def _none_returns(group: FranzGoGroup, stale: list[int]) -> bool:
     """Whether, in every order, only that is given back which nobody has."""
     least = [0] * group.members
     for member in group.owner:

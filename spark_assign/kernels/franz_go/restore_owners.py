@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 
 _NEVER = 1 << 62
 _NOWHERE = -1
@@ -45,7 +45,7 @@ class Cell:
         return self.has - self.came_with if self.has > self.came_with else self.has
 
 
-def repair(group: Group, order: Sequence[int], held: list[list[int]], came: list[int]) -> bool:
+def repair(group: FranzGoGroup, order: Sequence[int], held: list[list[int]], came: list[int]) -> bool:
     """Hand out anew what can stay where it was; says whether anything was handed out anew.
 
     Args:
@@ -81,7 +81,7 @@ def _loads(cells: list[Cell], members: int) -> list[int]:
 
 
 def _cells(
-    group: Group, order: Sequence[int], held: list[list[int]], came: list[int]
+    group: FranzGoGroup, order: Sequence[int], held: list[list[int]], came: list[int]
 ) -> tuple[list[Cell], dict[tuple[int, int], int], list[int]]:
     """The cells, by member and class; the place of each; and of each topic its class."""
     numbers: dict[tuple[int, ...], int] = {}
@@ -105,7 +105,7 @@ def _cells(
 
 
 def _hand_out(
-    group: Group,
+    group: FranzGoGroup,
     cells: list[Cell],
     place: dict[tuple[int, int], int],
     classes: list[int],

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup
 
 _MOST = 200
 """So many states are looked at."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StaleOwnerOutcome:
     """Who has what afterwards, where everybody subscribes to the same topics.
 
     Attributes:
@@ -27,7 +27,7 @@ class Outcome:
     vague: set[int] = field(default_factory=set)
 
 
-def may_return(group: Group, order: Iterable[int]) -> list[int]:
+def may_return(group: FranzGoGroup, order: Iterable[int]) -> list[int]:
     """Who has what after partitions were given back in this order; what nobody has goes to its other claimer."""
     owner, load = list(group.owner), _loads(group)
     for partition in order:
@@ -40,7 +40,7 @@ def may_return(group: Group, order: Iterable[int]) -> list[int]:
     return owner
 
 
-def outcomes(group: Group) -> list[Outcome]:
+def outcomes(group: FranzGoGroup) -> list[StaleOwnerOutcome]:
     """All outcomes that differ in loads; none if there are too many. Every partition has an owner that is claimed.
 
     What goes from one member to one other is alike: orders decide how many go, and then any of them may.
@@ -74,8 +74,8 @@ def outcomes(group: Group) -> list[Outcome]:
     ]
 
 
-def _outcome(group: Group, went: dict[tuple[int, int], tuple[list[int], int]]) -> Outcome:
-    outcome = Outcome(list(group.owner))
+def _outcome(group: FranzGoGroup, went: dict[tuple[int, int], tuple[list[int], int]]) -> StaleOwnerOutcome:
+    outcome = StaleOwnerOutcome(list(group.owner))
     for (owner, member), (partitions, count) in went.items():
         for partition in partitions[:count]:
             outcome.owner[partition] = member
@@ -85,7 +85,7 @@ def _outcome(group: Group, went: dict[tuple[int, int], tuple[list[int], int]]) -
     return outcome
 
 
-def _loads(group: Group) -> list[int]:
+def _loads(group: FranzGoGroup) -> list[int]:
     load = [0] * group.members
     for member in group.owner:
         if member != NO_MEMBER:

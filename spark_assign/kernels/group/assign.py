@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spark_assign.kernels.group.custom_assignor import GroupAssignor, ask_group
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.library_kernels import KERNELS
 from spark_assign.kernels.group.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
@@ -15,7 +15,7 @@ from spark_assign.kernels.group.server_assignors import assign_by_server
 from spark_assign.kernels.group.sticky_input import sticky_batch
 from spark_assign.kernels.group.weighted_assignor import assign_weighted
 from spark_assign.kernels.library_assignors import AS_KAFKA, read_library
-from spark_assign.kernels.release_rules import Rules, read_profile
+from spark_assign.kernels.release_rules import ReleaseRules, read_profile
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.plan_batch import plan_batch, take_groups
 from spark_assign.kernels.sticky.sticky_types import STAYS
@@ -27,12 +27,14 @@ STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAs
 """Assignors of the sticky kernels, and their classes in Kafka."""
 
 
-def nothing_planned() -> Planned:
+def nothing_planned() -> GroupAssignments:
     """The plan of no group."""
     return _stays(EMPTY_SLICES)
 
 
-def assign(specs: GroupSpecs, assignor: str, chosen: BoolArray, custom: Mapping[str, GroupAssignor]) -> Planned:
+def assign(
+    specs: GroupSpecs, assignor: str, chosen: BoolArray, custom: Mapping[str, GroupAssignor]
+) -> GroupAssignments:
     """Plan some groups by one assignor, which may be the profile of a release (`kernels.release_rules`)."""
     if assignor in custom:
         return _custom(specs, chosen, custom[assignor])
@@ -64,11 +66,11 @@ def _check_whole(specs: GroupSpecs, assignor: str, chosen: BoolArray, runs: Part
         raise AssertionError(f"windows have not laid out all partitions of the groups that {assignor} plans")
 
 
-def _stays(runs: PartitionSlices, refused: dict[int, tuple[str, str]] | None = None) -> Planned:
-    return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), refused or {})
+def _stays(runs: PartitionSlices, refused: dict[int, tuple[str, str]] | None = None) -> GroupAssignments:
+    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), refused or {})
 
 
-def _sticky(specs: GroupSpecs, assignor: str, rules: Rules, chosen: BoolArray) -> Planned:
+def _sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, chosen: BoolArray) -> GroupAssignments:
     batch = sticky_batch(specs, cooperative=assignor == "cooperative-sticky", rules=rules)
     members, topics = np.arange(len(specs.members)), specs.topics.known
     if not chosen.all():
@@ -81,7 +83,7 @@ def _sticky(specs: GroupSpecs, assignor: str, rules: Rules, chosen: BoolArray) -
         group: why.format(specs.member_id[int(members[decided.named[group]])]) if group in decided.named else why
         for group, why in decided.refused.items()
     }
-    return Planned(
+    return GroupAssignments(
         PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:]),
         decided.reason,
         decided.withheld,
@@ -94,7 +96,7 @@ def refusal(assignor: str, why: str) -> str:
     return f"Kafka's {STICKY[assignor]} throws here: {why}"
 
 
-def _custom(specs: GroupSpecs, chosen: BoolArray, assignor: GroupAssignor) -> Planned:
+def _custom(specs: GroupSpecs, chosen: BoolArray, assignor: GroupAssignor) -> GroupAssignments:
     answers = [ask_group(specs, group, assignor) for group in np.flatnonzero(chosen).tolist()]
     refused = {answer.group: ("assignor-failed", answer.error) for answer in answers if answer.error is not None}
     parts = [answer.runs for answer in answers if answer.error is None] or [EMPTY_SLICES]

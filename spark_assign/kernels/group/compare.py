@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.client_libraries import Client, count_clients, recognize, way_over
+from spark_assign.kernels.client_libraries import Client, count_clients, detect_library, plan_switch
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_metrics import held, rack_matched, spread, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.heartbeats import find_ways
-from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.heartbeats import count_heartbeats
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, read
 from spark_assign.kernels.group.member_load import load_figures
 from spark_assign.kernels.group.ownership_changes import count_changes
 from spark_assign.kernels.group.plan_groups import configured_of
@@ -41,7 +41,7 @@ Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CompareParams:
     """What is compared.
 
     Attributes:
@@ -70,7 +70,7 @@ class Comparison:
         return not self.by_protocol or (assignor in SERVER_SIDE) == by_broker
 
 
-def compare(facts: pa.Table, asked: Comparison, schema: pa.Schema) -> Iterator[pa.Table]:
+def compare(facts: pa.Table, asked: CompareParams, schema: pa.Schema) -> Iterator[pa.Table]:
     """A row per group, assignor and change; columns and units: `schemas.COMPARISON`."""
     of_change = split_by_change(facts)
     told = {name: read(of_change[name]) for name in (AS_GIVEN, *asked.changes) if name in of_change}
@@ -105,11 +105,11 @@ def split_by_change(facts: pa.Table) -> dict[str, pa.Table]:
     return {name: facts.filter(pc.equal(facts["change"], name)).drop_columns(["change"]) for name in names}
 
 
-def _by_name(told: Told, faults: dict[int, tuple[str, str]]) -> dict[Key, tuple[str, str]]:
+def _by_name(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> dict[Key, tuple[str, str]]:
     return {(told.cluster[group].as_py(), told.group_id[group].as_py()): fault for group, fault in faults.items()}
 
 
-def _listed(told: Told) -> set[Key]:
+def _listed(told: IndexedFacts) -> set[Key]:
     """Groups that have members, and consumer groups that are known of."""
     rows = told.rows[GROUP]
     kinds = column(told.facts, "group_type").take(pa.array(rows, pa.int64())).fill_null("classic").to_pylist()
@@ -119,18 +119,18 @@ def _listed(told: Told) -> set[Key]:
     return {(told.cluster[group].as_py(), told.group_id[group].as_py()) for group in groups}
 
 
-def _clients(told: Told, configured: Mapping[Key, str]) -> dict[Key, str]:
+def _clients(told: IndexedFacts, configured: Mapping[Key, str]) -> dict[Key, str]:
     """Of each group the libraries of its members, as `kernels.client_libraries` counts them."""
     rows = told.rows[MEMBER]
     columns = [told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
     found: dict[Key, list[Client]] = {}
     for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
-        client = recognize(group_id, client_id, member_id, configured.get((cluster, group_id)))
+        client = detect_library(group_id, client_id, member_id, configured.get((cluster, group_id)))
         found.setdefault((cluster, group_id), []).append(client)
     return {group: count_clients(each) for group, each in found.items()}
 
 
-def _by_broker(told: Told, configured: Mapping[Key, str]) -> set[Key]:
+def _by_broker(told: IndexedFacts, configured: Mapping[Key, str]) -> set[Key]:
     """Groups that the broker assigns (KIP-848)."""
     rows = told.rows[GROUP]
     columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "group_type"))
@@ -139,7 +139,7 @@ def _by_broker(told: Told, configured: Mapping[Key, str]) -> set[Key]:
 
 
 def _compared(
-    told: Told, asked: Comparison, faulty: Mapping[Key, object], by_broker: set[Key]
+    told: IndexedFacts, asked: CompareParams, faulty: Mapping[Key, object], by_broker: set[Key]
 ) -> dict[Key, dict[str, Figures]]:
     """Of each group what every assignor makes of it."""
     faults = find_faults(told)
@@ -158,7 +158,7 @@ def _compared(
     return found
 
 
-def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Comparison) -> list[Figures]:
+def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: CompareParams) -> list[Figures]:
     """Of each group of the specs the figures of one assignor, which mean something for those that are chosen."""
     planned = assign(specs, assignor, chosen, asked.custom)
     fine = chosen.copy()
@@ -167,7 +167,7 @@ def _figures(specs: GroupSpecs, assignor: str, chosen: BoolArray, asked: Compari
     counts = count_changes(held(specs, planned.given, target.take(planned.withheld), fine))
     later = later_rounds(specs, assignor, fine, asked.custom)
     if assignor in SERVER_SIDE and assignor not in asked.custom:
-        later["rounds"] = find_ways(specs, planned).of_groups(specs)
+        later["rounds"] = count_heartbeats(specs, planned).of_groups(specs)
     owned = spread(specs.members.group, specs.number, target)
     columns: dict[str, list[Any]] = {
         name: owned[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
@@ -239,5 +239,5 @@ def _judged(
         row |= {"recommended": verdict.recommended, "reason": verdict.reason, "clients": clients, "runs_with": now}
         to, runs_with = client_side(row["assignor"]), None if now is None else client_side(now)
         changes = verdict.recommended and to != runs_with
-        row["way"] = way_over(runs_with, to, clients).words if changes else None
+        row["way"] = plan_switch(runs_with, to, clients).words if changes else None
     return rows

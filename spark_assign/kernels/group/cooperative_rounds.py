@@ -10,17 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_metrics import held, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.heartbeats import find_ways
+from spark_assign.kernels.group.heartbeats import count_heartbeats
 from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.ownership_changes import count_changes
-from spark_assign.kernels.group.plan_groups import Question, choose, named_groups, plan_groups
+from spark_assign.kernels.group.plan_groups import PlanParams, choose, named_groups, plan_groups
 from spark_assign.kernels.group.sticky_input import sticky_batch
-from spark_assign.kernels.group.sticky_rounds import Round
+from spark_assign.kernels.group.sticky_rounds import CooperativeRound
 from spark_assign.kernels.group.sticky_rounds import rounds as rounds_by_kafka
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules, client_side, read_profile
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules, client_side, read_profile
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.kernels.sticky.plan_batch import take_groups
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
@@ -40,7 +40,9 @@ ROUNDS = pa.schema(
 )
 
 
-def follow(specs: GroupSpecs, chosen: BoolArray, limit: int, rules: Rules = LATEST_RULES) -> Iterator[Round]:
+def follow(
+    specs: GroupSpecs, chosen: BoolArray, limit: int, rules: ReleaseRules = LATEST_RULES
+) -> Iterator[CooperativeRound]:
     """Rebalance some groups cooperatively until they are stable, `limit` times at most, by the rules of a release.
 
     Yields:
@@ -62,12 +64,12 @@ def follow(specs: GroupSpecs, chosen: BoolArray, limit: int, rules: Rules = LATE
             yield replace(each, group=numbers[each.group])
 
 
-def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[Round]:
+def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[CooperativeRound]:
     """The same by the cooperative assignor of another library, or by ours; members tell the next generation after each
     round."""
     claimed = np.bincount(specs.members.group[specs.claims.member], specs.claims.count, specs.number).astype(np.int64)
     for number in range(1, limit + 1):
-        planned = plan_groups(specs, [assignor if each else None for each in chosen.tolist()], Question((), ()))
+        planned = plan_groups(specs, [assignor if each else None for each in chosen.tolist()], PlanParams((), ()))
         chosen = chosen & ~np.isin(np.arange(specs.number), list(planned.refused))
         compared = held(specs, planned.given, planned.runs.take(planned.withheld), chosen)
         counts = count_changes(compared)
@@ -79,7 +81,7 @@ def _follow_library(assignor: str, specs: GroupSpecs, chosen: BoolArray, limit: 
             "unowned": subscribed_partitions(specs) - given,
             "stable": claimed == counts.kept,
         }
-        yield Round(number, np.flatnonzero(chosen), **{name: each[chosen] for name, each in figures.items()})
+        yield CooperativeRound(number, np.flatnonzero(chosen), **{name: each[chosen] for name, each in figures.items()})
         chosen = chosen & (claimed > counts.kept)
         if not chosen.any():
             return
@@ -94,7 +96,7 @@ def is_cooperative(name: str) -> bool:
     return name == WEIGHTED_STICKY or client_side(name) == COOPERATIVE
 
 
-def rounds_of(name: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[Round] | None:
+def rounds_of(name: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> Iterator[CooperativeRound] | None:
     """The same by an assignor's name, of Kafka's clients or another library; null where it is not cooperative."""
     if not is_cooperative(name):
         return None
@@ -104,7 +106,7 @@ def rounds_of(name: str, specs: GroupSpecs, chosen: BoolArray, limit: int) -> It
     return follow(specs, chosen, limit, profile[1])
 
 
-def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Table]:
+def converge(facts: pa.Table, question: PlanParams, limit: int) -> Iterator[pa.Table]:
     """A row per group and round, for all groups of these facts that can be planned."""
     told = read(facts)
     specs = read_group_specs(told, set(find_faults(told)))
@@ -124,18 +126,18 @@ def converge(facts: pa.Table, question: Question, limit: int) -> Iterator[pa.Tab
     yield _one_round(specs, plan_groups(specs, assignor, question), assignor)
 
 
-def _figures(each: Round) -> dict[str, pa.Array]:
+def _figures(each: CooperativeRound) -> dict[str, pa.Array]:
     return {figure: pa.array(getattr(each, figure)) for figure in ("assigned", "revoked", "moved", "unowned", "stable")}
 
 
-def _target(specs: GroupSpecs, assignor: list[str | None], question: Question) -> Iterator[pa.Table]:
+def _target(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> Iterator[pa.Table]:
     """The way to a target (KIP-848), heartbeat by heartbeat (`kernels.group.heartbeats`)."""
     planned = plan_groups(specs, assignor, question)
     names, fine = _planned_by(assignor, planned)
     if not fine.any():
         return
     counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))
-    ways = find_ways(specs, planned)
+    ways = count_heartbeats(specs, planned)
     most = ways.of_groups(specs)
 
     def later(gained: IntArray) -> IntArray:
@@ -159,7 +161,7 @@ def _target(specs: GroupSpecs, assignor: list[str | None], question: Question) -
         yield _rows(specs, at, np.full(len(at), number), names, figures)
 
 
-def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[np.object_], BoolArray]:
+def _planned_by(assignor: list[str | None], planned: GroupAssignments) -> tuple[NDArray[np.object_], BoolArray]:
     """Of each group the name of its assignor, and whether it is planned."""
     names = np.array([name or "" for name in assignor], object)
     fine: BoolArray = names != ""
@@ -167,7 +169,7 @@ def _planned_by(assignor: list[str | None], planned: Planned) -> tuple[NDArray[n
     return names, fine
 
 
-def _one_round(specs: GroupSpecs, planned: Planned, assignor: list[str | None]) -> pa.Table:
+def _one_round(specs: GroupSpecs, planned: GroupAssignments, assignor: list[str | None]) -> pa.Table:
     """The one round of the eager protocol: all that is owned is revoked, then all is assigned."""
     names, fine = _planned_by(assignor, planned)
     counts = count_changes(compared := held(specs, planned.given, planned.runs.take(planned.withheld), fine))

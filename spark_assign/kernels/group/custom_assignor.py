@@ -73,7 +73,7 @@ class GroupAssignor(ABC):
 
 
 @dataclass(frozen=True)
-class Answer:
+class CustomAssignment:
     """What an assignor made of one group: runs, or why there are none."""
 
     group: int
@@ -81,7 +81,7 @@ class Answer:
     error: str | None = None
 
 
-def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> Answer:
+def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> CustomAssignment:
     """Ask an assignor for one group; whatever it does must not sink the others."""
     nothing = PartitionSlices(*(np.empty(0, np.int64) for _ in range(5)))
     asked = read_group(specs, group)
@@ -89,8 +89,8 @@ def ask_group(specs: GroupSpecs, group: int, assignor: GroupAssignor) -> Answer:
         assignment = {member: list(given) for member, given in assignor.assign_group(asked).items()}
         _check(asked, assignment)
     except Exception as error:
-        return Answer(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
-    return Answer(group, _as_runs(specs, group, assignment))
+        return CustomAssignment(group, nothing, f"{type(assignor).__name__}: {type(error).__name__}: {error}")
+    return CustomAssignment(group, _as_runs(specs, group, assignment))
 
 
 def read_group(specs: GroupSpecs, group: int) -> Group:

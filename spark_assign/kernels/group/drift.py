@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.group.group_states import STATE_FACTS, State, read_state
-from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.group_states import STATE_FACTS, GroupStates, read_state
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, read
 from spark_assign.kernels.group.key_index import Names, named
-from spark_assign.kernels.group.ownership_changes import NO_MEMBER, Held, Moves, Subscribed, list_changes
+from spark_assign.kernels.group.ownership_changes import NO_MEMBER, Moves, Ownership, Subscribed, list_changes
 from spark_assign.kernels.group.tagged_rows import tagged
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -50,7 +50,7 @@ DRIFTED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Question:
+class DriftParams:
     """What is asked.
 
     Attributes:
@@ -63,12 +63,12 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Both:
+class StatePair:
     """Two states of the same groups (`kernels.group.group_states`)."""
 
-    told: Told
-    before: State
-    after: State
+    told: IndexedFacts
+    before: GroupStates
+    after: GroupStates
 
     @cached_property
     def trusted(self) -> BoolArray:
@@ -119,14 +119,14 @@ class MemberChanges:
     back: BoolArray
 
 
-def drift(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def drift(facts: pa.Table, asked: DriftParams) -> Iterator[pa.Table]:
     """What changed, in all groups of these facts (`kernels.group.group_states`); tables of `DRIFTED`."""
     absent = {name: kind for name, kind in STATE_FACTS.items() if name not in facts.column_names}
     for name, kind in absent.items():
         facts = facts.append_column(name, pa.nulls(len(facts), kind))
     told = read(facts)
     before, after = asked.checked
-    both = Both(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
+    both = StatePair(told, read_state(told, after=False, checked=before), read_state(told, after=True, checked=after))
     members = _changed_members(both)
     if MEMBER in asked.wanted:
         yield _member_rows(both, members)
@@ -150,7 +150,7 @@ def _flags(column: pa.Array) -> BoolArray:
 # --- members ------------------------------------------------------------------------------------------------------
 
 
-def _changed_members(both: Both) -> MemberChanges:
+def _changed_members(both: StatePair) -> MemberChanges:
     before, after = both.before, both.after
     gone, new = np.setdiff1d(before.members, after.members), np.setdiff1d(after.members, before.members)
     gone, new = (keys[both.trusted[both.group(keys)]] for keys in (gone, new))
@@ -168,12 +168,12 @@ def _changed_members(both: Both) -> MemberChanges:
     return MemberChanges(new, gone, previous, back)
 
 
-def _row(state: State, keys: IntArray) -> IntArray:
+def _row(state: GroupStates, keys: IntArray) -> IntArray:
     """Of members of a state the row that tells of each, -1 for none."""
     return state.row[np.searchsorted(state.members, keys)]
 
 
-def _member_rows(both: Both, changed: MemberChanges) -> pa.Table:
+def _member_rows(both: StatePair, changed: MemberChanges) -> pa.Table:
     went = changed.gone[~changed.back]
     keys = np.append(changed.new, went)
     row = np.append(_row(both.after, changed.new), _row(both.before, went))
@@ -192,8 +192,8 @@ def _member_rows(both: Both, changed: MemberChanges) -> pa.Table:
 # --- owners -------------------------------------------------------------------------------------------------------
 
 
-def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
-    """Changes of owner; members and topics are places in `Both.members` and `Both.topics`."""
+def _changed_owners(both: StatePair, members: MemberChanges) -> Iterator[Moves]:
+    """Changes of owner; members and topics are places in `StatePair.members` and `StatePair.topics`."""
     now = both.members.copy()
     restarted = members.previous != NO_MEMBER
     now[np.searchsorted(now, members.previous[restarted])] = members.new[restarted]
@@ -205,7 +205,7 @@ def _changed_owners(both: Both, members: MemberChanges) -> Iterator[Moves]:
     lost, won = _apart(*owned)
     nothing = lost.take(np.zeros(len(lost), bool))
     topics = len(both.topics)
-    held = Held(
+    held = Ownership(
         groups=both.told.number,
         topic_group=both.topic_group(both.topics),
         partitions=np.zeros(topics, np.int64),
@@ -238,7 +238,7 @@ def _without_same(one: PartitionSlices, other: PartitionSlices) -> tuple[Partiti
     return one.take(left), other.take(left_of_other)
 
 
-def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:
+def _ownership_rows(both: StatePair, moves: Moves, change: IntArray) -> pa.Table:
     members, topics = np.append(both.members, NO_MEMBER), both.topics[moves.topic]
     columns = {
         **both.named_groups(both.topic_group(topics)),
@@ -254,7 +254,7 @@ def _ownership_rows(both: Both, moves: Moves, change: IntArray) -> pa.Table:
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _group_rows(both: Both, members: MemberChanges, owners: IntArray) -> pa.Table:
+def _group_rows(both: StatePair, members: MemberChanges, owners: IntArray) -> pa.Table:
     before, after, number = both.before, both.after, both.told.number
     restarted = members.previous != NO_MEMBER
     of_members = {

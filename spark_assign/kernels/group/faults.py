@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.facts import ASKS, BLOCK, GROUP, INITIALIZED, MEMBER, OWNED, TOPOLOGY, column
-from spark_assign.kernels.group.indexed_facts import Told
+from spark_assign.kernels.group.indexed_facts import IndexedFacts
 from spark_assign.kernels.group.key_index import Names
 from spark_assign.kernels.group.ownership_bitmaps import BLOCK_BITS, repeated, unpack, words
 from spark_assign.numeric.array_types import IntArray
@@ -44,7 +44,7 @@ class _Fault(NamedTuple):
     rows: int
 
 
-def find_faults(told: Told, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
+def find_faults(told: IndexedFacts, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
     """Of each faulty group the code (of its gravest fault) and the detail (of all).
 
     Args:
@@ -79,7 +79,7 @@ def _row(table: str, **values: object) -> str:
 # --- members, subscriptions, groups -------------------------------------------------------------------------------
 
 
-def _of_members(told: Told) -> Iterator[_Fault]:
+def _of_members(told: IndexedFacts) -> Iterator[_Fault]:
     """Members listed twice, members that other tables name but `members` does not, null, instance ids twice."""
     listed, times = np.unique(_member_keys(told, MEMBER), return_counts=True)
     for key in listed[(times > 1) | (listed % _size(told) == 0)].tolist():
@@ -96,23 +96,23 @@ def _of_members(told: Told) -> Iterator[_Fault]:
     yield from _instances(told)
 
 
-def _size(told: Told) -> int:
+def _size(told: IndexedFacts) -> int:
     return len(told.member_id) + 1
 
 
-def _member_keys(told: Told, kind: int) -> IntArray:
+def _member_keys(told: IndexedFacts, kind: int) -> IntArray:
     """Of each row of a kind its group and member as one number, the member that is null first."""
     rows = told.rows[kind]
     return told.group[rows] * _size(told) + told.member[rows] + 1
 
 
-def _of_member(told: Told, key: int, table: str, code: str) -> _Fault:
+def _of_member(told: IndexedFacts, key: int, table: str, code: str) -> _Fault:
     group, member = divmod(key, _size(told))
     name = told.member_id[member - 1].as_py() if member else None
     return _Fault(group, code if member else "null-key", _row(table, member_id=name), 1)
 
 
-def _instances(told: Told) -> Iterator[_Fault]:
+def _instances(told: IndexedFacts) -> Iterator[_Fault]:
     rows = told.rows[MEMBER]
     instance = Names(told.column("group_instance_id", rows))
     keys = told.group[rows] * max(len(instance), 1) + instance.columns[0]
@@ -122,13 +122,13 @@ def _instances(told: Told) -> Iterator[_Fault]:
         yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.texts[number].as_py()), 1)
 
 
-def _of_groups(told: Told) -> Iterator[_Fault]:
+def _of_groups(told: IndexedFacts) -> Iterator[_Fault]:
     groups, times = np.unique(told.group[told.rows[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
         yield _Fault(group, "duplicate-group", _row("groups", group_id=told.group_id[group].as_py()), 1)
 
 
-def _of_others(told: Told, also: Collection[str]) -> Iterator[_Fault]:
+def _of_others(told: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
     """Groups of other protocols, whose members own something else; with a topology it is one of Streams."""
     rows = told.rows[GROUP]
     found = set(zip(told.group[rows].tolist(), told.column("group_type", rows).to_pylist(), strict=True))
@@ -144,7 +144,7 @@ def _of_others(told: Told, also: Collection[str]) -> Iterator[_Fault]:
 _RUN = ("first", "step", "count")
 
 
-def _of_runs(told: Told) -> Iterator[_Fault]:
+def _of_runs(told: IndexedFacts) -> Iterator[_Fault]:
     """Runs that say nothing, and partitions that a member owns twice."""
     for kind, table, names in ((OWNED, "owned_runs", ("member_id", "topic")), (INITIALIZED, "initialized", ("topic",))):
         rows = told.rows[kind]
@@ -162,7 +162,7 @@ def _of_runs(told: Told) -> Iterator[_Fault]:
             yield from _twice(told, rows[sound], first[sound], step[sound], count[sound])
 
 
-def _twice(told: Told, rows: IntArray, first: IntArray, step: IntArray, count: IntArray) -> Iterator[_Fault]:
+def _twice(told: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray) -> Iterator[_Fault]:
     """Partitions in two runs of one member; only where a run begins before another ends they are looked at singly."""
     pair = (told.group[rows] * (len(told.member_id) + 1) + told.member[rows] + 1) * len(told.topics) + told.topic[rows]
     order = np.lexsort((first, pair))
@@ -179,7 +179,7 @@ def _twice(told: Told, rows: IntArray, first: IntArray, step: IntArray, count: I
         yield _repeated(told, example[key], "owned_runs", each, 1)
 
 
-def _of_blocks(told: Told) -> Iterator[_Fault]:
+def _of_blocks(told: IndexedFacts) -> Iterator[_Fault]:
     rows = told.rows[BLOCK]
     if not len(rows):
         return
@@ -201,14 +201,14 @@ def _of_blocks(told: Told) -> Iterator[_Fault]:
         yield _repeated(told, int(rows[here]), "owned", partition, 1)
 
 
-def _repeated(told: Told, row: int, table: str, partition: int | None, rows: int) -> _Fault:
+def _repeated(told: IndexedFacts, row: int, table: str, partition: int | None, rows: int) -> _Fault:
     values = {name: column(told.facts, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
     return _Fault(int(told.group[row]), "duplicate-owned", _row(table, **values), rows)
 
 
-def refusals(told: Told, faults: dict[int, tuple[str, str]]) -> pa.Table:
+def refusals(told: IndexedFacts, faults: dict[int, tuple[str, str]]) -> pa.Table:
     """The faulty groups by name: cluster, group_id, code, detail."""
     groups = pa.array(sorted(faults), pa.int64())
     return pa.table(

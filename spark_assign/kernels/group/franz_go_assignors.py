@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, Group, believe
+from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
 from spark_assign.kernels.franz_go.order_dependence import plan_group
 from spark_assign.kernels.group.franz_go_undisputed import plan_undisputed, served
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.undisputed import find_undisputed
 from spark_assign.kernels.sticky.constrained import as_runs
@@ -30,7 +30,7 @@ from spark_assign.numeric.segmented_arrays import expand_slices
 
 
 @dataclass(frozen=True)
-class _Told:
+class _BalancerInput:
     """What is known of one group, in numbers of its own.
 
     Attributes:
@@ -42,13 +42,13 @@ class _Told:
 
     members: IntArray
     topics: IntArray
-    group: Group
+    group: FranzGoGroup
     claimer: IntArray
     claimed: IntArray
     in_vain: bool
 
 
-def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
     undisputed = find_undisputed(specs, chosen, np.ones(len(specs.members), bool))
@@ -61,7 +61,7 @@ def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> P
     return planned.joined(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """The same, partition by partition."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _told_in(specs, cooperative)
@@ -73,7 +73,7 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
     hangs = order_dependent.astype(bool)
     zero = np.zeros(int(hangs.sum()), np.int64)
     open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
-    return Planned(runs, reason, late, {}, open_)
+    return GroupAssignments(runs, reason, late, {}, open_)
 
 
 def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
@@ -86,7 +86,9 @@ def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]
     return members.generation, (members.generation >= 0) | ~says[members.group]
 
 
-def _groups(specs: GroupSpecs, generation: IntArray, readable: BoolArray, chosen: BoolArray) -> Iterator[_Told]:
+def _groups(
+    specs: GroupSpecs, generation: IntArray, readable: BoolArray, chosen: BoolArray
+) -> Iterator[_BalancerInput]:
     """The chosen groups, one by one."""
     if not chosen.any():
         return
@@ -128,7 +130,7 @@ def _told(
     claims: PartitionSlices,
     generation: IntArray,
     readable: BoolArray,
-) -> _Told:
+) -> _BalancerInput:
     """One group; members and topics of subscriptions and claims are in its own numbers."""
     asking, asked = asks
     order = np.lexsort((asking, asked))
@@ -142,12 +144,12 @@ def _told(
     # What its claimer does not subscribe to counts only against others that claim it.
     of_topic = np.repeat(np.arange(len(topics)), partitions)
     owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NO_MEMBER
-    group = Group(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
+    group = FranzGoGroup(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
-    return _Told(members, topics, group, claimer, claimed, any(in_vain))
+    return _BalancerInput(members, topics, group, claimer, claimed, any(in_vain))
 
 
-def _plan(told: _Told, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
+def _plan(told: _BalancerInput, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
     """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and
     order-dependent."""
     group = told.group

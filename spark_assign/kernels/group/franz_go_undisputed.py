@@ -14,7 +14,7 @@ import numpy as np
 from spark_assign.kernels.franz_go.deal_positions import hanging
 from spark_assign.kernels.franz_go.homogeneous import steals_of
 from spark_assign.kernels.franz_go.member_heaps import LeastLoaded
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.key_index import byte_ranks
 from spark_assign.kernels.group.undisputed import UndisputedGroups
@@ -39,10 +39,10 @@ def served(specs: GroupSpecs) -> IntArray:
 
 def plan_undisputed(
     specs: GroupSpecs, undisputed: UndisputedGroups, in_line: IntArray, *, cooperative: bool
-) -> Planned:
+) -> GroupAssignments:
     """Plan these groups; `in_line` has all members as they are served."""
     if not undisputed.groups.any():
-        return Planned(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
+        return GroupAssignments(EMPTY_SLICES, EMPTY_SLICES.member, EMPTY_SLICES.member.astype(bool), {})
     to_member, hangs, from_member, getter = _dealt(specs, undisputed, in_line)
     zero = np.zeros(len(to_member), np.int64)
     dealt, stays, at_once = as_runs(to_member, undisputed.topic, undisputed.partition, zero, zero.astype(bool))
@@ -53,7 +53,7 @@ def plan_undisputed(
     kept, moved = _given(undisputed, from_member)
     reason, waits = np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative)
     taken, reason, waits = as_runs(getter, moved.topic, moved.first, reason, waits)
-    return Planned(
+    return GroupAssignments(
         kept.concat(dealt).concat(taken),
         np.concatenate([np.full(len(kept), STAYS), stays, reason]),
         np.concatenate([np.zeros(len(kept), bool), at_once, waits]),

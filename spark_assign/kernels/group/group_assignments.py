@@ -12,7 +12,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
-class Planned:
+class GroupAssignments:
     """Who gets what; members and topics are numbers of `GroupSpecs`.
 
     Attributes:
@@ -34,9 +34,9 @@ class Planned:
     order_dependent: PartitionSlices = EMPTY_SLICES
     bound: Mapping[int, str] = field(default_factory=dict)
 
-    def joined(self, other: Planned) -> Planned:
+    def joined(self, other: GroupAssignments) -> GroupAssignments:
         """This plan and that of other groups."""
-        return Planned(
+        return GroupAssignments(
             self.runs.concat(other.runs),
             np.append(self.reason, other.reason),
             np.append(self.withheld, other.withheld),

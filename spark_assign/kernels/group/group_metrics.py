@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.ownership_changes import Held, count_changes
+from spark_assign.kernels.group.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 
-def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Held:
+def held(specs: GroupSpecs, given: PartitionSlices, withheld: PartitionSlices, planned: BoolArray) -> Ownership:
     """What the planned groups own, and what they are given."""
     members = planned[specs.members.group]
-    return Held(
+    return Ownership(
         groups=specs.number,
         topic_group=specs.topics.group,
         partitions=specs.topics.partitions,
@@ -55,7 +55,7 @@ def spread(group: IntArray, number: int, given: PartitionSlices) -> dict[str, pa
 
 
 def measure(
-    specs: GroupSpecs, compared: Held, order_dependent: PartitionSlices, *, racks_known: bool
+    specs: GroupSpecs, compared: Ownership, order_dependent: PartitionSlices, *, racks_known: bool
 ) -> dict[str, pa.Array]:
     """Of each group its figures; columns and units: `schemas.METRICS`."""
     counts, topics = count_changes(compared), specs.topics

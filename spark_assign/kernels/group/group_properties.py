@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_assign.kernels.client_libraries import Client, count_clients, recognize
+from spark_assign.kernels.client_libraries import Client, count_clients, detect_library
 from spark_assign.kernels.group.facts import GROUP
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.indexed_facts import Told
+from spark_assign.kernels.group.indexed_facts import IndexedFacts
 from spark_assign.kernels.group.plan_groups import configured_of
 
 OTHER_KINDS = {
@@ -17,7 +17,7 @@ OTHER_KINDS = {
 }
 
 
-def other_kinds(told: Told, what: str) -> dict[int, tuple[str, str]]:
+def other_kinds(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
     """Groups that are no groups of consumers, with what they are; `what`: what cannot be done with them."""
     rows = told.rows[GROUP]
     kinds = told.column("group_type", rows).to_pylist()
@@ -53,7 +53,7 @@ def clients_of(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[s
     group_id, rows = specs.group_id.to_pylist(), specs.members.row
     ids = zip(specs.told.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
     for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
-        client = recognize(group_id[group], client_id, member_id, now[group])
+        client = detect_library(group_id[group], client_id, member_id, now[group])
         other = assumed[group]
         found[group].append(Client(other, True) if client.library is None and other else client)
     return [count_clients(each) for each in found]

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
-from spark_assign.kernels.group.indexed_facts import Asked, Owned, Told, asked, owned
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, Owned, SubscriptionRows, asked, owned
 from spark_assign.kernels.group.key_index import Names, Places, named
 from spark_assign.kernels.group.key_index import numbers as numbers_of
-from spark_assign.kernels.group.partition_loads import Loads, read_loads
-from spark_assign.kernels.group.topic_columns import Topics
+from spark_assign.kernels.group.partition_loads import PartitionLoads, read_loads
+from spark_assign.kernels.group.topic_columns import TopicColumns
 from spark_assign.kernels.sticky.hash_map_order import walks
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.kernels.sticky.sticky_types import TreeifiedMembers
@@ -24,7 +24,7 @@ from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberColumns:
     """Members, sorted by group and by `String.compareTo` of their ids; all columns are of each member.
 
     Attributes:
@@ -75,10 +75,10 @@ class GroupSpecs:
         carries: what goes through the partitions; null: as the facts say.
     """
 
-    told: Told
+    told: IndexedFacts
     fact_group_index: IntArray
-    members: Members
-    topics: Topics
+    members: MemberColumns
+    topics: TopicColumns
     classes: list[IntArray]
     claims: PartitionSlices
     left: PartitionSlices
@@ -88,7 +88,7 @@ class GroupSpecs:
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, IntArray]
     in_order: PartitionSlices | None = None
-    carries: Loads | None = None
+    carries: PartitionLoads | None = None
 
     @property
     def number(self) -> int:
@@ -116,7 +116,7 @@ class GroupSpecs:
         return self.told.group_id.take(pa.array(self.fact_group_index))
 
     @cached_property
-    def loads(self) -> Loads:
+    def loads(self) -> PartitionLoads:
         """What goes through the partitions of the topics."""
         return self.carries or read_loads(self.told, self.fact_group_index, self.topics)
 
@@ -149,7 +149,7 @@ class GroupSpecs:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read_group_specs(told: Told, faulty: set[int]) -> GroupSpecs:
+def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     """The groups that have members, but those that are faulty."""
     sound = np.ones(told.number, bool)
     sound[list(faulty)] = False
@@ -179,7 +179,7 @@ def read_group_specs(told: Told, faulty: set[int]) -> GroupSpecs:
     )
 
 
-def _read_members(told: Told, number: IntArray) -> Members:
+def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
     rows = told.rows[MEMBER][number[told.group[told.rows[MEMBER]]] >= 0]
     rows = rows[np.lexsort((told.member[rows], told.group[rows]))]
     group, ids = number[told.group[rows]], told.member[rows]
@@ -188,7 +188,7 @@ def _read_members(told: Told, number: IntArray) -> Members:
     # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
     walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
     told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
-    return Members(
+    return MemberColumns(
         group=group,
         row=rows,
         served=_served(told, rows, group),
@@ -202,7 +202,7 @@ def _read_members(told: Told, number: IntArray) -> Members:
     )
 
 
-def _served(told: Told, rows: IntArray, group: IntArray) -> IntArray:
+def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
     instance = Names(told.column("group_instance_id", rows)).columns[0]
     order = np.lexsort((told.member[rows], instance, instance < 0, group))
     begins = np.flatnonzero(starts_new_key(group))
@@ -212,8 +212,8 @@ def _served(told: Told, rows: IntArray, group: IntArray) -> IntArray:
 
 
 def _read_topics(
-    told: Told, number: IntArray, members: Members, wanted: Asked, claimed: Owned
-) -> tuple[Topics, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
+    told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: Owned
+) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
     size = max(len(told.topics), 1)
     ids = max(len(told.member_id), 1)
     of_member = Places(members.group * ids + told.member[members.row])
@@ -248,12 +248,12 @@ def _read_topics(
         told.numbers("step", 1)[left],
         count,
     ).take(count > 0)
-    topics = Topics(group, places.keys % size, partitions, is_asked, subscribers)
+    topics = TopicColumns(group, places.keys % size, partitions, is_asked, subscribers)
     return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
 
 
 def subscriber_classes(
-    asking: IntArray, topic: IntArray, topics: int, group: IntArray, members: Members
+    asking: IntArray, topic: IntArray, topics: int, group: IntArray, members: MemberColumns
 ) -> tuple[IntArray, list[IntArray]]:
     """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
     sizes = np.bincount(members.group)
@@ -277,7 +277,7 @@ def subscriber_classes(
 
 
 def _read_racks(
-    told: Told, number: IntArray, members: Members, topics: Topics
+    told: IndexedFacts, number: IntArray, members: MemberColumns, topics: TopicColumns
 ) -> tuple[list[str], IntArray, list[frozenset[int]], dict[int, IntArray]]:
     """The racks, of each member its own, the sets of racks, and of topics with known racks each partition's set."""
     coded = told.column("rack_id", members.row).dictionary_encode()
@@ -302,7 +302,7 @@ def _read_racks(
     return list(numbers), rack, list(sets), of_topic
 
 
-def idle_groups(told: Told, faulty: set[int]) -> IntArray:
+def idle_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
     """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
     rows = told.rows[GROUP]
     with_members = np.zeros(told.number, bool)

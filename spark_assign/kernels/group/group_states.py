@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from spark_assign.kernels.group.facts import BLOCK, GROUP, OWNED, column
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_metrics import spread
-from spark_assign.kernels.group.indexed_facts import KINDS, Told, owned
+from spark_assign.kernels.group.indexed_facts import KINDS, IndexedFacts, owned
 from spark_assign.kernels.group.key_index import Places
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -39,8 +39,8 @@ STATE_FACTS: dict[str, pa.DataType] = {
 
 
 @dataclass(frozen=True)
-class State:
-    """One state. Groups are those of `Told`; members and topics are keys: group and name as one number.
+class GroupStates:
+    """One state. Groups are those of `IndexedFacts`; members and topics are keys: group and name as one number.
 
     Attributes:
         members: who is there, ascending.
@@ -61,7 +61,7 @@ class State:
     figures: dict[str, pa.Array]
 
 
-def read_state(told: Told, *, after: bool, checked: bool) -> State:
+def read_state(told: IndexedFacts, *, after: bool, checked: bool) -> GroupStates:
     """One of the two states that these facts tell of.
 
     Args:
@@ -85,20 +85,20 @@ def read_state(told: Told, *, after: bool, checked: bool) -> State:
     there = ~sound
     there[np.append(groups, told.group[rows[PRESENT]])] = True
     figures = _figures(told, members, runs, counted, there & sound)
-    return State(members, row, runs, there, assignor, refused, figures)
+    return GroupStates(members, row, runs, there, assignor, refused, figures)
 
 
-def member_keys(told: Told, rows: IntArray) -> IntArray:
+def member_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
     """Group and member of these rows as one number."""
     return told.group[rows] * len(told.member_id) + told.member[rows]
 
 
-def topic_keys(told: Told, rows: IntArray) -> IntArray:
+def topic_keys(told: IndexedFacts, rows: IntArray) -> IntArray:
     """Group and topic of these rows as one number."""
     return told.group[rows] * len(told.topics) + told.topic[rows]
 
 
-def _refused(told: Told, checked: bool) -> pa.Array:
+def _refused(told: IndexedFacts, checked: bool) -> pa.Array:
     """Of each group the code with which it is rejected, the first where there are several."""
     codes: list[str | None] = [None] * told.number
     for group, (code, _) in ({} if checked else find_faults(told, also=("share", "streams"))).items():
@@ -109,7 +109,7 @@ def _refused(told: Told, checked: bool) -> pa.Array:
     return pa.array(codes, pa.string())
 
 
-def _groups(told: Told) -> tuple[IntArray, pa.Array]:
+def _groups(told: IndexedFacts) -> tuple[IntArray, pa.Array]:
     """The groups that are told of as such, and of all groups the assignor.
 
     A snapshot lists groups of other protocols beside consumer groups.
@@ -124,7 +124,7 @@ def _groups(told: Told) -> tuple[IntArray, pa.Array]:
     return told.group[rows], assignor
 
 
-def _runs(told: Told, sound: BoolArray, counted: IntArray) -> PartitionSlices:
+def _runs(told: IndexedFacts, sound: BoolArray, counted: IntArray) -> PartitionSlices:
     """Who has what in the end."""
     withholds = np.zeros(told.number, bool)
     withholds[told.group[counted]] = told.numbers("withheld", 0)[counted] > 0
@@ -141,7 +141,7 @@ def _runs(told: Told, sound: BoolArray, counted: IntArray) -> PartitionSlices:
     return given.concat(replace(late, topic=topics.keys[late.topic]))
 
 
-def _read_runs(told: Told, sound: BoolArray) -> PartitionSlices:
+def _read_runs(told: IndexedFacts, sound: BoolArray) -> PartitionSlices:
     """Blocks and runs as runs; members and topics are keys."""
     has = owned(told, sound)
     # One partition is one partition, whatever the step to the next would be.
@@ -151,7 +151,7 @@ def _read_runs(told: Told, sound: BoolArray) -> PartitionSlices:
 
 
 def _figures(
-    told: Told, members: IntArray, runs: PartitionSlices, counted: IntArray, trusted: BoolArray
+    told: IndexedFacts, members: IntArray, runs: PartitionSlices, counted: IntArray, trusted: BoolArray
 ) -> dict[str, pa.Array]:
     """How large and how balanced each group is: as it was counted already, else as its members and runs are."""
     of_member = members // max(len(told.member_id), 1)

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import Question, choose, named_groups, plan_groups
+from spark_assign.kernels.group.plan_groups import PlanParams, choose, named_groups, plan_groups
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes, match_equal_slices
@@ -41,7 +41,7 @@ HEARTBEATS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Ways:
+class HeartbeatCounts:
     """Of each member of specs, in partitions.
 
     Attributes:
@@ -70,7 +70,7 @@ class Ways:
         return most
 
 
-def find_ways(specs: GroupSpecs, planned: Planned) -> Ways:
+def count_heartbeats(specs: GroupSpecs, planned: GroupAssignments) -> HeartbeatCounts:
     """How each member comes to its part of the plan."""
     number, runs, claims = len(specs.members), planned.runs, specs.claims
     there, here = match_equal_slices(runs, claims)
@@ -87,7 +87,7 @@ def find_ways(specs: GroupSpecs, planned: Planned) -> Ways:
     begin, end = np.searchsorted(keys, withheld.partition_keys), np.searchsorted(keys, withheld.partition_keys, "right")
     pair = np.repeat(np.arange(len(withheld)), end - begin)
     waits = np.unique(withheld.member[pair] * max(number, 1) + owners[begin[pair] + row_numbers(pair)])
-    return Ways(
+    return HeartbeatCounts(
         kept,
         revoked=_sum(claims.member, claims.count, number) - kept,
         gained=_sum(runs.member, runs.count, number) - kept,
@@ -96,7 +96,7 @@ def find_ways(specs: GroupSpecs, planned: Planned) -> Ways:
     )
 
 
-def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
+def list_heartbeats(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
     """A row per member of all groups of these facts that uniform or server-range plans."""
     told = read(facts)
     specs = read_group_specs(told, set(find_faults(told)))
@@ -106,7 +106,7 @@ def list_heartbeats(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
     names = np.array([name or "" for name in mine], object)
     fine: BoolArray = names != ""
     fine[list(planned.refused)] = False
-    ways = find_ways(specs, planned)
+    ways = count_heartbeats(specs, planned)
     at = np.flatnonzero(fine[specs.members.group])
     columns = named_groups(specs, specs.members.group[at])
     columns |= {

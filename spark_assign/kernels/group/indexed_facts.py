@@ -33,7 +33,7 @@ KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOL
 
 
 @dataclass(frozen=True)
-class Told:
+class IndexedFacts:
     """Facts of whole groups.
 
     Attributes:
@@ -70,7 +70,7 @@ class Told:
         return column(self.facts, name).take(pa.array(rows, pa.int64()))
 
 
-def read(facts: pa.Table) -> Told:
+def read(facts: pa.Table) -> IndexedFacts:
     """Number the names of facts (`kernels.group.facts`), rows in any order."""
     kind = column(facts, "kind").to_numpy(zero_copy_only=False)
     rows = {each: np.flatnonzero(kind == each) for each in KINDS}
@@ -78,7 +78,7 @@ def read(facts: pa.Table) -> Told:
     both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
     groups = Places(both)
     member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
-    return Told(
+    return IndexedFacts(
         facts=facts,
         rows=rows,
         group=groups.of(both),
@@ -93,25 +93,25 @@ def read(facts: pa.Table) -> Told:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubscriptionRows:
     """Subscriptions: of each a row of the facts that says who, for this topic or one that is like it, and the topic."""
 
     row: IntArray
     topic: IntArray
 
 
-def asked(told: Told, sound: NDArray[np.bool_]) -> Asked:
+def asked(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
     """The subscriptions of sound groups, those to topics that are alike each for itself."""
     rows, alike = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (ASKS, ALIKE))
     if not len(alike):
-        return Asked(rows, told.topic[rows])
+        return SubscriptionRows(rows, told.topic[rows])
     size = len(told.topics)
     key = told.group[alike] * size + told.like[alike]
     order = np.argsort(key)
     wanted = told.group[rows] * size + told.topic[rows]
     begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
     which, at = expand_slices(begin, np.ones_like(begin), end - begin)
-    return Asked(rows[which], told.topic[alike[order]][at])
+    return SubscriptionRows(rows[which], told.topic[alike[order]][at])
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Owned:
     count: IntArray
 
 
-def owned(told: Told, sound: NDArray[np.bool_]) -> Owned:
+def owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> Owned:
     """The ownership of sound groups, single partitions as runs."""
     runs, blocks = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (OWNED, BLOCK))
     pairs = Places(_pair(told, blocks))
@@ -138,6 +138,6 @@ def owned(told: Told, sound: NDArray[np.bool_]) -> Owned:
     return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
 
 
-def _pair(told: Told, rows: IntArray) -> IntArray:
+def _pair(told: IndexedFacts, rows: IntArray) -> IntArray:
     members, topics = len(told.member_id) + 1, len(told.topics) + 1
     return (told.group[rows] * members + told.member[rows]) * topics + told.topic[rows]

@@ -10,14 +10,14 @@ from collections import defaultdict
 
 import numpy as np
 
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.librdkafka_slices import LAST, range_runs, round_robin_runs
 from spark_assign.kernels.group.librdkafka_undisputed import plan_undisputed
 from spark_assign.kernels.group.undisputed import find_undisputed
-from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, TopicPartition
+from spark_assign.kernels.librdkafka.balancer_input import Given, LibrdkafkaGroup, LibrdkafkaMember, TopicPartition
 from spark_assign.kernels.librdkafka.metadata_order import answered
-from spark_assign.kernels.librdkafka.movements import Undefined
+from spark_assign.kernels.librdkafka.movements import UndefinedBehaviorError
 from spark_assign.kernels.librdkafka.ranges import assign_ranges
 from spark_assign.kernels.librdkafka.sticky import assign_sticky, near, racks_that_matter, read_claims
 from spark_assign.kernels.librdkafka.withhold import withhold
@@ -27,7 +27,7 @@ from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by librdkafka's `range`, `roundrobin` or `cooperative-sticky`."""
     if assignor == "roundrobin":
         return _stays(round_robin_runs(specs, chosen))
@@ -40,8 +40,8 @@ def assign_by_librdkafka(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
     return planned.joined(_one_by_one(specs, assignor, chosen & ~plain))
 
 
-def _stays(runs: PartitionSlices) -> Planned:
-    return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+def _stays(runs: PartitionSlices) -> GroupAssignments:
+    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
 def _with_racks(specs: GroupSpecs) -> BoolArray:
@@ -53,7 +53,7 @@ def _with_racks(specs: GroupSpecs) -> BoolArray:
     return racked & known
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """The same, partition by partition, by `range` or `cooperative-sticky`."""
     if not chosen.any():
         return _stays(EMPTY_SLICES)
@@ -68,7 +68,7 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
                 now, later = withhold(group, assign_sticky(group))
             else:
                 now = assign_ranges(group)
-        except Undefined as why:
+        except UndefinedBehaviorError as why:
             refused[at] = "kafka-fails", f"librdkafka's {assignor} fails here: {why}"
             continue
         reasons = _reasons(group, now, later) if later else {}
@@ -81,10 +81,10 @@ def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
                     reason = reasons.get((topic, number), STAYS)
                     rows.append((members[who], topics[topic], number, reason, waits))
     whom, what, which, why_taken, withheld = np.array(rows, np.int64).reshape(-1, 5).T
-    return Planned(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
+    return GroupAssignments(*as_runs(whom, what, which, why_taken, withheld.astype(bool)), refused)
 
 
-def _reasons(group: Group, now: Given, later: Given) -> dict[TopicPartition, int]:
+def _reasons(group: LibrdkafkaGroup, now: Given, later: Given) -> dict[TopicPartition, int]:
     """Of what was taken from a member that could have kept it, why."""
     owner = {partition: who for who, owned in read_claims(group).owned.items() for partition in owned}
     topics, racks = {member.member_id: member.topics for member in group.members}, racks_that_matter(group)
@@ -125,7 +125,7 @@ class _Reader:
         members, topics = (range(each[group], each[group + 1]) for each in (self._members, self._topics))
         return {self._ids[at]: at for at in members}, {self._names[at]: at for at in topics}
 
-    def group(self, group: int) -> Group:
+    def group(self, group: int) -> LibrdkafkaGroup:
         """One group as librdkafka's leader has it before it."""
         specs = self._specs
         mine = sorted(range(*self._members[group : group + 2]), key=lambda at: (self._position[at], self._ids[at]))
@@ -138,12 +138,12 @@ class _Reader:
             if at in specs.rack_set and any(member.rack for member in members):
                 sets = [specs.rack_sets[number] for number in specs.rack_set[at].tolist()]
                 racks[topic] = [frozenset(specs.racks[rack] for rack in each) for each in sets]
-        return Group(members, partitions, racks)
+        return LibrdkafkaGroup(members, partitions, racks)
 
-    def _member(self, at: int) -> Member:
+    def _member(self, at: int) -> LibrdkafkaMember:
         members = self._specs.members
         rack = int(members.rack[at])
-        return Member(
+        return LibrdkafkaMember(
             member_id=self._ids[at],
             instance=self._instances[at],
             rack=self._specs.racks[rack] if rack >= 0 else "",

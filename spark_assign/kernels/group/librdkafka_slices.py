@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.key_index import byte_ranks
-from spark_assign.kernels.librdkafka.balancer_input import Member, served
+from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaMember, served
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.round_robin_offset import round_robin_start
@@ -135,7 +135,7 @@ class _Lines:
         ids = self._specs.member_id.take(members).to_pylist()
         instances = self._specs.told.column("group_instance_id", self._specs.members.row[members]).to_pylist()
         listed = [
-            Member(name, instance, "", at, frozenset(), ())
+            LibrdkafkaMember(name, instance, "", at, frozenset(), ())
             for at, (name, instance) in enumerate(zip(ids, instances, strict=True))
         ]
         return members[[member.generation for member in served(listed)]]

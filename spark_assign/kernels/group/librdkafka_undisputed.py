@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.key_index import byte_ranks
 from spark_assign.kernels.group.undisputed import UndisputedGroups
@@ -31,7 +31,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> Planned:
+def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAssignments:
     """Plan these groups."""
     members, topics = specs.members, specs.topics
     name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
@@ -54,7 +54,7 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> Planned:
     why, waits = np.full(len(moved), BALANCING), np.ones(len(moved), bool)
     taken, why, waits = as_runs(getter, moved.topic, moved.first, why, waits)
     stays = np.full(len(kept), STAYS)
-    return Planned(
+    return GroupAssignments(
         kept.concat(dealt).concat(taken),
         np.concatenate([stays, reason, why]),
         np.concatenate([np.zeros(len(kept), bool), withheld, waits]),

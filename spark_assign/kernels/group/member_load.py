@@ -30,7 +30,7 @@ LOAD_FIGURES = {
 
 
 @dataclass(frozen=True)
-class Carried:
+class MemberLoads:
     """What the members of a specs' groups carry of some runs, each its own."""
 
     specs: GroupSpecs
@@ -85,7 +85,7 @@ def capacities(specs: GroupSpecs) -> FloatArray:
     That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
     they do not wait for messages.
     """
-    loads, owned = specs.loads, Carried(specs, specs.claims)
+    loads, owned = specs.loads, MemberLoads(specs, specs.claims)
     out_rate, lag = owned.sums(loads.out_rate), owned.sums(loads.lag)
     busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
     given = given_number(specs, "capacity")
@@ -105,7 +105,7 @@ def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) ->
 
 def load_figures(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Array]:
     """Of each group how evenly load is spread over its members; columns and units: `schemas.METRICS`."""
-    loads, carried = specs.loads, Carried(specs, given)
+    loads, carried = specs.loads, MemberLoads(specs, given)
     load = carried.sums(loads.in_rate)
     known = by_group(specs, carried.known(loads.in_rate))
     total, most = by_group(specs, load), largest(specs, load)

@@ -56,7 +56,7 @@ _TOGETHER = 2_000_000
 
 
 @dataclass(frozen=True)
-class Held:
+class Ownership:
     """What is owned and what is planned, of many groups.
 
     Attributes:
@@ -85,7 +85,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Counts:
+class OwnershipCounts:
     """Partitions of each group.
 
     Attributes:
@@ -108,14 +108,14 @@ class Counts:
     conflicts: IntArray
 
 
-def count_changes(held: Held) -> Counts:
+def count_changes(held: Ownership) -> OwnershipCounts:
     """How much stays, and what is odd about what is owned."""
     claims = held.claims
     partitions = held.partitions[claims.topic]
     fitting = -(-(np.maximum(partitions, 0) - claims.first) // claims.step)
     below, gone = np.clip(fitting, 0, claims.count), partitions < 0
     there, living = _still_there(held)
-    return Counts(
+    return OwnershipCounts(
         claimed=held.by_group(claims.topic, claims.count),
         kept=_in_both(held, held.given),
         back=_in_both(held, held.withheld),
@@ -127,7 +127,7 @@ def count_changes(held: Held) -> Counts:
     )
 
 
-def _in_both(held: Held, planned: PartitionSlices) -> IntArray:
+def _in_both(held: Ownership, planned: PartitionSlices) -> IntArray:
     """How many partitions members claim and have in these runs, too."""
     claim, run = _pairs(held.claims, planned)
     some, others = held.claims.take(claim), planned.take(run)
@@ -145,7 +145,7 @@ def _pairs(claims: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray,
     return claim, order[begin[claim] + ranges_by_length(number)]
 
 
-def _still_there(held: Held) -> tuple[IntArray, IntArray]:
+def _still_there(held: Ownership) -> tuple[IntArray, IntArray]:
     """Partitions that were owned and are assigned: by anybody, and by living members.
 
     Topics are counted as a whole where all of their partitions are assigned and no claims meet.
@@ -168,7 +168,7 @@ def _still_there(held: Held) -> tuple[IntArray, IntArray]:
     return counts[0], counts[1]
 
 
-def _conflicts(held: Held) -> IntArray:
+def _conflicts(held: Ownership) -> IntArray:
     meeting = np.zeros(len(held.partitions), bool)
     meeting[crossing_topics(held.claims)] = True
     keys = np.sort(held.claims.take(meeting[held.claims.topic]).expand().partition_keys)
@@ -228,7 +228,7 @@ class Subscribed:
         return np.asarray(self.pairs[at] == sought, bool)
 
 
-def list_changes(held: Held, taken: IntArray, subscribed: Subscribed) -> Iterator[tuple[Moves, Moves]]:
+def list_changes(held: Ownership, taken: IntArray, subscribed: Subscribed) -> Iterator[tuple[Moves, Moves]]:
     """Every change of owner, and what living members have to give up.
 
     Args:
@@ -284,7 +284,7 @@ def _portions(claims: PartitionSlices, target: PartitionSlices) -> Iterator[tupl
 
 
 def _one_by_one(
-    held: Held,
+    held: Ownership,
     claims: PartitionSlices,
     target: PartitionSlices,
     late: BoolArray,
@@ -321,7 +321,7 @@ def _one_by_one(
 
 
 def _reason(
-    held: Held,
+    held: Ownership,
     topic: IntArray,
     partition: IntArray,
     from_member: IntArray,

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.facts import LOAD, OWN_LOAD, RATES
-from spark_assign.kernels.group.indexed_facts import Told
+from spark_assign.kernels.group.indexed_facts import IndexedFacts
 from spark_assign.kernels.group.key_index import Places
 from spark_assign.kernels.group.key_index import numbers as numbers_of
-from spark_assign.kernels.group.topic_columns import Topics
+from spark_assign.kernels.group.topic_columns import TopicColumns
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 
@@ -26,7 +26,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True)
-class Loads:
+class PartitionLoads:
     """What is known of each partition of each topic of `GroupSpecs`; `NaN` where that is nothing.
 
     Attributes:
@@ -52,7 +52,7 @@ class Loads:
         return self.begin[topic] + partition
 
 
-def read_loads(told: Told, fact_group_index: IntArray, topics: Topics) -> Loads:
+def read_loads(told: IndexedFacts, fact_group_index: IntArray, topics: TopicColumns) -> PartitionLoads:
     """The facts of kinds LOAD and OWN_LOAD, of which the latter, a group's own, come first where they say something."""
     sizes = np.maximum(topics.partitions, 0)
     begin = np.cumsum(sizes) - sizes
@@ -77,10 +77,10 @@ def read_loads(told: Told, fact_group_index: IntArray, topics: Topics) -> Loads:
     some = np.zeros(len(fact_group_index), bool)
     told_of = np.repeat(topics.asked, sizes) & ~np.isnan(columns["in_rate"])
     some[np.repeat(topics.group, sizes)[told_of]] = True
-    return Loads(begin=begin, **columns, faults=faults, known=some)
+    return PartitionLoads(begin=begin, **columns, faults=faults, known=some)
 
 
-def _rows(told: Told, kind: int, fact_group_index: IntArray, topics: Topics) -> tuple[IntArray, IntArray]:
+def _rows(told: IndexedFacts, kind: int, fact_group_index: IntArray, topics: TopicColumns) -> tuple[IntArray, IntArray]:
     """Rows of that kind which tell of topics of the specs, and the topic of each."""
     number = np.full(told.number, -1, np.int64)
     number[fact_group_index] = np.arange(len(fact_group_index))
@@ -92,7 +92,7 @@ def _rows(told: Told, kind: int, fact_group_index: IntArray, topics: Topics) -> 
 
 
 def _faults(
-    topic: IntArray, partition: IntArray, values: Mapping[str, FloatArray], told: Told, topics: Topics
+    topic: IntArray, partition: IntArray, values: Mapping[str, FloatArray], told: IndexedFacts, topics: TopicColumns
 ) -> Iterator[tuple[int, str, str]]:
     """Group, code and row of what cannot be believed, the first of each group by topic and partition."""
     order = np.lexsort((partition, topic))
@@ -107,13 +107,13 @@ def _faults(
         yield int(topics.group[topic[at]]), "duplicate-load", _row(at, topic, partition, told, topics)
 
 
-def _row(at: int, topic: IntArray, partition: IntArray, told: Told, topics: Topics) -> str:
+def _row(at: int, topic: IntArray, partition: IntArray, told: IndexedFacts, topics: TopicColumns) -> str:
     name = told.topics[int(topics.name[topic[at]])].as_py()
     return f"loads: topic={name}, partition={partition[at]}"
 
 
 def rates_of_runs(
-    loads: Loads, topics: Topics, topic: IntArray, first: IntArray, step: IntArray, count: IntArray
+    loads: PartitionLoads, topics: TopicColumns, topic: IntArray, first: IntArray, step: IntArray, count: IntArray
 ) -> pa.Array:
     """Of each run a list of its partitions' in_rates; null where one is not known, or is no partition of the topic."""
     row, partition = expand_slices(first, step, count)

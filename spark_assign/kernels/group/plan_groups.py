@@ -26,13 +26,13 @@ from spark_assign.kernels.group import assign as by
 from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import GROUP, LED_BY, MEMBER, column
 from spark_assign.kernels.group.faults import find_faults, refusals
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_metrics import held, measure
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, read
 from spark_assign.kernels.group.key_index import named
 from spark_assign.kernels.group.member_load import LOAD_FIGURES, load_figures
-from spark_assign.kernels.group.ownership_changes import REASONS, Held, Moves, Subscribed, list_changes
+from spark_assign.kernels.group.ownership_changes import REASONS, Moves, Ownership, Subscribed, list_changes
 from spark_assign.kernels.group.partition_loads import rates_of_runs
 from spark_assign.kernels.group.tagged_rows import tagged_table
 from spark_assign.kernels.release_rules import is_profile, led_by
@@ -92,7 +92,7 @@ def columns_of(kinds: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanParams:
     """What is asked of a fleet's groups.
 
     Attributes:
@@ -112,14 +112,14 @@ class Question:
     loads_known: bool = False
 
 
-def decide(facts: pa.Table, question: Question) -> Iterator[pa.Table]:
+def decide(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts (`kernels.group.facts`), in tables with the columns of `DECIDED` in use."""
     schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
     for kind, rows in _answer(facts, question):
         yield tagged_table(kind, rows, schema)
 
 
-def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table]]:
+def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Table]]:
     told = read(facts)
     faults = find_faults(told)
     specs = read_group_specs(told, set(faults))
@@ -151,7 +151,7 @@ def _answer(facts: pa.Table, question: Question) -> Iterator[tuple[str, pa.Table
         yield from _changes(specs, compared, planned, question)
 
 
-def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: Question) -> Planned:
+def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
     """Plan every group that has an assignor."""
     names = np.array([name or "" for name in assignor], object)
     planned = by.nothing_planned()
@@ -163,7 +163,7 @@ def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: Questio
 # --- which assignor -----------------------------------------------------------------------------------------------
 
 
-def choose(specs: GroupSpecs, question: Question) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+def choose(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
     """Of each group its assignor, null where it has none; and of those code and detail."""
     fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
     configured, leaders = configured_of(specs.told), leaders_of(specs.told)
@@ -192,7 +192,7 @@ def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tup
     return None
 
 
-def configured_of(told: Told) -> dict[tuple[str, str], str]:
+def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
     """By cluster and group_id the assignor that a group is configured with.
 
     The broker's range of KIP-848 is another one than the client's.
@@ -206,14 +206,14 @@ def configured_of(told: Told) -> dict[tuple[str, str], str]:
     }
 
 
-def leaders_of(told: Told) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
+def leaders_of(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
     """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
     rows = told.rows[GROUP]
     names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
     return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
 
 
-def static_groups(told: Told) -> set[tuple[str, str]]:
+def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
     """cluster and group_id of the groups with static members."""
     rows = told.rows[MEMBER]
     some = told.column("group_instance_id", rows).is_valid()
@@ -271,7 +271,9 @@ def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Tabl
     return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
 
 
-def _changes(specs: GroupSpecs, compared: Held, planned: Planned, question: Question) -> Iterator[tuple[str, pa.Table]]:
+def _changes(
+    specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, question: PlanParams
+) -> Iterator[tuple[str, pa.Table]]:
     taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
     subscribed = Subscribed(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     names = pa.concat_arrays([specs.member_id, specs.told.member_id])

@@ -7,7 +7,7 @@ import numpy as np
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.server.rack_server_range import lay_out_near
 from spark_assign.kernels.server.rack_uniform import assign_near, is_near
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -21,8 +21,8 @@ def near_uniform(
     members: IntArray,
     mixed: BoolArray,
     previous: PartitionSlices,
-    targets: Targets,
-) -> Targets:
+    targets: TargetAssignments,
+) -> TargetAssignments:
     """Uniform's targets, with more partitions near to their members wherever that is possible.
 
     Args:
@@ -70,7 +70,7 @@ def near_uniform(
     reason = np.where((had >= 0) & (had != new_member), moved, STAYS)[new]
     runs, reason, _ = as_runs(members[new_member[new]], topic[new], partition[new], reason, np.zeros(len(reason), bool))
     rest = ~changed[targets.runs.topic]
-    return Targets(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
+    return TargetAssignments(targets.runs.take(rest).concat(runs), np.append(targets.reason[rest], reason))
 
 
 def near_ranges(specs: GroupSpecs, runs: PartitionSlices) -> PartitionSlices:

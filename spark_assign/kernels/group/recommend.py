@@ -35,7 +35,7 @@ KAFKA_DEFAULT = "range"
 
 
 @dataclass(frozen=True)
-class Figures:
+class AssignorMetrics:
     """One assignor's figures for a group; names and units as in `schemas.COMPARISON`."""
 
     assignor: str
@@ -58,16 +58,16 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AssignorVerdict:
     """Whether it is the one to take, and why (not)."""
 
     recommended: bool
     reason: str
 
 
-def figures(row: Mapping[str, Any]) -> Figures:
+def figures(row: Mapping[str, Any]) -> AssignorMetrics:
     """Figures from a row; what is null of a group without a plan becomes nothing."""
-    return Figures(
+    return AssignorMetrics(
         assignor=row["assignor"],
         members=row["members"] or 0,
         partitions=row["partitions"] or 0,
@@ -83,7 +83,7 @@ def figures(row: Mapping[str, Any]) -> Figures:
     )
 
 
-def judge(compared: Sequence[Figures], configured: str | None = None) -> list[Verdict]:
+def judge(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
     """A verdict for each assignor of one group and change, in the order given.
 
     Args:
@@ -95,20 +95,20 @@ def judge(compared: Sequence[Figures], configured: str | None = None) -> list[Ve
     """
     able = [each for each in compared if each.able]
     if not able:
-        return [Verdict(False, _unable(each)) for each in compared]
+        return [AssignorVerdict(False, _unable(each)) for each in compared]
     best = _best(able, configured)
     verdicts = []
     for each in compared:
         if not each.able:
-            verdicts.append(Verdict(False, _unable(each)))
+            verdicts.append(AssignorVerdict(False, _unable(each)))
         elif each is best:
-            verdicts.append(Verdict(True, _why(best, compared, configured)))
+            verdicts.append(AssignorVerdict(True, _why(best, compared, configured)))
         else:
-            verdicts.append(Verdict(False, _why_not(each, best, configured)))
+            verdicts.append(AssignorVerdict(False, _why_not(each, best, configured)))
     return verdicts
 
 
-def _best(able: list[Figures], configured: str | None) -> Figures:
+def _best(able: list[AssignorMetrics], configured: str | None) -> AssignorMetrics:
     left = [each for each in able if each.stable] or able
     for cost, slack in _COSTS:
         least = min(cost(each) for each in left)
@@ -120,23 +120,23 @@ def _best(able: list[Figures], configured: str | None) -> Figures:
     return min(left, key=lambda each: place(each.assignor))
 
 
-_Cost = Callable[[Figures], float]
-_Slack = Callable[[Figures, float], float]
+_Cost = Callable[[AssignorMetrics], float]
+_Slack = Callable[[AssignorMetrics, float], float]
 
 
-def _balance(each: Figures) -> float:
+def _balance(each: AssignorMetrics) -> float:
     return each.max_over_mean or 0.0
 
 
-def _cross(each: Figures) -> float:
+def _cross(each: AssignorMetrics) -> float:
     return each.cross_rack_share or 0.0
 
 
-def _same_moves(each: Figures) -> float:
+def _same_moves(each: AssignorMetrics) -> float:
     return MOVES * each.partitions
 
 
-def _same_pause(each: Figures, least: float) -> float:
+def _same_pause(each: AssignorMetrics, least: float) -> float:
     return max(PAUSE * least, PAUSE_S * each.partitions)
 
 
@@ -152,13 +152,13 @@ _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
 # --- in words --------------------------------------------------------------------------------------------------
 
 
-def _unable(each: Figures) -> str:
+def _unable(each: AssignorMetrics) -> str:
     if each.rejected is None:
         return f"{each.assignor}: the group has no members, so there is nothing to decide"
     return f"{each.assignor}: cannot be planned ({each.rejected}): {each.detail}"
 
 
-def _why(best: Figures, compared: Sequence[Figures], configured: str | None) -> str:
+def _why(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> str:
     others = [each for each in compared if each is not best and each.able]
     known = _known(best, compared, configured)
     if not others:
@@ -173,7 +173,7 @@ def _why(best: Figures, compared: Sequence[Figures], configured: str | None) -> 
     return f"{best.assignor}: {', '.join([', '.join(said) + _though(worse), *known])} (against {against.assignor})"
 
 
-def _known(best: Figures, compared: Sequence[Figures], configured: str | None) -> list[str]:
+def _known(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> list[str]:
     """What is to be said of the assignor that the group runs with."""
     if best.assignor == configured:
         return ["the group runs with it already"]
@@ -182,7 +182,7 @@ def _known(best: Figures, compared: Sequence[Figures], configured: str | None) -
     return []
 
 
-def _why_not(each: Figures, best: Figures, configured: str | None) -> str:
+def _why_not(each: AssignorMetrics, best: AssignorMetrics, configured: str | None) -> str:
     better, same, worse = _held_against(each, best)
     if worse:
         said = ", ".join([*worse, *same])
@@ -196,7 +196,7 @@ def _though(pieces: list[str]) -> str:
     return f", though {', '.join(pieces)}" if pieces else ""
 
 
-def _reference(best: Figures, others: Sequence[Figures], configured: str | None) -> Figures:
+def _reference(best: AssignorMetrics, others: Sequence[AssignorMetrics], configured: str | None) -> AssignorMetrics:
     """Whom the best one is held against: what the group has, else what Kafka would give it, else the costliest."""
     by_name = {each.assignor: each for each in others}
     for name in (configured, KAFKA_DEFAULT):
@@ -205,7 +205,7 @@ def _reference(best: Figures, others: Sequence[Figures], configured: str | None)
     return max(others, key=lambda each: (*(cost(each) for cost, _ in _COSTS), each.assignor))
 
 
-def _held_against(one: Figures, other: Figures) -> tuple[list[str], list[str], list[str]]:
+def _held_against(one: AssignorMetrics, other: AssignorMetrics) -> tuple[list[str], list[str], list[str]]:
     """In what one is better than another, the same, and worse; in the order in which it counts."""
     better: list[str] = []
     same: list[str] = []
@@ -236,7 +236,7 @@ def _held_against(one: Figures, other: Figures) -> tuple[list[str], list[str], l
     return better, same, worse
 
 
-def _share(each: Figures) -> float:
+def _share(each: AssignorMetrics) -> float:
     return each.moved / each.partitions if each.partitions else 0.0
 
 

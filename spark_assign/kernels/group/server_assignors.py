@@ -4,7 +4,7 @@ What members own now is taken for their target so far. A partition that somebody
 broker hands it out once its owner has said that it has given it up.
 
 Kafka's orders need the topics' ids and the members' places in the coordinator's table (`coordinator_order`). Where a
-fleet does not say them, the answer says which of its partitions hang on that (`Planned.order_dependent`).
+fleet does not say them, the answer says which of its partitions hang on that (`GroupAssignments.order_dependent`).
 
 Two members cannot have one partition in the broker. Of a fleet in which they do, the first one in the order keeps it.
 """
@@ -25,16 +25,16 @@ from spark_assign.kernels.group.coordinator_order import (
     topics_in_order,
 )
 from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.owned_order import as_told, told_in_order
 from spark_assign.kernels.group.rack_aware_server_assignors import near_ranges, near_uniform
 from spark_assign.kernels.server import BY_IDS, OURS
 from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.kernels.server.order_dependence import Shares, Ties, hanging
-from spark_assign.kernels.server.order_dependence_heterogeneous import Differing
+from spark_assign.kernels.server.order_dependence import MemberQuotas, UnknownOrder, hanging
+from spark_assign.kernels.server.order_dependence_heterogeneous import HeterogeneousTies
 from spark_assign.kernels.server.range import lay_out_ranges
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
@@ -50,13 +50,13 @@ from spark_assign.numeric.partition_slices import (
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
 
 
-def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def assign_by_server(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by an assignor of the broker, or by one of ours."""
     topics = specs.topics.known
     if assignor not in BY_IDS:
         runs = _ranges(specs, topics[chosen[specs.topics.group[topics]]])
         runs = near_ranges(specs, runs) if assignor in OURS else runs
-        return withheld_or_not(specs, Targets(runs, np.full(len(runs), STAYS)))
+        return withheld_or_not(specs, TargetAssignments(runs, np.full(len(runs), STAYS)))
     ids = read_ids(specs)
     refused = {group: why for group, why in ids.refused.items() if chosen[group]}
     chosen = chosen.copy()
@@ -101,7 +101,7 @@ def _uniform(
     members: Walk,
     mixed: BoolArray,
     previous: PartitionSlices,
-) -> tuple[Targets, PartitionSlices]:
+) -> tuple[TargetAssignments, PartitionSlices]:
     """Uniform's targets, and those runs of them that hang on an unknown order."""
     answers = [_alike(specs, topics[~mixed[specs.topics.group[topics]]], chosen & ~mixed, members, ids, previous)]
     for group in np.flatnonzero(chosen & mixed).tolist():
@@ -110,12 +110,12 @@ def _uniform(
     runs, order_dependent = answers[0][0].runs, answers[0][1]
     for targets, more in answers[1:]:
         runs, order_dependent = runs.concat(targets.runs), order_dependent.concat(more)
-    return Targets(runs, np.concatenate([targets.reason for targets, _ in answers])), order_dependent
+    return TargetAssignments(runs, np.concatenate([targets.reason for targets, _ in answers])), order_dependent
 
 
 def _alike(
     specs: GroupSpecs, topics: IntArray, chosen: BoolArray, members: Walk, ids: Ids, previous: PartitionSlices
-) -> tuple[Targets, PartitionSlices]:
+) -> tuple[TargetAssignments, PartitionSlices]:
     """Groups in which everybody subscribes to the same topics, side by side."""
     walk, members = topics_in_order(specs, topics, ids), members.where(chosen[specs.members.group[members.at]])
     member, topic = _numbers(members.at, len(specs.members)), _numbers(walk.at, len(specs.topics))
@@ -129,7 +129,7 @@ def _alike(
     group, of_topic = place[specs.members.group[members.at]], place[specs.topics.group[walk.at]]
     partitions = specs.topics.partitions[walk.at]
     had = np.bincount(before.member, before.count, len(members.at)).astype(np.int64)
-    shares = Shares(group, had, quotas(group, of_topic, partitions, had), members.tie)
+    shares = MemberQuotas(group, had, quotas(group, of_topic, partitions, had), members.tie)
     loses = (had > shares.least)[before.member]
     rest, losing = before.take(~loses), before.take(loses)
     losing, by_topic, by_partition = previous_in_order(losing, ids.of.hash[walk.at], ids.of.rank[walk.at])
@@ -144,10 +144,10 @@ def _alike(
     before = both.take(np.argsort(both.member, kind="stable"))
     targets = assign_homogeneous(group, of_topic, partitions, before)
     runs = _named(targets.runs, members.at, walk.at)
-    open_ = hanging(shares, of_topic, targets.free, losing, Ties(walk.tie, (by_topic, by_partition)))
+    open_ = hanging(shares, of_topic, targets.free, losing, UnknownOrder(walk.tie, (by_topic, by_partition)))
     # What a member keeps that loses nothing is sure.
     some = runs.take(np.append(had > shares.least, True)[np.where(targets.dealt, -1, targets.runs.member)])
-    return Targets(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
+    return TargetAssignments(runs, targets.reason), _only(some, walk.at[open_.topic], open_.first)
 
 
 def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
@@ -164,7 +164,7 @@ def _only(runs: PartitionSlices, topic: IntArray, partition: IntArray) -> Partit
 
 def _differing(
     specs: GroupSpecs, topics: IntArray, members: Walk, ids: Ids, previous: PartitionSlices
-) -> tuple[Targets, PartitionSlices]:
+) -> tuple[TargetAssignments, PartitionSlices]:
     """One group whose members subscribe to different topics."""
     member, topic = _numbers(members.at, len(specs.members)), _numbers(topics, len(specs.topics))
     asking, asked = np.divmod(specs.subscriptions, max(len(specs.topics), 1))
@@ -178,12 +178,12 @@ def _differing(
         member[previous.member[mine]], topic[previous.topic[mine]], *previous.take(mine).columns[2:]
     )
     partitions, ranks = specs.topics.partitions[topics].tolist(), ids.of.rank[topics].tolist()
-    asked_for = Differing(len(members.at), subscribers, partitions, ranks, before)
+    asked_for = HeterogeneousTies(len(members.at), subscribers, partitions, ranks, before)
     targets = asked_for.assign()
     runs = _named(targets.runs, members.at, topics)
     by_name = len(topics) > 0 and bool(ids.by_name[specs.topics.group[topics[0]]])
     at, partition = asked_for.hanging(members.tie.tolist(), ranks_known=not by_name)
-    return Targets(runs, targets.reason), _only(runs, topics[at], partition)
+    return TargetAssignments(runs, targets.reason), _only(runs, topics[at], partition)
 
 
 def _named(runs: PartitionSlices, members: IntArray, topics: IntArray) -> PartitionSlices:
@@ -220,22 +220,22 @@ def owned_once(specs: GroupSpecs, topics: IntArray, members: IntArray) -> Partit
 # --- reconciliation -----------------------------------------------------------------------------------------------
 
 
-def _withhold(specs: GroupSpecs, targets: Targets, previous: PartitionSlices) -> Planned:
+def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: PartitionSlices) -> GroupAssignments:
     """Mark what others still own. Where the answer was made from all that is owned of a topic, it says that itself."""
     claims, size = specs.claims, len(specs.topics)
     of_topic = (np.bincount(each.topic, each.count, size) for each in (claims, previous))
     known = np.equal(*of_topic)[targets.runs.topic]
-    some = Targets(targets.runs.take(~known), targets.reason[~known])
+    some = TargetAssignments(targets.runs.take(~known), targets.reason[~known])
     runs, reason = targets.runs.take(known), targets.reason[known]
     one = runs.count == 1
     single, why = runs.take(one), reason[one]
     joined, why, late = as_runs(single.member, single.topic, single.first, why, why != STAYS)
     runs, reason = runs.take(~one).concat(joined), np.append(reason[~one], why)
-    told = Planned(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
+    told = GroupAssignments(runs, reason, np.append(reason[: len(reason) - len(why)] != STAYS, late), {})
     return told.joined(withheld_or_not(specs, some)) if len(some.runs) else told
 
 
-def withheld_or_not(specs: GroupSpecs, targets: Targets) -> Planned:
+def withheld_or_not(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """The same, where it has to be looked up. Runs that their owner has already are looked at as a whole."""
     runs, reason = targets.runs, targets.reason
     claims = specs.claims
@@ -257,7 +257,7 @@ def withheld_or_not(specs: GroupSpecs, targets: Targets) -> Planned:
     withheld[pair[own]] = False
     parted, why, late = as_runs(rows.member, rows.topic, rows.first, why[row], withheld)
     kept = runs.take(stays)
-    return Planned(
+    return GroupAssignments(
         kept.concat(parted),
         np.append(reason[stays], why),
         np.append(np.zeros(len(kept), bool), late),

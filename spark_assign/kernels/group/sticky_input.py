@@ -12,14 +12,14 @@ import numpy as np
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.owned_order import told_in_order
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
-from spark_assign.kernels.sticky.plan_batch import Batch
-from spark_assign.kernels.sticky.sticky_types import Groups
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
+from spark_assign.kernels.sticky.plan_batch import StickyBatch
+from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
-def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: Rules = LATEST_RULES) -> Batch:
+def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: ReleaseRules = LATEST_RULES) -> StickyBatch:
     """The groups of specs; topics are numbered as in `Topics.known`.
 
     Args:
@@ -32,8 +32,8 @@ def sticky_batch(specs: GroupSpecs, *, cooperative: bool, rules: Rules = LATEST_
     nameless = topics.asked & (topics.partitions <= 0)
     in_order = rules.keeps_as_told and not cooperative
     hashed = rules.tells_by_hash and cooperative
-    return Batch(
-        groups=Groups(
+    return StickyBatch(
+        groups=StickyGroups(
             members.group, members.walk, topics.group[known], topics.partitions[known], cooperative, members.treeified
         ),
         claimed_in=_claimed_in(specs, cooperative, rules),
@@ -60,7 +60,7 @@ def _known(specs: GroupSpecs, runs: PartitionSlices) -> tuple[PartitionSlices, I
     return PartitionSlices(runs.member, topic, *runs.columns[2:]).take(here), here
 
 
-def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: Rules) -> IntArray:
+def _claimed_in(specs: GroupSpecs, cooperative: bool, rules: ReleaseRules) -> IntArray:
     """Of each member the generation that its claims are of; -1 for none."""
     members = specs.members
     if cooperative and rules.blind_to_generations:

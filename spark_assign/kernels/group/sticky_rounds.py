@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_assign.kernels.group.ownership_changes import Held, count_changes
-from spark_assign.kernels.sticky.plan_batch import Batch, plan_batch, take_groups
-from spark_assign.kernels.sticky.sticky_types import Groups
+from spark_assign.kernels.group.ownership_changes import Ownership, count_changes
+from spark_assign.kernels.sticky.plan_batch import StickyBatch, plan_batch, take_groups
+from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
-class Round:
+class CooperativeRound:
     """Figures of one round, in partitions, of each group that is not refused.
 
     Attributes:
@@ -41,7 +41,7 @@ class Round:
     stable: BoolArray
 
 
-def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: int) -> Iterator[Round]:
+def rounds(batch: StickyBatch, claimed: IntArray, departed: PartitionSlices, limit: int) -> Iterator[CooperativeRound]:
     """Rebalance until no group has to any more.
 
     Args:
@@ -57,12 +57,12 @@ def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: in
         assigned, withheld = decided.runs.take(~decided.withheld), decided.runs.take(decided.withheld)
         given = _by_group(groups, assigned.topic, assigned.count)
         counts = count_changes(
-            Held(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
+            Ownership(groups.number, groups.topic_group, groups.partitions, batch.claims, departed, assigned, withheld)
         )
         revoked = claimed - counts.kept
         planned = np.ones(groups.number, bool)
         planned[list(decided.refused)] = False
-        yield Round(
+        yield CooperativeRound(
             number,
             name[planned],
             assigned=given[planned],
@@ -81,5 +81,5 @@ def rounds(batch: Batch, claimed: IntArray, departed: PartitionSlices, limit: in
         departed = assigned.take(np.zeros(len(assigned), bool))
 
 
-def _by_group(groups: Groups, topic: IntArray, number: IntArray) -> IntArray:
+def _by_group(groups: StickyGroups, topic: IntArray, number: IntArray) -> IntArray:
     return np.bincount(groups.topic_group[topic], number, groups.number).astype(np.int64)

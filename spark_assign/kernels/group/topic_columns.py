@@ -12,7 +12,7 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum
 
 
 @dataclass(frozen=True)
-class Topics:
+class TopicColumns:
     """Topics of groups, sorted by group and name; of each
 
     Attributes:

@@ -11,7 +11,7 @@ from spark_assign.kernels.group import ownership_changes
 from spark_assign.kernels.group.cooperative_rounds import is_cooperative, rounds_of
 from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.pause_estimates import Counts, cooperative_seconds, eager_seconds, server_seconds
+from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -21,7 +21,7 @@ MAX_ROUNDS = 12
 """So many rounds a group that does not come to rest is followed."""
 
 
-class Asked(Protocol):
+class TransitionParams(Protocol):
     """By which times pauses are counted, and which assignors plan one group at a time."""
 
     @property
@@ -50,14 +50,14 @@ def later_rounds(
 
 def seconds_paused(
     specs: GroupSpecs,
-    counts: ownership_changes.Counts,
+    counts: ownership_changes.OwnershipCounts,
     target: PartitionSlices,
     later: Mapping[str, IntArray],
     assignor: str,
-    asked: Asked,
+    asked: TransitionParams,
 ) -> FloatArray:
     """Of each group the partition-seconds without consumption, expected, until everybody has its part of the target."""
-    told = Counts(
+    told = PauseCounts(
         members=np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1),
         partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.number).astype(np.int64),
         living=counts.there_living,

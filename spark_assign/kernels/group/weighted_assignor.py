@@ -14,22 +14,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.member_load import given_number
 from spark_assign.kernels.group.server_assignors import owned_once, withheld_or_not
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.kernels.weighted import WEIGHTED_STICKY
 from spark_assign.kernels.weighted.bounds import bounds, fill_loads
 from spark_assign.kernels.weighted.plan import plan_weighted
-from spark_assign.kernels.weighted.weighted_groups import WORDS, Weighted
+from spark_assign.kernels.weighted.weighted_groups import WORDS, WeightedGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
-def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> Planned:
+def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups; those whose loads, capacity or bound say nothing are refused."""
     refused = {group: why for group, why in _refused(specs) if chosen[group]}
     chosen = chosen.copy()
@@ -43,9 +43,9 @@ def assign_weighted(specs: GroupSpecs, chosen: BoolArray) -> Planned:
     has = answer.owner >= 0
     nobody_waits = np.zeros(int(has.sum()), bool)
     runs, reason, _ = as_runs(answer.owner[has], topic[has], partition[has], answer.reason[has], nobody_waits)
-    planned = withheld_or_not(specs, Targets(runs, reason))
+    planned = withheld_or_not(specs, TargetAssignments(runs, reason))
     words = {group: WORDS[answer.word[group]] for group in np.unique(groups.group).tolist()}
-    return Planned(planned.runs, planned.reason, planned.withheld, refused, bound=words)
+    return GroupAssignments(planned.runs, planned.reason, planned.withheld, refused, bound=words)
 
 
 def _refused(specs: GroupSpecs) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -71,7 +71,7 @@ _NO_LOADS = (
 )
 
 
-def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> Weighted:
+def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: IntArray) -> WeightedGroups:
     """The groups of these topics, whose partitions are told one by one; others have none."""
     group = specs.topics.group[topic]
     rate = specs.loads.in_rate[specs.loads.of(topic, partition)]
@@ -83,7 +83,7 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     kind, may = _kinds(specs, topics)
     of_topic = np.full(len(specs.topics), -1)
     of_topic[topics] = kind
-    return Weighted(
+    return WeightedGroups(
         member_group=specs.members.group,
         group=group,
         load=load,

@@ -15,7 +15,7 @@ from spark_assign.numeric.segmented_arrays import ranges_by_length
 _WIDTHS = {">i1": 1, ">u1": 1, ">i2": 2, ">i4": 4, ">i8": 8}
 
 
-class Gathered:
+class BinaryColumn:
     """The bytes of a column. Places are counted from the begin of the first row's; what is null has no bytes.
 
     Attributes:

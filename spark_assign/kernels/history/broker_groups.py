@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spark_assign.kernels.history.embedded_protocol import NOTHING, PARTITION, Items
-from spark_assign.kernels.history.ownership_tracker import Owners
-from spark_assign.kernels.history.timeline import Member
+from spark_assign.kernels.history.ownership_tracker import OwnershipTracker
+from spark_assign.kernels.history.timeline import RecordedMember
 
 CONSUMER, SHARE, STREAMS = TYPES = ("consumer", "share", "streams")
 _STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
@@ -42,7 +42,7 @@ def kind_of(name: str) -> tuple[str, str] | None:
     return None
 
 
-class BrokerGroup:
+class BrokerGroupTracker:
     """What is known of one group at a moment.
 
     Of a compacted topic anything can be missing but the last record of each key: whoever has a target, or has
@@ -63,7 +63,7 @@ class BrokerGroup:
         self._current: dict[str, Mapping[str, Any]] = {}
         self._regexes: dict[str, tuple[str, ...]] = {}
         self._topology: tuple[str, ...] = ()
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, RecordedMember] = {}
         self._lagging: set[str] = set()
 
     @property
@@ -81,7 +81,7 @@ class BrokerGroup:
                 asked[name] = asked.get(name, 0) + 1
         return min(asked, key=lambda name: (-asked[name], name)) if asked else None
 
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[RecordedMember, ...]:
         """The members with their targets, by member id; those of which nothing changed are the same objects."""
         self.changed = False
         everybody = self._metadata.keys() | self._targets.keys() | self._current.keys()
@@ -118,7 +118,7 @@ class BrokerGroup:
             self._topology = () if value is None else tuple(_sources(value))
             self._members.clear()
 
-    def owned(self, member_id: str, owners: Owners, at_ms: int) -> None:
+    def owned(self, member_id: str, owners: OwnershipTracker, at_ms: int) -> None:
         """Tell what a member has now, with what it still has to give up."""
         fields = self._current[member_id]
         epoch = fields["memberEpoch"]
@@ -138,14 +138,14 @@ class BrokerGroup:
         else:
             self._lagging.discard(member_id)
 
-    def _member(self, member_id: str) -> Member:
+    def _member(self, member_id: str) -> RecordedMember:
         if member_id not in self._metadata:
-            return Member(member_id, assignment=self._targets.get(member_id, NOTHING))
+            return RecordedMember(member_id, assignment=self._targets.get(member_id, NOTHING))
         if member_id not in self._members:
             fields = self._metadata[member_id]
             classic = fields.get("classicMemberMetadata") or {}
             timeout = fields.get("rebalanceTimeoutMs")
-            self._members[member_id] = Member(
+            self._members[member_id] = RecordedMember(
                 member_id=member_id,
                 group_instance_id=fields.get("instanceId"),
                 client_id=fields["clientId"],

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from spark_assign.kernels.history import facts, history_rows
 from spark_assign.kernels.history.build_tables import tell
 from spark_assign.kernels.history.merge_facts import of_parts
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 
 _UNREAD = ("cluster", "group_id", "kind", "partition", "offset", "code", "detail", "key", "value")
 
 
-def told_of(rows: pa.Table, asked: Asked) -> Iterator[pa.Table]:
+def told_of(rows: pa.Table, asked: HistoryThresholds) -> Iterator[pa.Table]:
     """What is told of the groups of some parts.
 
     Args:

@@ -18,12 +18,12 @@ from spark_assign.kernels.history.ownership_rows import owned
 from spark_assign.kernels.history.pauses import stops
 from spark_assign.kernels.history.rebalances import rebalances
 from spark_assign.kernels.history.row_buffer import Row, Rows
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines_of
 
 
-def tell(facts: pa.Table, asked: Asked) -> Iterator[pa.Table]:
+def tell(facts: pa.Table, asked: HistoryThresholds) -> Iterator[pa.Table]:
     """The rows of all tables.
 
     Args:
@@ -47,7 +47,7 @@ _TIMES = {"since_ms": "since", "from_ms": "since", "until_ms": "until", "at_ms":
 """Attributes of the kernels' rows that are columns under another name."""
 
 
-def _of_group(timeline: Timeline, asked: Asked) -> Iterator[tuple[str, Iterable[Row]]]:
+def _of_group(timeline: Timeline, asked: HistoryThresholds) -> Iterator[tuple[str, Iterable[Row]]]:
     gone = departures(timeline, asked)
     said = list(changes(timeline, gone))
     stopped = stops(timeline, asked)

@@ -20,7 +20,7 @@ Slot = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Slots:
+class CommitColumns:
     """All that the groups of a piece commit, as columns.
 
     Attributes:
@@ -58,7 +58,7 @@ class Slots:
 class Commits(Mapping[Slot, tuple[CommitInterval, ...]]):
     """What a group commits, read when somebody asks: of most groups nobody does."""
 
-    def __init__(self, slots: Slots, begin: int, end: int) -> None:
+    def __init__(self, slots: CommitColumns, begin: int, end: int) -> None:
         self._slots, self._begin, self._end = slots, begin, end
 
     def __getitem__(self, slot: Slot) -> tuple[CommitInterval, ...]:

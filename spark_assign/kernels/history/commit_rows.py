@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.history.binary_column import lists_of
-from spark_assign.kernels.history.commit_columns import Slots
-from spark_assign.kernels.history.group_chunks import Piece
+from spark_assign.kernels.history.commit_columns import CommitColumns
+from spark_assign.kernels.history.group_chunks import GroupChunk
 from spark_assign.kernels.history.history_rows import COMMITS, COMMITTED, TOLD, table_of
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
-def committed(piece: Piece) -> pa.Table:
+def committed(piece: GroupChunk) -> pa.Table:
     """TOLD: of each topic that a group commits a row of what it committed once, and one of all else.
 
     What was only deleted, and never committed on record, is not listed.
@@ -39,7 +39,7 @@ def committed(piece: Piece) -> pa.Table:
     return pa.concat_tables(told)
 
 
-def _again(slots: Slots, rows: IntArray) -> list[IntArray | pa.Array]:
+def _again(slots: CommitColumns, rows: IntArray) -> list[IntArray | pa.Array]:
     """What there is to say of some partitions that were committed more than once, or deleted."""
     whole, first, last = slots.whole, slots.first[:-1], slots.first[1:] - 1
     commits = np.add.reduceat(whole.commits, first)

@@ -17,9 +17,9 @@ Classic groups
       to (KIP-1092), may take it out all the same.
 Consumer groups (KIP-848)
     - Leaving and timing out write the same tombstones, and bump the epoch at once. The session timeout is the broker's
-      and not on record (`Asked.session_ms`): 45 s to 60 s, unless brokers are configured otherwise. Commits are not
-      heartbeats there, which come every 5 s. Who leaves as it should commits once more before, so that a silence of
-      more than two commits, but less than a session, is only guessed to be a leave.
+      and not on record (`HistoryThresholds.session_ms`): 45 s to 60 s, unless brokers are configured otherwise. Commits
+      are not heartbeats there, which come every 5 s. Who leaves as it should commits once more before, so that a
+      silence of more than two commits, but less than a session, is only guessed to be a leave.
     - A static member leaves with epoch -2: it keeps what it has, and is taken out when it is not back in time.
 Share and streams groups: what their members do leaves no commits by partition that could tell. Only who came back is
 told.
@@ -42,8 +42,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import CommitInterval, Generation, Member, Owned, Timeline
+from spark_assign.kernels.history.thresholds import HistoryThresholds
+from spark_assign.kernels.history.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
 
 LEFT, CRASHED, RESTARTED, IS_THERE, UNKNOWN = "left", "crashed", "restarted", "is-there", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
@@ -71,7 +71,7 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class _Silence:
+class _CommitSilence:
     """How long a member had committed nothing, as far as intervals say, and how often it had before that."""
 
     least_ms: int
@@ -83,16 +83,16 @@ class _Silence:
 class _Gone:
     """A member that a generation does not have, and the one before has."""
 
-    member: Member
+    member: RecordedMember
     before: Generation
     now: Generation
 
 
-def departures(timeline: Timeline, asked: Asked | None = None) -> list[Departure]:
+def departures(timeline: Timeline, asked: HistoryThresholds | None = None) -> list[Departure]:
     """Everybody who went, in the order of generations, then of member ids. Who is still there is not in it."""
-    asked = asked or Asked()
+    asked = asked or HistoryThresholds()
     gone = list(_gone(timeline.generations))
-    told = _Told(timeline, asked)
+    told = _CommitEvidence(timeline, asked)
     verdicts = [told.verdict(each) for each in gone]
     back = _came_back(timeline, gone, verdicts, asked)
     return [
@@ -109,7 +109,7 @@ def _gone(generations: Iterable[Generation]) -> Iterator[_Gone]:
                 yield _Gone(member, before, now)
 
 
-def _departure(gone: _Gone, verdict: tuple[str, str], back: tuple[Member, Generation, str] | None) -> Departure:
+def _departure(gone: _Gone, verdict: tuple[str, str], back: tuple[RecordedMember, Generation, str] | None) -> Departure:
     """What becomes of the verdict on a silence where somebody came back."""
     departure = Departure(gone.member.member_id, gone.now.number, *verdict)
     if back is None:
@@ -122,10 +122,10 @@ def _departure(gone: _Gone, verdict: tuple[str, str], back: tuple[Member, Genera
     return replace(departure, went=RESTARTED, certainty=LIKELY if certainty == SURE and not in_place else certainty)
 
 
-class _Told:
+class _CommitEvidence:
     """What commits say of the members of a group."""
 
-    def __init__(self, timeline: Timeline, asked: Asked) -> None:
+    def __init__(self, timeline: Timeline, asked: HistoryThresholds) -> None:
         self.timeline, self.asked = timeline, asked
         self.owned: dict[str, list[Owned]] = defaultdict(list)
         for each in timeline.owned:
@@ -161,7 +161,7 @@ class _Told:
             return CRASHED, GUESS
         return self._long_silent(gone, silence, session)
 
-    def _long_silent(self, gone: _Gone, silence: _Silence, session: int) -> tuple[str, str]:
+    def _long_silent(self, gone: _Gone, silence: _CommitSilence, session: int) -> tuple[str, str]:
         """A member that used to commit had not for longer than its session."""
         if gone.member.group_instance_id is not None:
             return CRASHED, SURE if gone.member.session_timeout_ms is not None else LIKELY
@@ -185,7 +185,7 @@ class _Told:
             self.stayed[key] = max(busy, default=0)
         return self.stayed[key]
 
-    def _silence(self, owned: Iterable[Owned], at: int) -> _Silence | None:
+    def _silence(self, owned: Iterable[Owned], at: int) -> _CommitSilence | None:
         least: list[int] = []
         most: list[int] = []
         beats: list[float] = []
@@ -208,7 +208,7 @@ class _Told:
                     most.append(at - max(oldest, own.since_ms))
         if not least:
             return None
-        return _Silence(min(least), min(most), min(beats, default=None))
+        return _CommitSilence(min(least), min(most), min(beats, default=None))
 
     def _before(self, where: tuple[str, int], commit_intervals: tuple[CommitInterval, ...], at: int) -> int:
         """The number of the last interval that has begun at a moment; -1: none."""
@@ -229,8 +229,8 @@ def _beat(interval: CommitInterval, before: CommitInterval | None) -> list[float
 
 
 def _came_back(
-    timeline: Timeline, gone: list[_Gone], verdicts: list[tuple[str, str]], asked: Asked
-) -> dict[int, tuple[Member, Generation, str]]:
+    timeline: Timeline, gone: list[_Gone], verdicts: list[tuple[str, str]], asked: HistoryThresholds
+) -> dict[int, tuple[RecordedMember, Generation, str]]:
     """Who of those that are gone came back as whom, in which generation, and how certain that is.
 
     Each newcomer is one of them at most: first those that have the instance id of somebody who went, then those with
@@ -240,7 +240,7 @@ def _came_back(
     arrivals = sorted(_arrivals(timeline.generations), key=lambda each: each[1].at_ms)
     times = [generation.at_ms for _, generation in arrivals]
     taken: set[int] = set()
-    back: dict[int, tuple[Member, Generation, str]] = {}
+    back: dict[int, tuple[RecordedMember, Generation, str]] = {}
     for known_by, alike, certainty in _ALIKE:
         newcomers: dict[Hashable, list[int]] = defaultdict(list)
         for arrival, (member, _) in enumerate(arrivals):
@@ -264,7 +264,7 @@ def _came_back(
     return back
 
 
-def _arrivals(generations: Iterable[Generation]) -> Iterator[tuple[Member, Generation]]:
+def _arrivals(generations: Iterable[Generation]) -> Iterator[tuple[RecordedMember, Generation]]:
     """Members in the generations they first are in, again if they had been gone."""
     for before, now in pairwise(generations):
         there = {each.member_id for each in before.members}
@@ -273,30 +273,30 @@ def _arrivals(generations: Iterable[Generation]) -> Iterator[tuple[Member, Gener
                 yield member, now
 
 
-def _instance(member: Member) -> Hashable:
+def _instance(member: RecordedMember) -> Hashable:
     return member.group_instance_id
 
 
-def _client(member: Member) -> Hashable:
+def _client(member: RecordedMember) -> Hashable:
     return member.client_id
 
 
-def _client_on_host(member: Member) -> Hashable:
+def _client_on_host(member: RecordedMember) -> Hashable:
     there = member.client_id is not None and member.client_host is not None
     return (member.client_id, member.client_host) if there else None
 
 
-def _may_be(gone: _Gone, member: Member) -> bool:
+def _may_be(gone: _Gone, member: RecordedMember) -> bool:
     """Two static members with different instance ids are different ones."""
     return gone.member.group_instance_id is None or member.group_instance_id is None
 
 
-def _alone_may_be(gone: _Gone, member: Member) -> bool:
+def _alone_may_be(gone: _Gone, member: RecordedMember) -> bool:
     clients = Counter(each.client_id for each in gone.before.members)
     return clients[gone.member.client_id] == 1 and _may_be(gone, member)
 
 
-_ALIKE: tuple[tuple[Callable[[Member], Hashable], Callable[[_Gone, Member], bool], str], ...] = (
+_ALIKE: tuple[tuple[Callable[[RecordedMember], Hashable], Callable[[_Gone, RecordedMember], bool], str], ...] = (
     (_instance, lambda gone, member: True, SURE),
     (_client_on_host, _may_be, LIKELY),
     (_client, _alone_may_be, LIKELY),

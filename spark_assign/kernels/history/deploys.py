@@ -1,9 +1,10 @@
 """Deploys: rebalances that follow each other, told as what somebody did.
 
-Rebalances of a group that are no further apart than the threshold (`Asked.together_ms`) are one burst. What it was is
-the first of these that holds:
+Rebalances of a group that are no further apart than the threshold (`HistoryThresholds.together_ms`) are one burst. What
+it was is the first of these that holds:
 
-    flapping         at least `Asked.flapping_a_day` rebalances within 24 hours, and more than a deploy of all that came
+    flapping         at least `HistoryThresholds.flapping_a_day` rebalances within 24 hours, and more than a deploy of
+    all that came
                      and went takes: four for each (one for leaving, one for joining, and one after each of them where
                      cooperative members give up first)
     scale-out        members joined, and nobody went
@@ -25,8 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_assign.kernels.history.departures import CRASHED, GUESS, Departure
-from spark_assign.kernels.history.pauses import Stops
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.pauses import PauseSummary
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"
@@ -90,7 +91,9 @@ class _Burst:
         return sum(each.went == CRASHED for each in self.gone)
 
 
-def deploys(timeline: Timeline, gone: Sequence[Departure], stopped: Stops, asked: Asked) -> list[Deploy]:
+def deploys(
+    timeline: Timeline, gone: Sequence[Departure], stopped: PauseSummary, asked: HistoryThresholds
+) -> list[Deploy]:
     """The deploys of a group, in their order.
 
     Args:
@@ -101,8 +104,8 @@ def deploys(timeline: Timeline, gone: Sequence[Departure], stopped: Stops, asked
     return [_deploy(timeline, burst, what, stopped) for burst, what in told if what is not None]
 
 
-def is_flapping(timeline: Timeline, told: Sequence[Deploy], asked: Asked) -> bool:
-    """Whether a group rebalances again and again: within some 24 hours as often as `Asked.flapping_a_day`.
+def is_flapping(timeline: Timeline, told: Sequence[Deploy], asked: HistoryThresholds) -> bool:
+    """Whether a group rebalances again and again: within some 24 hours as often as `HistoryThresholds.flapping_a_day`.
 
     What somebody meant (restarts and scaling) counts once, however many rebalances it took: nobody means to deploy ten
     times a day.
@@ -136,7 +139,7 @@ def _within(meant: Sequence[Deploy], begins: Sequence[int], at: int) -> bool:
     return number >= 0 and at <= meant[number].until_ms
 
 
-def _bursts(timeline: Timeline, gone: Sequence[Departure], asked: Asked) -> list[_Burst]:
+def _bursts(timeline: Timeline, gone: Sequence[Departure], asked: HistoryThresholds) -> list[_Burst]:
     went = {(each.member_id, each.generation): each for each in gone}
     generations, moments = timeline.generations, _moments(timeline)
     begins = [
@@ -178,7 +181,7 @@ def _ids(timeline: Timeline, place: int) -> frozenset[str]:
     return frozenset(each.member_id for each in timeline.generations[place].members)
 
 
-def _what(burst: _Burst, asked: Asked) -> str | None:
+def _what(burst: _Burst, asked: HistoryThresholds) -> str | None:
     """What a burst was; null: nothing that anybody did."""
     often = most_in_a_day(burst.moments) >= asked.flapping_a_day
     if often and len(burst.moments) > _MOST_FOR_EACH * _touched(burst):
@@ -213,7 +216,7 @@ def _touched(burst: _Burst) -> int:
     return len(touched)
 
 
-def _deploy(timeline: Timeline, burst: _Burst, what: str, stopped: Stops) -> Deploy:
+def _deploy(timeline: Timeline, burst: _Burst, what: str, stopped: PauseSummary) -> Deploy:
     first, last = timeline.generations[burst.places[0]], timeline.generations[burst.places[-1]]
     parts = [stopped.around(place)[0] for place in burst.places]
     back, crashed = burst.back, burst.crashed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from spark_assign.kernels.history.timeline import Member
+from spark_assign.kernels.history.timeline import RecordedMember
 from spark_assign.wire import connect_protocol, consumer_protocol
 from spark_assign.wire.reader import WireError
 
@@ -31,18 +31,18 @@ _NO_TOPICS: _Topics = ((), None)
 _Value = TypeVar("_Value")
 
 
-class Embedded:
+class EmbeddedProtocolReader:
     """Reads the members of one group's records, one record after the other."""
 
     def __init__(self) -> None:
-        self._members: dict[str, tuple[tuple[Any, ...], Member]] = {}
+        self._members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
         self._topics: _Recent[_Topics] = _Recent()
         self._items: _Recent[Items] = _Recent()
         self._unread: dict[str, dict[str, str]] = {code: {} for code in UNREADABLE}
 
-    def members(self, value: Mapping[str, Any]) -> tuple[Member, ...]:
+    def members(self, value: Mapping[str, Any]) -> tuple[RecordedMember, ...]:
         """The members of a GroupMetadata value, by member id."""
-        members: dict[str, tuple[tuple[Any, ...], Member]] = {}
+        members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
         for position, fields in enumerate(value["members"]):
             said = (value["protocolType"], position, *fields.values())
             known = self._members.get(fields["memberId"])
@@ -61,9 +61,9 @@ class Embedded:
                 more = f" and {len(members) - 1} more" if len(members) > 1 else ""
                 yield code, f"{members[min(members)]}{more}. {UNREADABLE[code]}"
 
-    def _member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> Member:
+    def _member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> RecordedMember:
         topics, rack = self._subscribed(value, fields)
-        return Member(
+        return RecordedMember(
             member_id=fields["memberId"],
             group_instance_id=fields.get("groupInstanceId"),
             client_id=fields["clientId"],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from spark_assign.kernels.history.departures import CRASHED, Departure
 from spark_assign.kernels.history.embedded_protocol import Items
-from spark_assign.kernels.history.timeline import DEAD, Generation, Member, Timeline
+from spark_assign.kernels.history.timeline import DEAD, Generation, RecordedMember, Timeline
 from spark_assign.kernels.history.write_batches import CLASSIC
 
 _SPARE = ("standby", "warmup")
@@ -16,7 +16,7 @@ _SPARE = ("standby", "warmup")
 
 
 @dataclass(frozen=True)
-class Change:
+class GenerationChange:
     """A generation against the one before on record.
 
     Attributes:
@@ -34,9 +34,9 @@ class Change:
     place: int
     before: Generation | None
     now: Generation
-    gone: tuple[tuple[Member, Departure], ...]
-    joined: tuple[Member, ...]
-    back: tuple[tuple[str, Member], ...]
+    gone: tuple[tuple[RecordedMember, Departure], ...]
+    joined: tuple[RecordedMember, ...]
+    back: tuple[tuple[str, RecordedMember], ...]
     in_place: Mapping[str, str]
     missing: int
     partitions: int
@@ -44,12 +44,12 @@ class Change:
     moved: int
 
     @property
-    def left(self) -> tuple[tuple[Member, Departure], ...]:
+    def left(self) -> tuple[tuple[RecordedMember, Departure], ...]:
         """Who is gone and has nobody in its place."""
         return tuple(pair for pair in self.gone if pair[0].member_id not in self.in_place)
 
 
-def changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[Change]:
+def changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[GenerationChange]:
     """Those of all generations; departures are those of the timeline, in their order."""
     departures = deque(departures)
     came_back = {each.came_back_as: each.member_id for each in departures if each.came_back_as is not None}
@@ -64,7 +64,7 @@ def changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[Cha
         back = tuple((came_back[each.member_id], each) for each in new if each.member_id in came_back)
         in_place = _in_place(gone, {member.member_id for _, member in back})
         moved = owning.moved(now, in_place)
-        yield Change(
+        yield GenerationChange(
             place=place,
             before=before,
             now=now,
@@ -80,7 +80,7 @@ def changes(timeline: Timeline, departures: Iterable[Departure]) -> Iterator[Cha
         before = now
 
 
-def _in_place(gone: Iterable[tuple[Member, Departure]], back: Collection[str]) -> dict[str, str]:
+def _in_place(gone: Iterable[tuple[RecordedMember, Departure]], back: Collection[str]) -> dict[str, str]:
     """Who took the place of whom at once; the place of one that crashed had been empty."""
     pairs = ((went.member_id, went.came_back_as) for _, went in gone if went.went != CRASHED)
     return {old: new for old, new in pairs if new is not None and new in back}

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_assign.kernels.history.broker_groups import BrokerGroup
-from spark_assign.kernels.history.embedded_protocol import Embedded
-from spark_assign.kernels.history.ownership_tracker import Owners
-from spark_assign.kernels.history.timeline import DEAD, EMPTY, STABLE, Generation, Member
-from spark_assign.kernels.history.write_batches import CLASSIC, METADATA, Said
+from spark_assign.kernels.history.broker_groups import BrokerGroupTracker
+from spark_assign.kernels.history.embedded_protocol import EmbeddedProtocolReader
+from spark_assign.kernels.history.ownership_tracker import OwnershipTracker
+from spark_assign.kernels.history.timeline import DEAD, EMPTY, STABLE, Generation, RecordedMember
+from spark_assign.kernels.history.write_batches import CLASSIC, METADATA, ParsedRecord
 
 
 @dataclass
-class _Entry:
+class _PendingGeneration:
     """A generation while more of it can become known."""
 
     group_type: str
     number: int
-    record: Said
+    record: ParsedRecord
     state: str
     settled_ms: int | None
-    members: tuple[Member, ...] = ()
+    members: tuple[RecordedMember, ...] = ()
     assignor: str | None = None
     leader: str | None = None
 
@@ -39,7 +39,7 @@ class _Entry:
         )
 
 
-class Course:
+class GenerationTracker:
     """One group while its records go by.
 
     Attributes:
@@ -52,18 +52,18 @@ class Course:
         self.group_type: str | None = None
         self.ended: str | None = None
         self.protocol_type: str | None = None
-        self.owners = Owners()
-        self.embedded = Embedded()
+        self.owners = OwnershipTracker()
+        self.embedded = EmbeddedProtocolReader()
         self._topics = topics
         self._alive: str | None = None
-        self._groups: dict[str, BrokerGroup] = {}
-        self._entries: list[_Entry] = []
+        self._groups: dict[str, BrokerGroupTracker] = {}
+        self._entries: list[_PendingGeneration] = []
 
     def generations(self) -> tuple[Generation, ...]:
         """Those of all steps so far."""
         return tuple(entry.generation() for entry in self._entries)
 
-    def take(self, step: list[Said]) -> None:
+    def take(self, step: list[ParsedRecord]) -> None:
         """What was written at once."""
         was = self._alive
         for record in step:
@@ -76,7 +76,7 @@ class Course:
         else:
             self._nothing(step, was)
 
-    def _say(self, record: Said) -> None:
+    def _say(self, record: ParsedRecord) -> None:
         group_type = record.group_type
         if record.ends:
             self._groups.pop(group_type, None)
@@ -88,12 +88,12 @@ class Course:
             self._alive = self.group_type = group_type
         if not record.is_classic:
             if group_type not in self._groups:
-                self._groups[group_type] = BrokerGroup(group_type, self._topics)
+                self._groups[group_type] = BrokerGroupTracker(group_type, self._topics)
             if record.value is not None:
                 self.group_type = group_type
             self._groups[group_type].say(record.kind, record.key, record.value)
 
-    def _classic(self, record: Said) -> None:
+    def _classic(self, record: ParsedRecord) -> None:
         value = record.value
         assert value is not None
         number, at_ms = value["generation"], record.at_ms
@@ -105,9 +105,11 @@ class Course:
         # The coordinator of 4.x writes a group that has no generation yet when its first member asks for an id.
         if number or members:
             state = STABLE if members else EMPTY
-            self._enter(_Entry(CLASSIC, number, record, state, at_ms, members, value["protocol"], value["leader"]))
+            self._enter(
+                _PendingGeneration(CLASSIC, number, record, state, at_ms, members, value["protocol"], value["leader"])
+            )
 
-    def _broker(self, group_type: str, step: list[Said], was: str | None) -> None:
+    def _broker(self, group_type: str, step: list[ParsedRecord], was: str | None) -> None:
         group, at_ms = self._groups[group_type], step[-1].at_ms
         self._own(group_type, step)
         if was != group_type:
@@ -120,11 +122,11 @@ class Course:
         if new or group.changed:
             members = group.members()
             state = STABLE if members else EMPTY
-            self._enter(_Entry(group_type, number, record, state, None, members, group.assignor))
+            self._enter(_PendingGeneration(group_type, number, record, state, None, members, group.assignor))
         if group.settled:
             self._settle(number, at_ms)
 
-    def _nothing(self, step: list[Said], was: str | None) -> None:
+    def _nothing(self, step: list[ParsedRecord], was: str | None) -> None:
         """The group is gone, or nothing is known of it yet but what its members have."""
         end = next((each for each in reversed(step) if each.ends), None)
         if end is None:
@@ -133,9 +135,9 @@ class Course:
         elif was is not None or not self._entries:
             self._drop_all_but((), end.at_ms)
             number = self._entries[-1].number if self._entries else 0
-            self._entries.append(_Entry(end.group_type, number, end, DEAD, end.at_ms))
+            self._entries.append(_PendingGeneration(end.group_type, number, end, DEAD, end.at_ms))
 
-    def _own(self, group_type: str, step: list[Said]) -> None:
+    def _own(self, group_type: str, step: list[ParsedRecord]) -> None:
         """What members have, of those of which a step says it."""
         group = self._groups.get(group_type)
         at_ms = step[-1].at_ms
@@ -150,7 +152,7 @@ class Course:
         for member_id in set(self.owners.members()).difference(member_ids):
             self.owners.drop(member_id, at_ms)
 
-    def _enter(self, entry: _Entry) -> None:
+    def _enter(self, entry: _PendingGeneration) -> None:
         """A new generation, other members in the one there is, or more that is known of it."""
         last = self._entries[-1] if self._entries else None
         if last is None or last.state == DEAD or last.number != entry.number or _ids(last) != _ids(entry):
@@ -165,5 +167,5 @@ class Course:
             entry.settled_ms = at_ms
 
 
-def _ids(entry: _Entry) -> tuple[str, ...]:
+def _ids(entry: _PendingGeneration) -> tuple[str, ...]:
     return tuple(member.member_id for member in entry.members)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.kernels.history.binary_column import codes_of
-from spark_assign.kernels.history.commit_columns import Commits, Slot, Slots
+from spark_assign.kernels.history.commit_columns import CommitColumns, Commits, Slot
 from spark_assign.kernels.history.commit_intervals import (
     LISTS,
     CommitIntervals,
@@ -33,7 +33,7 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Known:
+class GroupFacts:
     """The facts of one group.
 
     Attributes:
@@ -68,7 +68,7 @@ class Known:
         yield from zip(some["key"].to_pylist(), some["value"].to_pylist(), strict=True)
 
 
-def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
+def pieces(facts: pa.Table, gap_ms: int) -> Iterator[GroupChunk]:
     """The facts of some groups after the others, by cluster and group; what could not be read before is left out."""
     told = pc.and_(pc.is_valid(facts["group_id"]), pc.not_equal(facts["kind"], UNREAD))
     facts = (facts if pc.all(told).as_py() else facts.filter(told)).combine_chunks()
@@ -85,11 +85,11 @@ def pieces(facts: pa.Table, gap_ms: int) -> Iterator[Piece]:
         if end == len(borders) or size[borders[end][1]] - size[first] > _ROWS:
             piece = facts.take(pa.array(order[first : borders[end - 1][1]])).combine_chunks()
             begins = np.array([border[0] - first for border in borders[begin:end]], np.int64)
-            yield Piece(piece, begins, gap_ms)
+            yield GroupChunk(piece, begins, gap_ms)
             begin = end
 
 
-class Piece:
+class GroupChunk:
     """Facts of whole groups, one group after the other.
 
     Attributes:
@@ -109,7 +109,7 @@ class Piece:
         self._committed, self._deleted = self._commit_intervals(COMMITS, gap_ms), self._commit_intervals(DELETED, _MOST)
         self.slots = self._slots()
 
-    def groups(self) -> Iterator[Known]:
+    def groups(self) -> Iterator[GroupFacts]:
         """Each group's."""
         clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
         groups = np.arange(len(names) + 1)
@@ -123,7 +123,7 @@ class Piece:
         for number, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
             begin, count = bounds[number], bounds[number + 1] - bounds[number]
             gone = deleted.get(number, {})
-            yield Known(
+            yield GroupFacts(
                 cluster=cluster,
                 group_id=name,
                 commits=Commits(self.slots, slots[number], slots[number + 1]),
@@ -144,12 +144,14 @@ class Piece:
             0
         ]
 
-    def _slots(self) -> Slots:
+    def _slots(self) -> CommitColumns:
         first = np.flatnonzero(starts_new_key(self._committed.slot))
         group, topic = np.divmod(self._committed.topic[first], len(self._topics))
         named = pa.DictionaryArray.from_arrays(pa.array(topic), self._topics)
         ends = np.append(first, len(self._committed.topic))
-        return Slots(group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first))
+        return CommitColumns(
+            group, named, self._committed.partition[first], self._committed, ends, self._tombstones(first)
+        )
 
     def _tombstones(self, first: IntArray) -> IntArray:
         """Of each slot, by its first interval."""

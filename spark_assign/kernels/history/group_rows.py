@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.history.departures import CRASHED, Departure
 from spark_assign.kernels.history.deploys import Deploy, is_flapping, most_in_a_day, rebalanced
-from spark_assign.kernels.history.pauses import Stops
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.pauses import PauseSummary
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupSummary:
     """A row of GROUPS; times in milliseconds. Its columns are described there.
 
     Attributes:
@@ -46,11 +46,11 @@ class Group:
 def of_group(
     timeline: Timeline,
     gone: Sequence[Departure],
-    stopped: Stops,
+    stopped: PauseSummary,
     told: Sequence[Deploy],
     missing: int,
-    asked: Asked,
-) -> Group:
+    asked: HistoryThresholds,
+) -> GroupSummary:
     """The row of a group.
 
     Args:
@@ -65,7 +65,7 @@ def of_group(
     for each in timeline.owned:
         if each.until_ms is None and each.role not in ("standby", "warmup"):
             owned[each.role, each.topic].update(each.partitions)
-    return Group(
+    return GroupSummary(
         group_type=timeline.group_type,
         protocol_type=timeline.protocol_type,
         assignor=next((each.assignor for each in reversed(timeline.generations) if each.assignor), None),

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_assign.kernels.history.departures import IS_THERE, RESTARTED, SURE, Departure
-from spark_assign.kernels.history.generation_changes import Change
+from spark_assign.kernels.history.generation_changes import GenerationChange
 from spark_assign.kernels.history.row_buffer import Row
-from spark_assign.kernels.history.timeline import Generation, Member, Timeline
+from spark_assign.kernels.history.timeline import Generation, RecordedMember, Timeline
 
 FIRST, JOINED = "first-on-record", "joined"
 
@@ -17,13 +17,13 @@ FIRST, JOINED = "first-on-record", "joined"
 class _Stay:
     """A member that is there."""
 
-    member: Member
+    member: RecordedMember
     since: Generation
     last: Generation
     came: str
 
 
-def memberships(told: Sequence[Change]) -> Iterator[Row]:
+def memberships(told: Sequence[GenerationChange]) -> Iterator[Row]:
     """A row for each stay of a member, by its begin and its id; who is known by several ids has several."""
     rows: list[Row] = []
     there: dict[str, _Stay] = {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.history.binary_column import Gathered
+from spark_assign.kernels.history.binary_column import BinaryColumn
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import read_value
 from spark_assign.wire.reader import WireError
@@ -53,7 +53,7 @@ def committed(kinds: IntArray, values: pa.Array | pa.ChunkedArray) -> Committed:
         kinds: the version of each record's key: 1, or 0 of the oldest brokers.
         values: the records' values.
     """
-    given = Gathered(values)
+    given = BinaryColumn(values)
     version = np.where(given.end - given.begin >= 2, given.number(">i2", given.begin), -1)
     regular = (version >= 0) & (version <= _FLEXIBLE) & ((kinds == 1) | (version == 0))
     epoch_at = given.begin + 10
@@ -79,7 +79,7 @@ def committed(kinds: IntArray, values: pa.Array | pa.ChunkedArray) -> Committed:
     return read
 
 
-def _metadata(given: Gathered, version: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
+def _metadata(given: BinaryColumn, version: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
     """How long each metadata is, below 0 where it is null or the length is longer than here is read; where it begins.
 
     A varint of two bytes suffices for the longest that brokers take (`offset.metadata.max.bytes` is 4096).
@@ -96,7 +96,7 @@ def _metadata(given: Gathered, version: IntArray, at: IntArray) -> tuple[IntArra
     )
 
 
-def _numbered(given: Gathered, version: IntArray, at: IntArray) -> BoolArray:
+def _numbered(given: BinaryColumn, version: IntArray, at: IntArray) -> BoolArray:
     """Whether one tagged field follows, and it is a topic's id: one field, tag 0, 16 bytes."""
     if not (version == _FLEXIBLE).any():
         return np.zeros(len(version), bool)
@@ -105,7 +105,7 @@ def _numbered(given: Gathered, version: IntArray, at: IntArray) -> BoolArray:
     return flags
 
 
-def _topic_ids(given: Gathered, numbered: BoolArray, at: IntArray) -> tuple[IntArray, list[str | None]]:
+def _topic_ids(given: BinaryColumn, numbered: BoolArray, at: IntArray) -> tuple[IntArray, list[str | None]]:
     code = np.zeros(len(numbered), np.int64)
     texts: list[str | None] = [None]
     if numbered.any():

@@ -20,7 +20,7 @@ class _Held:
     since_ms: int
 
 
-class Owners:
+class OwnershipTracker:
     """What members have, and what they had.
 
     A partition is a row of its own from when a member gets it to when it loses it; another member id is another row,

@@ -1,8 +1,9 @@
 """When nothing was committed: the rhythm of partitions, its gaps, and the pauses of a group.
 
-A gap is the time between two commits of a partition that are further apart than the threshold (`Asked.gap_ms`). Facts
-have intervals, within which no two commits are, so gaps are exact, and shorter silences are not seen at all: a
-rebalance that kept nobody from committing for longer than the threshold stopped nothing.
+A gap is the time between two commits of a partition that are further apart than the threshold
+(`HistoryThresholds.gap_ms`). Facts have intervals, within which no two commits are, so gaps are exact, and shorter
+silences are not seen at all: a rebalance that kept nobody from committing for longer than the threshold stopped
+nothing.
 
 A pause is made of the gaps of a group's partitions:
     around a rebalance  gaps that touch it: from its record on until a heartbeat (5 s) after everybody had settled. A
@@ -14,7 +15,8 @@ A pause is made of the gaps of a group's partitions:
                         nothing to read for those who commit only what they have read.
 
 Two things are no pauses:
-    absence             nobody was a member for longer than rebalances of one deploy are apart (`Asked.together_ms`): a
+    absence             nobody was a member for longer than rebalances of one deploy are apart
+    (`HistoryThresholds.together_ms`): a
                         batch that runs at night does not stop by day. The rest of such a gap counts.
     habit               a partition that is silent for more than a quarter of its time, again and again and without a
                         rebalance, is so by nature: its group commits once a minute, or there is nothing to read at
@@ -36,7 +38,7 @@ from statistics import median
 
 from spark_assign.kernels.history.commit_columns import silent
 from spark_assign.kernels.history.departures import HEARTBEAT_MS
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import CommitInterval, Timeline
 
 REBALANCE_MS = 300_000
@@ -50,7 +52,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Pause:
+class CommitPause:
     """Partitions were not committed.
 
     Attributes:
@@ -72,7 +74,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Stops:
+class PauseSummary:
     """All pauses of a group, by their begin.
 
     Attributes:
@@ -81,7 +83,7 @@ class Stops:
         stopped_ms: partition-milliseconds around rebalances.
     """
 
-    pauses: tuple[Pause, ...]
+    pauses: tuple[CommitPause, ...]
     stopped_ms: int | None
     longest_ms: int | None
 
@@ -93,19 +95,19 @@ class Stops:
         return (0, 0) if found is None else (found.stopped_ms, found.longest_ms)
 
     @cached_property
-    def _by_place(self) -> dict[int | None, Pause]:
+    def _by_place(self) -> dict[int | None, CommitPause]:
         return {each.place: each for each in self.pauses}
 
 
-def pauses(timeline: Timeline, asked: Asked) -> list[Pause]:
+def pauses(timeline: Timeline, asked: HistoryThresholds) -> list[CommitPause]:
     """All pauses of a group, by their begin."""
     return list(stops(timeline, asked).pauses)
 
 
-def stops(timeline: Timeline, asked: Asked) -> Stops:
+def stops(timeline: Timeline, asked: HistoryThresholds) -> PauseSummary:
     """All pauses of a group, and what its rebalances stopped."""
     if not timeline.commits:
-        return Stops((), None, None)
+        return PauseSummary((), None, None)
     rebalances, absences = _Rebalances(timeline, asked), _absences(timeline, asked)
     around: dict[int, dict[Partition, list[Span]]] = defaultdict(lambda: defaultdict(list))
     free: list[tuple[Span, Partition]] = []
@@ -123,7 +125,7 @@ def stops(timeline: Timeline, asked: Asked) -> Stops:
                 longest = max(longest, stopped)
     found = [_around(timeline, place, pieces) for place, pieces in around.items()] + _united(free)
     told = sorted(found, key=lambda each: (each.from_ms, each.until_ms, -1 if each.place is None else each.place))
-    return Stops(tuple(told), sum(each.stopped_ms for each in told if each.place is not None), longest)
+    return PauseSummary(tuple(told), sum(each.stopped_ms for each in told if each.place is not None), longest)
 
 
 def _gaps(commit_intervals: Sequence[CommitInterval]) -> list[Span]:
@@ -140,7 +142,7 @@ def _beyond_habit(commit_intervals: Sequence[CommitInterval], rebalances: _Rebal
     return [(since, until) for since, until in gaps if until - since > 2 * usual]
 
 
-def _absences(timeline: Timeline, asked: Asked) -> list[Span]:
+def _absences(timeline: Timeline, asked: HistoryThresholds) -> list[Span]:
     """From when to when nobody was a member, where that was longer than a deploy."""
     found: list[Span] = []
     since = None
@@ -170,7 +172,7 @@ def _without(gap: Span, absences: Sequence[Span]) -> list[Span]:
 class _Rebalances:
     """The generations of a group in the order of time: from when to when each lasted, and how early it may begin."""
 
-    def __init__(self, timeline: Timeline, asked: Asked) -> None:
+    def __init__(self, timeline: Timeline, asked: HistoryThresholds) -> None:
         told = timeline.generations
         self.places = sorted(range(len(told)), key=lambda place: told[place].at_ms)
         self.at = [told[place].at_ms for place in self.places]
@@ -208,7 +210,7 @@ class _Rebalances:
         return [(place, piece) for place, piece in pieces if piece[1] > piece[0]]
 
 
-def _early(timeline: Timeline, place: int, asked: Asked) -> int:
+def _early(timeline: Timeline, place: int, asked: HistoryThresholds) -> int:
     """How long before its record a rebalance may have been felt: a session times out, and somebody rejoins late."""
     members = timeline.generations[place - 1].members if place else ()
     session = max((each.session_timeout_ms or asked.session_ms for each in members), default=asked.session_ms)
@@ -216,14 +218,14 @@ def _early(timeline: Timeline, place: int, asked: Asked) -> int:
     return session + rejoin
 
 
-def _around(timeline: Timeline, place: int, pieces: dict[Partition, list[Span]]) -> Pause:
+def _around(timeline: Timeline, place: int, pieces: dict[Partition, list[Span]]) -> CommitPause:
     spans = [span for each in pieces.values() for span in each]
     return _pause(timeline.generations[place].number, spans, len(pieces), place)
 
 
-def _united(free: Iterable[tuple[Span, Partition]]) -> list[Pause]:
+def _united(free: Iterable[tuple[Span, Partition]]) -> list[CommitPause]:
     """Gaps without a rebalance, united where they overlap."""
-    told: list[Pause] = []
+    told: list[CommitPause] = []
     spans: list[Span] = []
     partitions: set[Partition] = set()
     until = 0
@@ -237,7 +239,7 @@ def _united(free: Iterable[tuple[Span, Partition]]) -> list[Pause]:
     return [*told, _pause(None, spans, len(partitions), None)] if spans else told
 
 
-def _pause(generation: int | None, spans: Sequence[Span], partitions: int, place: int | None) -> Pause:
+def _pause(generation: int | None, spans: Sequence[Span], partitions: int, place: int | None) -> CommitPause:
     lengths = [until - since for since, until in spans]
     begin, end = min(since for since, _ in spans), max(until for _, until in spans)
-    return Pause(generation, begin, end, partitions, sum(lengths), max(lengths), place)
+    return CommitPause(generation, begin, end, partitions, sum(lengths), max(lengths), place)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from spark_assign.kernels.history.departures import CRASHED
-from spark_assign.kernels.history.generation_changes import Change
-from spark_assign.kernels.history.pauses import Stops
+from spark_assign.kernels.history.generation_changes import GenerationChange
+from spark_assign.kernels.history.pauses import PauseSummary
 from spark_assign.kernels.history.row_buffer import Row
-from spark_assign.kernels.history.timeline import DEAD, Generation, Member, Timeline
+from spark_assign.kernels.history.timeline import DEAD, Generation, RecordedMember, Timeline
 
 _NAMES = 3
 """So many are named."""
@@ -16,7 +16,7 @@ _NAMES = 3
 _OF = {"partition": "partitions of {}", "task": "tasks of {}", "connector": "connector {}", "active": "tasks of {}"}
 
 
-def rebalances(timeline: Timeline, told: Sequence[Change], stops: Stops) -> Iterator[Row]:
+def rebalances(timeline: Timeline, told: Sequence[GenerationChange], stops: PauseSummary) -> Iterator[Row]:
     """A row for each new generation and each tombstone. Changes of members within a generation are no rebalance."""
     for change, new, before in zip(told, timeline.rebalanced, (None, *told), strict=False):
         now = change.now
@@ -46,7 +46,7 @@ def rebalances(timeline: Timeline, told: Sequence[Change], stops: Stops) -> Iter
         }
 
 
-def _why(change: Change, before: Change | None) -> Iterator[str]:
+def _why(change: GenerationChange, before: GenerationChange | None) -> Iterator[str]:
     if change.before is None and change.now.state != DEAD:
         yield "first on record"
         return
@@ -64,7 +64,7 @@ def _why(change: Change, before: Change | None) -> Iterator[str]:
         yield f"{change.missing} generation{plural} before it not on record"
 
 
-def _of_members(change: Change) -> Iterator[str]:
+def _of_members(change: GenerationChange) -> Iterator[str]:
     if change.joined:
         yield f"{len(change.joined)} joined: {_names(change.joined)}"
     left = [member for member, went in change.left if went.went != CRASHED]
@@ -79,7 +79,7 @@ def _of_members(change: Change) -> Iterator[str]:
         yield _some(back)
 
 
-def _back(name: str, old: str, member: Member, *, in_place: bool) -> str:
+def _back(name: str, old: str, member: RecordedMember, *, in_place: bool) -> str:
     if old == member.member_id:
         return f"{name} is back"
     return f"{name} {'restarted' if in_place else 'is back'} as {member.member_id}"
@@ -102,7 +102,7 @@ def _of_settings(before: Generation, now: Generation) -> Iterator[str]:
         yield f"leader changed from {before.leader} to {now.leader}"
 
 
-def _silent(change: Change, before: Change | None) -> str:
+def _silent(change: GenerationChange, before: GenerationChange | None) -> str:
     """Nobody came, went or changed; what members have may tell why: what had been taken away, or other numbers."""
     assert change.before is not None
     if before is not None and before.partitions < change.partitions <= before.known:
@@ -126,12 +126,12 @@ def _counts(generation: Generation) -> dict[tuple[str, str], int]:
     return {key: len(numbers) for key, numbers in found.items()}
 
 
-def _name(member: Member) -> str:
+def _name(member: RecordedMember) -> str:
     """What people know it by."""
     return member.group_instance_id or member.member_id
 
 
-def _names(members: Iterable[Member]) -> str:
+def _names(members: Iterable[RecordedMember]) -> str:
     return _some([_name(member) for member in members])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.history.binary_column import Gathered, one_array
+from spark_assign.kernels.history.binary_column import BinaryColumn, one_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.group_records import UnknownType, read_key
 from spark_assign.wire.reader import WireError, as_text
@@ -49,7 +49,7 @@ class Keys:
 def read_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
     """Read keys; null is a fault, too."""
     keys = one_array(column)
-    given = Gathered(keys)
+    given = BinaryColumn(keys)
     groups, topics = _Names(), _Names()
     codes, *of_heads = _heads(keys, groups, topics)
     kind, group, topic = (np.append(each, -1)[codes] for each in of_heads)
@@ -66,7 +66,7 @@ def read_keys(column: pa.Array | pa.ChunkedArray) -> Keys:
 def _heads(keys: pa.Array, groups: _Names, topics: _Names) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Keys of commits without their partition: of each key the number of its head; kind, group and topic of heads."""
     encoded = pc.binary_slice(keys, 0, -4).dictionary_encode()
-    heads = Gathered(encoded.dictionary)
+    heads = BinaryColumn(encoded.dictionary)
     kind = np.where(heads.end - heads.begin >= 2, heads.number(">i2", heads.begin), -1)
     group_size = heads.number(">i2", heads.begin + 2)
     topic_at = heads.begin + 4 + group_size
@@ -119,7 +119,7 @@ class _Names:
     def number(self, name: str) -> int:
         return self.known.setdefault(name, len(self.known))
 
-    def of_parts(self, given: Gathered, begin: IntArray, length: IntArray) -> IntArray:
+    def of_parts(self, given: BinaryColumn, begin: IntArray, length: IntArray) -> IntArray:
         """The numbers of names that are parts of rows; what is no UTF-8 is replaced, as Java does."""
         parts = given.parts(begin, length).dictionary_encode()
         numbers = [self.number(as_text(each)) for each in parts.dictionary.to_pylist()]

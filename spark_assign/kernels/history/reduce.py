@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.binary_column import Gathered, codes_of, one_array
+from spark_assign.kernels.history.binary_column import BinaryColumn, codes_of, one_array
 from spark_assign.kernels.history.commit_intervals import CommitIntervals, of_commits, pack_keys
 from spark_assign.kernels.history.offset_commit_values import committed
 from spark_assign.kernels.history.record_keys import CORRUPT, NEWER_VERSION, read_keys
@@ -81,7 +81,7 @@ class _Batch:
 
     def _newer_versions(self, empty: BoolArray) -> BoolArray:
         """Values of a version that is not known yet. They are kept, but not used: what it has anew may matter."""
-        given = Gathered(self._records["value"])
+        given = BinaryColumn(self._records["value"])
         version = np.where(given.end - given.begin >= 2, given.number(">i2", given.begin), 0)
         newest = np.full(max(NEWEST) + 2, _EVER)
         newest[list(NEWEST)] = list(NEWEST.values())

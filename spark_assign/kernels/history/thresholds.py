@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Asked:
+class HistoryThresholds:
     """Thresholds, in milliseconds; each is a setting with its reason in the docs.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 
 
-class Member(NamedTuple):
+class RecordedMember(NamedTuple):
     """One member in one generation.
 
     Attributes:
@@ -58,7 +58,7 @@ class Generation:
     state: str
     assignor: str | None
     leader: str | None
-    members: tuple[Member, ...]
+    members: tuple[RecordedMember, ...]
     partition: int
     offset: int
 
@@ -86,7 +86,7 @@ class CommitInterval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadableRecord:
     """A record that nothing could be made of; codes as in `history.schemas.UNREAD`."""
 
     partition: int
@@ -125,7 +125,7 @@ class Timeline:
     last_ms: int
     records: int
     rejected: tuple[tuple[str, str], ...] = ()
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadableRecord, ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from spark_assign.kernels.history.broker_groups import kind_of, names_of_topics
-from spark_assign.kernels.history.generation_tracker import Course
-from spark_assign.kernels.history.group_chunks import Known, Piece, pieces
-from spark_assign.kernels.history.thresholds import Asked
-from spark_assign.kernels.history.timeline import Timeline, Unread
+from spark_assign.kernels.history.generation_tracker import GenerationTracker
+from spark_assign.kernels.history.group_chunks import GroupChunk, GroupFacts, pieces
+from spark_assign.kernels.history.thresholds import HistoryThresholds
+from spark_assign.kernels.history.timeline import Timeline, UnreadableRecord
 from spark_assign.kernels.history.write_batches import CLASSIC, said, steps
 from spark_assign.wire.group_records import NAMES, read_value
 from spark_assign.wire.reader import WireError
@@ -21,25 +21,25 @@ _NAMING = {number: kind for number, name in NAMES.items() if (kind := kind_of(na
 """Types of records that bring ids and names of topics together."""
 
 
-def timelines(facts: pa.Table, asked: Asked | None = None) -> Iterator[tuple[str, str, Timeline]]:
+def timelines(facts: pa.Table, asked: HistoryThresholds | None = None) -> Iterator[tuple[str, str, Timeline]]:
     """The timeline of each group, by cluster and group; facts are of whole groups, in any order.
 
     What could not be read before (`unread`) has no timeline.
     """
-    for piece in pieces(facts, (asked or Asked()).gap_ms):
+    for piece in pieces(facts, (asked or HistoryThresholds()).gap_ms):
         yield from timelines_of(piece)
 
 
-def timelines_of(piece: Piece) -> Iterator[tuple[str, str, Timeline]]:
+def timelines_of(piece: GroupChunk) -> Iterator[tuple[str, str, Timeline]]:
     """The same of the groups of a piece."""
     for known in piece.groups():
         yield known.cluster, known.group_id, _timeline(known)
 
 
-def _timeline(known: Known) -> Timeline:
-    unread: list[Unread] = []
+def _timeline(known: GroupFacts) -> Timeline:
+    unread: list[UnreadableRecord] = []
     topics = {**_named(known), **known.topic_ids}
-    course = Course(topics)
+    course = GenerationTracker(topics)
     for step in steps(said(known.raw(), unread)):
         course.take(step)
     return Timeline(
@@ -58,7 +58,7 @@ def _timeline(known: Known) -> Timeline:
     )
 
 
-def _named(known: Known) -> dict[str, str]:
+def _named(known: GroupFacts) -> dict[str, str]:
     """Ids of topics to names, by what the group's own records say (those of 4.0, and of share groups)."""
     named: dict[str, str] = {}
     for key, value in known.raw_of_types(list(_NAMING)):
@@ -71,6 +71,6 @@ def _named(known: Known) -> dict[str, str]:
     return named
 
 
-def _group_type(course: Course, *, only_commits: bool) -> str:
+def _group_type(course: GenerationTracker, *, only_commits: bool) -> str:
     """What the group is; a tombstone alone is also written for who only commits."""
     return course.group_type or (SIMPLE if only_commits else course.ended) or SIMPLE

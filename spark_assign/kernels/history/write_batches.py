@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from spark_assign.kernels.history.broker_groups import kind_of
-from spark_assign.kernels.history.timeline import Unread
+from spark_assign.kernels.history.timeline import UnreadableRecord
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.reader import WireError
 
@@ -19,7 +19,7 @@ Raw = tuple[int, int, int, bytes | None, bytes | None]
 """Partition, offset, time, key and value of a record."""
 
 
-class Said(NamedTuple):
+class ParsedRecord(NamedTuple):
     """A record that has been read; of a tombstone `value` is None."""
 
     partition: int
@@ -41,7 +41,7 @@ class Said(NamedTuple):
         return self.value is None and (self.is_classic or self.kind == METADATA)
 
 
-def said(records: Iterable[Raw], unread: list[Unread]) -> Iterator[Said]:
+def said(records: Iterable[Raw], unread: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
     """Records about the group itself, each place once; what cannot be read is left out, and noted."""
     before = None
     for partition, offset, at_ms, key, value in records:
@@ -53,20 +53,20 @@ def said(records: Iterable[Raw], unread: list[Unread]) -> Iterator[Said]:
             kinds = (CLASSIC, GROUP_METADATA) if known.name == GROUP_METADATA else kind_of(known.name)
             fields = None if kinds is None or value is None else read_value(known.type, value).fields
         except WireError as error:
-            unread.append(Unread(partition, offset, at_ms, "corrupt", str(error), key, value))
+            unread.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
             continue
         if kinds is not None:
-            yield Said(partition, offset, at_ms, *kinds, known.fields, fields)
+            yield ParsedRecord(partition, offset, at_ms, *kinds, known.fields, fields)
 
 
-def steps(records: Iterable[Said]) -> Iterator[list[Said]]:
+def steps(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
     """What was written at once: records in their order, with one timestamp.
 
     Two steps of one millisecond are two where it shows: each generation of a classic group is one, and so is each epoch
     with what follows from it. That a group becomes one of another type (KIP-848 upgrades and downgrades write the
     tombstones of one and the records of the other) is one step.
     """
-    step: list[Said] = []
+    step: list[ParsedRecord] = []
     for record in records:
         if step and _begins(step, record):
             yield step
@@ -76,7 +76,7 @@ def steps(records: Iterable[Said]) -> Iterator[list[Said]]:
         yield step
 
 
-def _begins(step: list[Said], now: Said) -> bool:
+def _begins(step: list[ParsedRecord], now: ParsedRecord) -> bool:
     """Whether a record is of another step than those before it."""
     last = step[-1]
     if now.at_ms != last.at_ms or now.partition != last.partition:
@@ -89,7 +89,7 @@ def _begins(step: list[Said], now: Said) -> bool:
     return bumped and _is_first(now)
 
 
-def _is_first(now: Said) -> bool:
+def _is_first(now: ParsedRecord) -> bool:
     """Such records stand first in what the coordinator writes at once, or second to such."""
     if now.is_classic or now.kind == METADATA:
         return True

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from spark_assign.kernels.librdkafka.balancer_input import Given, TopicPartition
-from spark_assign.kernels.librdkafka.movements import NO_OWNER, Movements, Undefined
+from spark_assign.kernels.librdkafka.movements import NO_OWNER, Movements, UndefinedBehaviorError
 
 
 class Balance:
@@ -106,7 +106,7 @@ class Balance:
         """Who should have a partition in place of its owner."""
         owner, before = self._owner[partition], self._before.get(partition)
         if owner not in self.given or (before is not None and before not in self.given):
-            raise Undefined(NO_OWNER)
+            raise UndefinedBehaviorError(NO_OWNER)
         has = len(self.given[owner])
         if before is not None and has > len(self.given[before]) + 1:
             return before
@@ -119,7 +119,7 @@ class Balance:
         owner = self._owner[partition if other is None else other]
         partition = movements.move(partition if other is None else other, owner, to_member, instead=other is not None)
         if partition in self.given[to_member]:
-            raise Undefined(NO_OWNER)
+            raise UndefinedBehaviorError(NO_OWNER)
         self._add(to_member, partition)
         if partition in self.given[owner]:
             self._line.remove((len(self.given[owner]), owner))
@@ -166,7 +166,7 @@ class Balance:
                     if (topic, partition) in self.given[who]:
                         continue
                     if (topic, partition) not in owner:
-                        raise Undefined(NO_OWNER)
+                        raise UndefinedBehaviorError(NO_OWNER)
                     if has < len(self.given[owner[topic, partition]]):
                         return False
         return True

@@ -10,7 +10,7 @@ Given = dict[str, list[TopicPartition]]
 
 
 @dataclass(frozen=True)
-class Member:
+class LibrdkafkaMember:
     """A member that subscribes to something; the leader leaves out all others.
 
     Attributes:
@@ -31,7 +31,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Group:
+class LibrdkafkaGroup:
     """Members as the coordinator lists them, and their topics as the broker answers for them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Group:
         racks: of topics with known racks, of each partition those that have a replica.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[LibrdkafkaMember, ...]
     partitions: dict[str, int]
     racks: dict[str, list[frozenset[str]]]
 
@@ -50,7 +50,7 @@ class Group:
         return known[partition[1]] if partition[1] < len(known) else frozenset()
 
 
-def served(members: list[Member]) -> list[Member]:
+def served(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
     """In which order range and roundrobin serve members.
 
     Two static members go by instance id, any other two by member id. Where a group has both kinds that is no order:
@@ -72,13 +72,13 @@ def served(members: list[Member]) -> list[Member]:
     return merged + one[at:] + other[to:]
 
 
-def _later(one: Member, other: Member) -> bool:
+def _later(one: LibrdkafkaMember, other: LibrdkafkaMember) -> bool:
     if one.instance is not None and other.instance is not None:
         return one.instance > other.instance
     return one.member_id > other.member_id
 
 
-def needs_racks(group: Group, topics: list[str], members: list[Member]) -> bool:
+def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[LibrdkafkaMember]) -> bool:
     """Whether racks matter to these topics and their subscribers (KIP-881).
 
     Some member's rack has a replica, and some partition has none in one of the racks that have any.

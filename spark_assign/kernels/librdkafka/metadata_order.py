@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.librdkafka.balancer_input import Member
+from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaMember
 from spark_assign.numeric.array_types import IntArray
 
 _KEPT = 4
@@ -23,7 +23,7 @@ _MASK = 0xFFFFFFFF
 Code = TypeVar("Code", int, IntArray)
 
 
-def answered(members: Iterable[Member]) -> list[str]:
+def answered(members: Iterable[LibrdkafkaMember]) -> list[str]:
     """The topics of these members, in the order of the broker's answer.
 
     Examples:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, needs_racks, served
+from spark_assign.kernels.librdkafka.balancer_input import Given, LibrdkafkaGroup, LibrdkafkaMember, needs_racks, served
 
 
 @dataclass
@@ -25,23 +25,23 @@ class _Topic:
     """
 
     name: str
-    members: list[Member]
+    members: list[LibrdkafkaMember]
     quota: int
     extra: int
     left: list[int]
     given: dict[str, list[int]] = field(default_factory=dict)
 
-    def room(self, member: Member) -> int:
+    def room(self, member: LibrdkafkaMember) -> int:
         """How many more the member may get."""
         return self.quota + (self.extra > 0) - len(self.given[member.member_id])
 
-    def give(self, member: Member, partition: int) -> None:
+    def give(self, member: LibrdkafkaMember, partition: int) -> None:
         self.given[member.member_id].append(partition)
         if len(self.given[member.member_id]) > self.quota:
             self.extra -= 1
 
 
-def assign_ranges(group: Group) -> Given:
+def assign_ranges(group: LibrdkafkaGroup) -> Given:
     """Who gets what."""
     topics = [_read(group, topic) for topic in group.partitions]
     together: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
@@ -62,18 +62,18 @@ def assign_ranges(group: Group) -> Given:
     return given
 
 
-def _read(group: Group, topic: str) -> _Topic:
+def _read(group: LibrdkafkaGroup, topic: str) -> _Topic:
     members = served([member for member in group.members if topic in member.topics])
     count = group.partitions[topic]
     quota, extra = divmod(count, len(members)) if members else (0, 0)
     return _Topic(topic, members, quota, extra, list(range(count)), {member.member_id: [] for member in members})
 
 
-def _near(group: Group, topic: str, member: Member, partition: int) -> bool:
+def _near(group: LibrdkafkaGroup, topic: str, member: LibrdkafkaMember, partition: int) -> bool:
     return not member.rack or member.rack in group.racks_of((topic, partition))
 
 
-def _deal(topic: _Topic, fits: Callable[[Member, int], bool] | None) -> None:
+def _deal(topic: _Topic, fits: Callable[[LibrdkafkaMember, int], bool] | None) -> None:
     """Give each member in turn the first partitions that fit, as many as it may have."""
     for member in topic.members:
         room = topic.room(member)
@@ -86,7 +86,7 @@ def _deal(topic: _Topic, fits: Callable[[Member, int], bool] | None) -> None:
             topic.give(member, partition)
 
 
-def _deal_together(group: Group, topics: list[_Topic]) -> None:
+def _deal_together(group: LibrdkafkaGroup, topics: list[_Topic]) -> None:
     """Give the same partition of all topics to the first member that is near to all of them and has room."""
     racked = [member for member in topics[0].members if member.rack]
     for partition in list(topics[0].left) if racked else ():

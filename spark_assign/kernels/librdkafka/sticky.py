@@ -15,7 +15,13 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 from spark_assign.kernels.librdkafka.balance import Balance
-from spark_assign.kernels.librdkafka.balancer_input import Given, Group, Member, TopicPartition, needs_racks
+from spark_assign.kernels.librdkafka.balancer_input import (
+    Given,
+    LibrdkafkaGroup,
+    LibrdkafkaMember,
+    TopicPartition,
+    needs_racks,
+)
 
 
 @dataclass
@@ -33,10 +39,10 @@ class Claims:
     before: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def read_claims(group: Group) -> Claims:
+def read_claims(group: LibrdkafkaGroup) -> Claims:
     """What members own."""
     claims = Claims({member.member_id: [] for member in group.members})
-    claimed: dict[TopicPartition, list[Member]] = {}
+    claimed: dict[TopicPartition, list[LibrdkafkaMember]] = {}
     for member in group.members:
         for partition in member.owned:
             claimed.setdefault(partition, []).append(member)
@@ -52,7 +58,7 @@ def read_claims(group: Group) -> Claims:
     return claims
 
 
-def assign_sticky(group: Group) -> Given:
+def assign_sticky(group: LibrdkafkaGroup) -> Given:
     """Who gets what in the end, before anything is withheld."""
     claims = read_claims(group)
     to_members = {
@@ -91,7 +97,7 @@ def assign_sticky(group: Group) -> Given:
     return balance.run(ordered, left, fresh=not kept, given_up=given_up)
 
 
-def racks_that_matter(group: Group) -> dict[str, str] | None:
+def racks_that_matter(group: LibrdkafkaGroup) -> dict[str, str] | None:
     """Of each member its rack; null where racks decide nothing."""
     members = list(group.members)
     if not needs_racks(group, list(group.partitions), members):
@@ -99,16 +105,16 @@ def racks_that_matter(group: Group) -> dict[str, str] | None:
     return {member.member_id: member.rack for member in members}
 
 
-def near(group: Group, racks: dict[str, str] | None, member_id: str, partition: TopicPartition) -> bool:
+def near(group: LibrdkafkaGroup, racks: dict[str, str] | None, member_id: str, partition: TopicPartition) -> bool:
     """Whether racks do not forbid the member this partition."""
     return racks is None or racks[member_id] in group.racks_of(partition)
 
 
-def _exists(group: Group, to_members: dict[str, list[str]], partition: TopicPartition) -> bool:
+def _exists(group: LibrdkafkaGroup, to_members: dict[str, list[str]], partition: TopicPartition) -> bool:
     return partition[0] in to_members and 0 <= partition[1] < group.partitions[partition[0]]
 
 
-def _in_order(group: Group, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
+def _in_order(group: LibrdkafkaGroup, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
     """All partitions in the order in which they are looked at."""
     backwards = [(topic, at) for topic in reversed(to_members) for at in reversed(range(group.partitions[topic]))]
     wanted = {member.topics.intersection(to_members) for member in group.members}
@@ -121,7 +127,7 @@ def _in_order(group: Group, claims: Claims, to_members: dict[str, list[str]]) ->
     return ordered + [partition for partition in backwards if partition not in there]
 
 
-def _from_the_fullest(group: Group, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
+def _from_the_fullest(group: LibrdkafkaGroup, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
     """What is owned, each time one of the member that has most left; first what another member has had before."""
     left: dict[str, list[TopicPartition]] = {}
     for member_id, owned in claims.owned.items():

@@ -6,10 +6,10 @@ is owned but assigned to nobody (its topic is gone) is given back to that one.
 
 from __future__ import annotations
 
-from spark_assign.kernels.librdkafka.balancer_input import Given, Group, TopicPartition
+from spark_assign.kernels.librdkafka.balancer_input import Given, LibrdkafkaGroup, TopicPartition
 
 
-def withhold(group: Group, assigned: Given) -> tuple[Given, Given]:
+def withhold(group: LibrdkafkaGroup, assigned: Given) -> tuple[Given, Given]:
     """What members get in this round, and what they are to get after it."""
     owner = {partition: member.member_id for member in group.members for partition in member.owned}
     to_member: dict[TopicPartition, str] = {}

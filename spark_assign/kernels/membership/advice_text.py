@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.client_libraries import COOPERATIVE, LIBRARIES, read_clients
 from spark_assign.kernels.membership.membership_modes import DYNAMIC, EAGER, MIXED, SERVED, STATIC
-from spark_assign.kernels.membership.params import Question
-from spark_assign.kernels.membership.recommend import KEEP, Advice, Option
+from spark_assign.kernels.membership.params import MembershipParams
+from spark_assign.kernels.membership.recommend import KEEP, MembershipChoice, MembershipOption
 from spark_assign.kernels.membership.static_support import CANNOT, says
 
 _HOW = {EAGER: "eager", "cooperative": "cooperative", SERVED: "assigned by the broker"}
 
 
 @dataclass(frozen=True)
-class Known:
+class ClientFacts:
     """What is known of a group's members.
 
     Attributes:
@@ -48,7 +48,7 @@ class Known:
         return (["static"] if self.pod or self.cannot else []) + (["cooperative"] if lacking else [])
 
 
-def sentence(advice: Advice, asked: Question, known: Known) -> str:
+def sentence(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> str:
     """What to do, and what that costs and saves."""
     now, then = advice.now, advice.then
     away = f"A rolling restart of {_count(known.members, 'member')}, each away for {time(asked.restart_ms)},"
@@ -66,7 +66,7 @@ def sentence(advice: Advice, asked: Question, known: Known) -> str:
     )
 
 
-def _change(now: Option, then: Option) -> str:
+def _change(now: MembershipOption, then: MembershipOption) -> str:
     """What is to be otherwise."""
     changed = [then.way.membership] if then.way.membership != now.way.membership else []
     changed += [then.way.protocol] if not then.way.own else []
@@ -76,14 +76,14 @@ def _change(now: Option, then: Option) -> str:
     return f"{what} with a session of {time(then.session_ms)} in place of {time(now.session_ms)}"
 
 
-def _crash(now: Option, then: Option) -> str:
+def _crash(now: MembershipOption, then: MembershipOption) -> str:
     if then.crash is None or now.crash is None:
         return ""
     before, after = (_seconds(each.partition_ms) for each in (now.crash, then.crash))
     return f", a crash {after} as now" if before == after else f", a crash {after} in place of {before}"
 
 
-def settings(advice: Advice, known: Known) -> str | None:
+def settings(advice: MembershipChoice, known: ClientFacts) -> str | None:
     """The settings of every member that change, a line each, as the group's library takes them; null: none does."""
     now, then = advice.now, advice.then
     library = known.libraries[0] if len(known.libraries) == 1 else None
@@ -101,12 +101,12 @@ def settings(advice: Advice, known: Known) -> str | None:
     return "\n".join(lines) or None
 
 
-def warnings(advice: Advice, asked: Question, known: Known) -> list[tuple[str, str]]:
+def warnings(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> list[tuple[str, str]]:
     """Codes and sentences, of what may go wrong."""
     return [*_of_names(advice, known), *_of_sessions(advice, asked), *_of_libraries(advice, known)]
 
 
-def _of_names(advice: Advice, known: Known) -> list[tuple[str, str]]:
+def _of_names(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
     found = []
     if known.pod is not None:
         why = f"{known.pod} looks like a pod of a Deployment, whose name is another one after each restart."
@@ -121,7 +121,7 @@ def _of_names(advice: Advice, known: Known) -> list[tuple[str, str]]:
     return found
 
 
-def _of_sessions(advice: Advice, asked: Question) -> list[tuple[str, str]]:
+def _of_sessions(advice: MembershipChoice, asked: MembershipParams) -> list[tuple[str, str]]:
     then = advice.then
     if then.way.membership == DYNAMIC or then.session_ms > asked.restart_ms:
         return []
@@ -129,7 +129,7 @@ def _of_sessions(advice: Advice, asked: Question) -> list[tuple[str, str]]:
     return [("short-session", why)]
 
 
-def _of_libraries(advice: Advice, known: Known) -> list[tuple[str, str]]:
+def _of_libraries(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
     found = []
     if known.cannot:
         where = ", ".join(CANNOT[name] for name in known.cannot)
@@ -143,11 +143,11 @@ def _of_libraries(advice: Advice, known: Known) -> list[tuple[str, str]]:
     return found
 
 
-def _as(option: Option) -> str:
+def _as(option: MembershipOption) -> str:
     return f"{option.way.membership}, {_HOW[option.way.protocol]}, with a session of {time(option.session_ms)}"
 
 
-def _paused(option: Option) -> str:
+def _paused(option: MembershipOption) -> str:
     return f"{_seconds(option.restart.partition_ms)} in {_count(option.restart.rebalances, 'rebalance')}"
 
 
@@ -163,7 +163,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _broker(known: Known, then: Option) -> str:
+def _broker(known: ClientFacts, then: MembershipOption) -> str:
     """The broker sets the session of such a group."""
     to = f"--add-config consumer.session.timeout.ms={then.session_ms}"
     return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {known.group_id} {to}"

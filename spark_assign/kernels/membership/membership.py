@@ -21,18 +21,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.client_libraries import COOPERATIVE, count_clients, recognize
+from spark_assign.kernels.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.kernels.group.group_properties import OTHER_KINDS
 from spark_assign.kernels.group.tagged_rows import tagged_rows
-from spark_assign.kernels.membership.advice_text import Known, codes_and_text, sentence, settings, warnings
-from spark_assign.kernels.membership.membership_modes import Opening, Take, opened
-from spark_assign.kernels.membership.option_grid import Grid, Key
-from spark_assign.kernels.membership.params import Question
-from spark_assign.kernels.membership.recommend import Advice, Option, advise, options
+from spark_assign.kernels.membership.advice_text import ClientFacts, codes_and_text, sentence, settings, warnings
+from spark_assign.kernels.membership.membership_modes import GroupSimulationInput, StableGroup, opened
+from spark_assign.kernels.membership.option_grid import OptionGrid, SimulationKey
+from spark_assign.kernels.membership.params import MembershipParams
+from spark_assign.kernels.membership.recommend import MembershipChoice, MembershipOption, advise, options
 from spark_assign.kernels.membership.static_support import of_deployment
-from spark_assign.kernels.protocol.initial_state import Stage
-from spark_assign.kernels.protocol.simulate_groups import Show, in_step
-from spark_assign.kernels.protocol.simulation_input import CONFIGURED, GROUP, MEMBER, BadGroup, Scene, scenes
+from spark_assign.kernels.protocol.initial_state import InitialState
+from spark_assign.kernels.protocol.simulate_groups import SimulationRun, in_step
+from spark_assign.kernels.protocol.simulation_input import (
+    CONFIGURED,
+    GROUP,
+    MEMBER,
+    InvalidGroupError,
+    SimulationInput,
+    scenes,
+)
 from spark_assign.kernels.protocol.simulation_input import Key as Name
 
 OF_GROUP, OF_OPTION, REJECTED = KINDS = ("group", "option", "rejected")
@@ -64,12 +71,14 @@ _GROUPS_AT_ONCE = 500
 """So many groups' rows are held before they are handed on."""
 
 
-def membership(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def membership(facts: pa.Table, asked: MembershipParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `ANSWER`."""
     about = _about(facts)
     known = dict(scenes(facts))
     nothing: dict[int, list[Any]] = defaultdict(list)
-    groups = [_Group(name, known.get(name, Scene(nothing)), about[name], asked) for name in sorted(known | about)]
+    groups = [
+        _Group(name, known.get(name, SimulationInput(nothing)), about[name], asked) for name in sorted(known | about)
+    ]
     for at in range(0, len(groups), _GROUPS_AT_ONCE):
         some = groups[at : at + _GROUPS_AT_ONCE]
         _play(some)
@@ -85,7 +94,7 @@ class _Of:
     """Whose play it is: the group, and which one."""
 
     group: _Group
-    key: Key | None
+    key: SimulationKey | None
 
 
 def _play(groups: Iterable[_Group]) -> None:
@@ -100,9 +109,9 @@ def _play(groups: Iterable[_Group]) -> None:
             of_group[show.key].note(show)
 
 
-def _shows(wanted: Iterable[_Of]) -> Iterator[Show]:
+def _shows(wanted: Iterable[_Of]) -> Iterator[SimulationRun]:
     for number, each in enumerate(wanted):
-        show = Show(each.group.name, str(number))
+        show = SimulationRun(each.group.name, str(number))
         each.group.begin(show, each.key)
         yield show
 
@@ -110,12 +119,14 @@ def _shows(wanted: Iterable[_Of]) -> Iterator[Show]:
 class _Group:
     """One group: what is known of it, how it begins, its plays, and its rows. `fault`: why nothing can be said."""
 
-    def __init__(self, name: Name, scene: Scene, about: list[Mapping[str, Any]], asked: Question) -> None:
+    def __init__(
+        self, name: Name, scene: SimulationInput, about: list[Mapping[str, Any]], asked: MembershipParams
+    ) -> None:
         self.name, self.asked = name, asked
         self.fault: tuple[str, str] | None = None
-        self.grid: Grid | None = None
-        self.playing: dict[str, Key] = {}
-        self.stage: Stage | None = None
+        self.grid: OptionGrid | None = None
+        self.playing: dict[str, SimulationKey] = {}
+        self.stage: InitialState | None = None
         told = scene.rows[GROUP][0] if scene.rows[GROUP] else {}
         self.assignor = (told.get("names") or [None])[0]
         kind = next((row["group_type"] for row in (told, *about) if row.get("group_type")), None)
@@ -128,7 +139,7 @@ class _Group:
             return
         try:
             self.stage, _ = scene.stage(CONFIGURED, asked.timing)
-        except BadGroup as error:
+        except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
         self.known = _known(name, [row for row in about if row["member_id"]], self.assignor, self.stage)
@@ -139,23 +150,23 @@ class _Group:
         return self.stage is not None and not any(each.owned for each in self.stage.members)
 
     @property
-    def opening(self) -> Opening:
+    def opening(self) -> StableGroup:
         """The group at rest."""
         assert self.stage is not None
         return opened(self.stage)
 
-    def begin(self, show: Show, key: Key | None) -> None:
+    def begin(self, show: SimulationRun, key: SimulationKey | None) -> None:
         """Begin a play; null: the members start, and nothing else happens."""
         if key is None:
             now = self.opening
-            take = Take(now.on(now.now, now.session_ms), [])
+            take = GroupSimulationInput(now.on(now.now, now.session_ms), [])
         else:
             assert self.grid is not None
             self.playing[show.protocol] = key
             take = self.grid.take(key)
         show.begin(take, self.asked.timing, None, ())
 
-    def founded(self, show: Show) -> None:
+    def founded(self, show: SimulationRun) -> None:
         """The members have what they have after the first rebalance."""
         self.fault = show.fault
         if show.play is not None and self.stage is not None:
@@ -164,17 +175,17 @@ class _Group:
         if self.fault is None and self.is_new:
             self.fault = ("owns-nothing", "No member gets a partition: nothing pauses")
 
-    def needed(self) -> Iterable[Key]:
+    def needed(self) -> Iterable[SimulationKey]:
         """The plays that it needs."""
-        self.grid = Grid(self.opening, self.asked)
+        self.grid = OptionGrid(self.opening, self.asked)
         return self.grid.keys()
 
-    def needed_beside(self) -> Iterable[Key]:
+    def needed_beside(self) -> Iterable[SimulationKey]:
         """Those that turn out to be needed as well."""
         assert self.grid is not None
         return self.grid.missing()
 
-    def note(self, show: Show) -> None:
+    def note(self, show: SimulationRun) -> None:
         """A play is over."""
         assert self.grid is not None
         if show.fault is not None:
@@ -229,11 +240,11 @@ class _Group:
             told = {"assignor": self._assignor(each), "restart_ms": each.restart_ms, "now": each.now}
             yield self._named() | told | _figures(each)
 
-    def _assignor(self, option: Option) -> str | None:
+    def _assignor(self, option: MembershipOption) -> str | None:
         return self.assignor if option.way.own else COOPERATIVE
 
 
-def _figures(option: Option) -> dict[str, Any]:
+def _figures(option: MembershipOption) -> dict[str, Any]:
     crash = option.crash
     return {
         "membership": option.way.membership,
@@ -248,7 +259,7 @@ def _figures(option: Option) -> dict[str, Any]:
     }
 
 
-def _balance(advice: Advice) -> dict[str, float]:
+def _balance(advice: MembershipChoice) -> dict[str, float]:
     """What a deploy gains in its restart, and what its share of a crash costs."""
     now, then = advice.now, advice.then
     gain = now.restart.partition_ms - then.restart.partition_ms
@@ -272,11 +283,11 @@ def _about(facts: pa.Table) -> dict[Name, list[Mapping[str, Any]]]:
     return found
 
 
-def _known(name: Name, about: list[Mapping[str, Any]], assignor: str | None, stage: Stage) -> Known:
-    clients = [recognize(name[1], row["client_id"], row["member_id"], assignor) for row in about]
+def _known(name: Name, about: list[Mapping[str, Any]], assignor: str | None, stage: InitialState) -> ClientFacts:
+    clients = [detect_library(name[1], row["client_id"], row["member_id"], assignor) for row in about]
     instances = [each.group_instance_id for each in stage.members]
     names = [row[column] for row in about for column in ("client_id", "client_host", "member_id")]
-    return Known(
+    return ClientFacts(
         name[1],
         count_clients(clients),
         of_deployment([*names, *instances]),

@@ -9,8 +9,8 @@ from spark_assign.kernels.client_libraries import COOPERATIVE
 from spark_assign.kernels.membership.params import heartbeat_of, session_of
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.initial_state import Stage
-from spark_assign.kernels.protocol.member import ClassicMember, Member
+from spark_assign.kernels.protocol.initial_state import InitialState
+from spark_assign.kernels.protocol.member import ClassicMember, SimulatedMember
 from spark_assign.kernels.protocol.settings import Timing, is_cooperative
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"
@@ -20,7 +20,7 @@ _ONE = (COOPERATIVE,)
 
 
 @dataclass(frozen=True)
-class Way:
+class MembershipMode:
     """`membership`: dynamic, static or mixed (some members have an instance id). `protocol`: eager, cooperative, or
     consumer (KIP-848). `own`: by the assignors that the members have now."""
 
@@ -30,7 +30,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Opening:
+class StableGroup:
     """A group at rest, from which all of its plays begin.
 
     Attributes:
@@ -38,8 +38,8 @@ class Opening:
         now: the way in which it runs.
     """
 
-    stage: Stage
-    now: Way
+    stage: InitialState
+    now: MembershipMode
 
     @property
     def served(self) -> bool:
@@ -61,20 +61,20 @@ class Opening:
         """Its session timeout now."""
         return session_of(self.timing, served=self.served)
 
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[MembershipMode]:
         """All ways to run it, today's first."""
         found = [self.now]
         for own in (True, False):
             protocol = self.now.protocol if own else COOPERATES
             if own or self.now.protocol == EAGER:
-                found += [Way(membership, protocol, own) for membership in (DYNAMIC, STATIC)]
+                found += [MembershipMode(membership, protocol, own) for membership in (DYNAMIC, STATIC)]
         return list(dict.fromkeys(found))
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[SimulatedMember]:
         """By id, as a rolling restart takes them."""
         return sorted(self.stage.members, key=lambda each: each.name)
 
-    def on(self, way: Way, session_ms: int) -> Stage:
+    def on(self, way: MembershipMode, session_ms: int) -> InitialState:
         """The group as it begins a play: another way, another session timeout."""
         timing = replace(self.timing, session_timeout_ms=session_ms)
         if self.served:
@@ -87,26 +87,28 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Take:
+class GroupSimulationInput:
     """One play of a group: `plays.Show` asks it for its stage."""
 
-    opened: Stage
+    opened: InitialState
     events: Sequence[Event]
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[Stage, list[Event]]:
+    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
         """What is played."""
         return self.opened, list(self.events)
 
 
-def opened(stage: Stage) -> Opening:
+def opened(stage: InitialState) -> StableGroup:
     """A group at rest."""
     static = sum(each.group_instance_id is not None for each in stage.members)
     membership = DYNAMIC if not static else STATIC if static == len(stage.members) else MIXED
     cooperates = all(is_cooperative(each.strategies) for each in stage.members)
-    return Opening(stage, Way(membership, SERVED if stage.heartbeats else COOPERATES if cooperates else EAGER))
+    return StableGroup(
+        stage, MembershipMode(membership, SERVED if stage.heartbeats else COOPERATES if cooperates else EAGER)
+    )
 
 
-def _copy(member: Member, way: Way) -> Member:
+def _copy(member: SimulatedMember, way: MembershipMode) -> SimulatedMember:
     """The member before the play; a static one without an instance id gets its own name for it."""
     of_kind = AsyncMember if isinstance(member, AsyncMember) else ClassicMember
     instance = member.group_instance_id

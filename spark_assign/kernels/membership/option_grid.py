@@ -28,21 +28,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
-from spark_assign.kernels.membership.membership_modes import DYNAMIC, STATIC, Opening, Take, Way
-from spark_assign.kernels.membership.params import MOST_RESTARTS, PAUSE_MS, Question
+from spark_assign.kernels.membership.membership_modes import (
+    DYNAMIC,
+    STATIC,
+    GroupSimulationInput,
+    MembershipMode,
+    StableGroup,
+)
+from spark_assign.kernels.membership.params import MOST_RESTARTS, PAUSE_MS, MembershipParams
 from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.group_simulation import Play
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
 from spark_assign.kernels.protocol.ownership_log import Partition
 
 RESTART, CRASH = "restart", "crash"
 
 
 @dataclass(frozen=True)
-class Key:
+class SimulationKey:
     """One play: `what` happens, the way the group runs, the session timeout, and how long a member is away."""
 
     what: str
-    way: Way
+    way: MembershipMode
     session_ms: int
     restart_ms: int = 0
 
@@ -72,7 +78,7 @@ class Pause:
         return replace(self, partition_ms=self.partition_ms + by_ms * partitions, longest_ms=longest)
 
 
-class Grid:
+class OptionGrid:
     """The options of one group, and the plays that they need.
 
     Args:
@@ -80,7 +86,7 @@ class Grid:
         asked: the grid.
     """
 
-    def __init__(self, opening: Opening, asked: Question) -> None:
+    def __init__(self, opening: StableGroup, asked: MembershipParams) -> None:
         self.opening = opening
         self.sessions = asked.sessions_of(opening.timing, served=opening.served)
         self.restarts = asked.all_restarts_ms
@@ -98,32 +104,32 @@ class Grid:
             sum(stage.revoke_ms.get(code, stage.timing.revoke_ms) for code in each.owned) for each in self.restarted
         ]
         self.period = lcm(opening.heartbeat_ms, opening.timing.poll_interval_ms or 1)
-        self.pauses: dict[Key, Pause] = {}
+        self.pauses: dict[SimulationKey, Pause] = {}
 
     # --- what to play -----------------------------------------------------------------------------------------
 
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[SimulationKey]:
         """The plays that all options need."""
         found = [self.restart_key(way, s, r) for way in self.ways for s in self.sessions for r in self.restarts]
         if self.has_others:
             found += [self.crash_key(way, session) for way in self.ways for session in self.sessions]
         return list(dict.fromkeys(found))
 
-    def missing(self) -> Iterator[Key]:
+    def missing(self) -> Iterator[SimulationKey]:
         """The plays that turn out to be needed beside them: crashes with each session, where something pauses twice."""
         for key, pause in list(self.pauses.items()):
             if key.what == CRASH and not pause.waiting_once:
                 of_class = [each for each in self.sessions if self.crash_key(key.way, each) == key]
-                yield from (Key(CRASH, key.way, each) for each in of_class if each != key.session_ms)
+                yield from (SimulationKey(CRASH, key.way, each) for each in of_class if each != key.session_ms)
 
-    def restart_key(self, way: Way, session_ms: int, restart_ms: int) -> Key:
+    def restart_key(self, way: MembershipMode, session_ms: int, restart_ms: int) -> SimulationKey:
         """The play of a rolling restart."""
         if way.membership == DYNAMIC:
-            return Key(RESTART, way, self.opening.session_ms, restart_ms)
+            return SimulationKey(RESTART, way, self.opening.session_ms, restart_ms)
         if session_ms > self._surely(restart_ms):
             same = self._same_restart(restart_ms) if way.membership == STATIC else restart_ms
-            return Key(RESTART, way, self._surely(same) + 1, same)
-        return Key(RESTART, way, session_ms, restart_ms)
+            return SimulationKey(RESTART, way, self._surely(same) + 1, same)
+        return SimulationKey(RESTART, way, session_ms, restart_ms)
 
     def _same_restart(self, restart_ms: int) -> int:
         """The restart time that is played for this one. KIP-848's members take what they had when they poll next."""
@@ -131,21 +137,23 @@ class Grid:
             return self.restarts[0]
         return min(each for each in self.restarts if each % self.period == restart_ms % self.period)
 
-    def crash_key(self, way: Way, session_ms: int) -> Key:
+    def crash_key(self, way: MembershipMode, session_ms: int) -> SimulationKey:
         """The play of a crash."""
         same = (each for each in self.sessions if each % self.period == session_ms % self.period)
-        return Key(CRASH, way, min(same))
+        return SimulationKey(CRASH, way, min(same))
 
     def _surely(self, restart_ms: int) -> int:
         """A member that is away so long is not missed with any longer session."""
         return restart_ms + max(self.closing) + self.opening.heartbeat_ms
 
-    def take(self, key: Key) -> Take:
+    def take(self, key: SimulationKey) -> GroupSimulationInput:
         """The play itself."""
         stage = self.opening.on(key.way, key.session_ms)
         if key.what == CRASH:
-            return Take(stage, [Event(self.opening.heartbeat_ms // 2, "member-crashes", self.crashed.name)])
-        return Take(stage, self.rolling(key.restart_ms))
+            return GroupSimulationInput(
+                stage, [Event(self.opening.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
+            )
+        return GroupSimulationInput(stage, self.rolling(key.restart_ms))
 
     def rolling(self, restart_ms: int) -> list[Event]:
         """One member after the other closes, the next one `PAUSE_MS` after the one before it is up."""
@@ -157,7 +165,7 @@ class Grid:
 
     # --- what it costs ----------------------------------------------------------------------------------------
 
-    def played(self, key: Key, play: Play) -> None:
+    def played(self, key: SimulationKey, play: GroupSimulation) -> None:
         """Take note of a play."""
         gone = [each for each, _ in play.group.ledger.gone if each.code in self.owned]
         waits = set(self.crashed.owned) if key.what == CRASH else set[int]()
@@ -171,7 +179,7 @@ class Grid:
             _longest([each for each in gone if each.code not in waits]),
         )
 
-    def restart(self, way: Way, session_ms: int, restart_ms: int) -> Pause:
+    def restart(self, way: MembershipMode, session_ms: int, restart_ms: int) -> Pause:
         """What a rolling restart costs; of a large group scaled to all members."""
         key = self.restart_key(way, session_ms, restart_ms)
         by_ms = restart_ms - key.restart_ms if self.away else 0
@@ -182,11 +190,11 @@ class Grid:
         scaled = round(found.partition_ms * self.scale), round(found.rebalances * self.scale)
         return replace(found, partition_ms=scaled[0], rebalances=scaled[1])
 
-    def crash(self, way: Way, session_ms: int) -> Pause | None:
+    def crash(self, way: MembershipMode, session_ms: int) -> Pause | None:
         """What a crash costs; null for a group of one member, which has nobody to take over whatever its session is."""
         if not self.has_others:
             return None
-        exact = self.pauses.get(Key(CRASH, way, session_ms))
+        exact = self.pauses.get(SimulationKey(CRASH, way, session_ms))
         if exact is not None:
             return exact
         key = self.crash_key(way, session_ms)

@@ -14,7 +14,7 @@ MOST_RESTARTS = 16
 
 
 @dataclass(frozen=True)
-class Question:
+class MembershipParams:
     """What is asked, in milliseconds.
 
     Attributes:

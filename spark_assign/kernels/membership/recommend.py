@@ -19,15 +19,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.membership.membership_modes import DYNAMIC, STATIC, Way
-from spark_assign.kernels.membership.option_grid import Grid, Pause
-from spark_assign.kernels.membership.params import Question
+from spark_assign.kernels.membership.membership_modes import DYNAMIC, STATIC, MembershipMode
+from spark_assign.kernels.membership.option_grid import OptionGrid, Pause
+from spark_assign.kernels.membership.params import MembershipParams
 
 KEEP, SESSION = "keep", "session"
 
 
 @dataclass(frozen=True)
-class Option:
+class MembershipOption:
     """One way to run with one session timeout, and what a rolling restart and a crash cost then.
 
     Attributes:
@@ -36,7 +36,7 @@ class Option:
         expected_ms: partition-milliseconds per deploy.
     """
 
-    way: Way
+    way: MembershipMode
     session_ms: int
     restart_ms: int
     now: bool
@@ -46,16 +46,16 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Advice:
+class MembershipChoice:
     """What is advised; `forgone`: what would be if nothing were forbidden, null: the same."""
 
     code: str
-    now: Option
-    then: Option
-    forgone: Option | None = None
+    now: MembershipOption
+    then: MembershipOption
+    forgone: MembershipOption | None = None
 
 
-def options(grid: Grid, asked: Question) -> list[Option]:
+def options(grid: OptionGrid, asked: MembershipParams) -> list[MembershipOption]:
     """All options of a group."""
     opening, found = grid.opening, []
     for way in grid.ways:
@@ -65,11 +65,15 @@ def options(grid: Grid, asked: Question) -> list[Option]:
             now = way == opening.now and session == opening.session_ms
             for restart_ms in grid.restarts:
                 restart = grid.restart(way, session, restart_ms)
-                found.append(Option(way, session, restart_ms, now, restart, crash, restart.partition_ms + waits))
+                found.append(
+                    MembershipOption(way, session, restart_ms, now, restart, crash, restart.partition_ms + waits)
+                )
     return found
 
 
-def advise(found: Sequence[Option], asked: Question, heartbeat_ms: int, forbidden: Collection[str]) -> Advice:
+def advise(
+    found: Sequence[MembershipOption], asked: MembershipParams, heartbeat_ms: int, forbidden: Collection[str]
+) -> MembershipChoice:
     """What a group is advised to do.
 
     Args:
@@ -83,10 +87,10 @@ def advise(found: Sequence[Option], asked: Question, heartbeat_ms: int, forbidde
     sound = [each for each in for_it if each.now or _sound(each, now, asked, heartbeat_ms)]
     allowed = [each for each in sound if each.now or not _forbidden(each, now, forbidden)]
     then, wished = (_best(each, now, asked) for each in (allowed, sound))
-    return Advice(_code(now, then), now, then, None if wished == then else wished)
+    return MembershipChoice(_code(now, then), now, then, None if wished == then else wished)
 
 
-def _sound(option: Option, now: Option, asked: Question, heartbeat_ms: int) -> bool:
+def _sound(option: MembershipOption, now: MembershipOption, asked: MembershipParams, heartbeat_ms: int) -> bool:
     if option.way.membership == now.way.membership not in (STATIC, DYNAMIC):
         return False  # of a group that is mixed only what it is today
     if option.session_ms < min(now.session_ms, asked.least_session_ms):
@@ -95,13 +99,13 @@ def _sound(option: Option, now: Option, asked: Question, heartbeat_ms: int) -> b
     return option.way.membership == DYNAMIC or option.session_ms >= long_enough
 
 
-def _forbidden(option: Option, now: Option, forbidden: Collection[str]) -> bool:
+def _forbidden(option: MembershipOption, now: MembershipOption, forbidden: Collection[str]) -> bool:
     """Whether it is one that is not allowed; what the group has already is, but for names that change."""
     static = option.way.membership == STATIC and "static" in forbidden
     return static or (not option.way.own and "cooperative" in forbidden)
 
 
-def _best(allowed: Sequence[Option], now: Option, asked: Question) -> Option:
+def _best(allowed: Sequence[MembershipOption], now: MembershipOption, asked: MembershipParams) -> MembershipOption:
     """The least pause to expect, or what is as good with fewer changes."""
     worth = max(asked.least_gain * 1000, asked.least_share * now.expected_ms)
     worthy = [each for each in allowed if not each.now and now.expected_ms - each.expected_ms >= worth] or [now]
@@ -110,13 +114,13 @@ def _best(allowed: Sequence[Option], now: Option, asked: Question) -> Option:
     return min(near, key=lambda each: (_changes(now, each), each.expected_ms, each.session_ms))
 
 
-def _changes(now: Option, then: Option) -> int:
+def _changes(now: MembershipOption, then: MembershipOption) -> int:
     if then.now:
         return 0
     return (then.way.membership != now.way.membership) + (not then.way.own) + (then.session_ms != now.session_ms)
 
 
-def _code(now: Option, then: Option) -> str:
+def _code(now: MembershipOption, then: MembershipOption) -> str:
     if then.now:
         return KEEP
     changed = [then.way.membership] if then.way.membership != now.way.membership else []

@@ -34,7 +34,7 @@ CANNOT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kafka-go#493"}
 
 
 @dataclass(frozen=True)
-class Says:
+class LibrarySettings:
     """How a library is told its settings: the instance id, the session timeout, and the assignor."""
 
     instance: str
@@ -43,34 +43,34 @@ class Says:
     comment: str = "#"
 
 
-_PROPERTIES = Says("group.instance.id={}", "session.timeout.ms={}", "partition.assignment.strategy={}")
-_JAVA = Says(
+_PROPERTIES = LibrarySettings("group.instance.id={}", "session.timeout.ms={}", "partition.assignment.strategy={}")
+_JAVA = LibrarySettings(
     _PROPERTIES.instance,
     _PROPERTIES.session,
     "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 )
-SAYS: Mapping[str, Says] = {
+SAYS: Mapping[str, LibrarySettings] = {
     "Java": _JAVA,
     "librdkafka": _PROPERTIES,
-    "franz-go": Says(
+    "franz-go": LibrarySettings(
         'kgo.InstanceID("{}")',
         "kgo.SessionTimeout({} * time.Millisecond)",
         "kgo.Balancers(kgo.CooperativeStickyBalancer())",
         "//",
     ),
-    "Sarama": Says(
+    "Sarama": LibrarySettings(
         'config.Consumer.Group.InstanceId = "{}"',
         "config.Consumer.Group.Session.Timeout = {} * time.Millisecond",
         "",
         "//",
     ),
-    "kafka-python": Says("group_instance_id='{}'", "session_timeout_ms={}", ""),
-    "aiokafka": Says("group_instance_id='{}'", "session_timeout_ms={}", ""),
+    "kafka-python": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
+    "aiokafka": LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", ""),
 }
 """By library; those that are not here are told as Java is."""
 
 
-def says(library: str | None) -> Says:
+def says(library: str | None) -> LibrarySettings:
     """How a library is told; null: it is not known which one."""
     return SAYS.get(library or "", _JAVA)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_assign.kernels.group.assign import assign
 from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.range_roundrobin_fallback import deal_mixed_groups, lay_by_rack
 from spark_assign.kernels.release_rules import LATEST_RULES, read_profile
@@ -22,7 +22,7 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
 
 
-def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> Planned:
+def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
     """Plan some groups by one of Kafka's assignors, as of a release or not, with nothing laid out before."""
     name, rules = read_profile(assignor) or (assignor, LATEST_RULES)
     if name not in WINDOW_ASSIGNORS:
@@ -33,7 +33,7 @@ def assign_without_spark(specs: GroupSpecs, assignor: str, chosen: BoolArray) ->
         runs = deal_mixed_groups(specs, chosen, runs)
     elif rules.racks:
         runs = lay_by_rack(specs, chosen, runs)
-    return Planned(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+    return GroupAssignments(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
 def _ranges(specs: GroupSpecs) -> PartitionSlices:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.group.group_specs import GroupSpecs, Members, subscriber_classes
-from spark_assign.kernels.group.indexed_facts import Told
+from spark_assign.kernels.group.group_specs import GroupSpecs, MemberColumns, subscriber_classes
+from spark_assign.kernels.group.indexed_facts import IndexedFacts
 from spark_assign.kernels.group.key_index import Names
-from spark_assign.kernels.group.topic_columns import Topics
+from spark_assign.kernels.group.topic_columns import TopicColumns
 from spark_assign.kernels.sticky.hash_map_order import walks
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -20,7 +20,7 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupSubset:
     """A part of specs.
 
     Attributes:
@@ -40,7 +40,7 @@ class Part:
 
 def part_of(
     specs: GroupSpecs, members: IntArray, ids: Sequence[str], claims: PartitionSlices, left: PartitionSlices
-) -> Part:
+) -> GroupSubset:
     """These members, with their groups and all topics of those.
 
     Args:
@@ -86,7 +86,7 @@ def part_of(
         rack_sets=specs.rack_sets,
         rack_set={int(topic[at]): sets for at, sets in specs.rack_set.items() if topic[at] >= 0},
     )
-    return Part(made, groups, members, topics)
+    return GroupSubset(made, groups, members, topics)
 
 
 def _numbers(some: IntArray, size: int) -> IntArray:
@@ -96,7 +96,7 @@ def _numbers(some: IntArray, size: int) -> IntArray:
     return numbers
 
 
-def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Array) -> Told:
+def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Array) -> IndexedFacts:
     """The same facts, in which these members have these ids; of other groups there are none."""
     told = specs.told
     mine = np.zeros(told.number, bool)
@@ -113,7 +113,7 @@ def _told(specs: GroupSpecs, members: IntArray, groups: IntArray, texts: pa.Arra
 
 def _members(
     specs: GroupSpecs, named: IntArray, members: IntArray, number: IntArray, texts: pa.Array, rank: IntArray
-) -> Members:
+) -> MemberColumns:
     whole, told = specs.members, specs.told
     group, rows = number[whole.group[members]], whole.row[members]
     instance = Names(told.column("group_instance_id", rows)).columns[0]
@@ -123,7 +123,7 @@ def _members(
     position = told.numbers("position", np.iinfo(np.int32).max)[rows]
     hashes = string_hashes(texts.to_pylist()) if len(texts) else np.empty(0, np.int64)
     walk, treeified = walks(hashes, named[rows], group, np.lexsort((position, group)))
-    return Members(
+    return MemberColumns(
         group=group,
         row=rows,
         served=served,
@@ -137,10 +137,10 @@ def _members(
     )
 
 
-def _topics(specs: GroupSpecs, topics: IntArray, number: IntArray, pairs: IntArray) -> Topics:
+def _topics(specs: GroupSpecs, topics: IntArray, number: IntArray, pairs: IntArray) -> TopicColumns:
     whole = specs.topics
     asked = np.zeros(len(topics), bool)
     asked[pairs % max(len(topics), 1)] = True
-    return Topics(
+    return TopicColumns(
         number[whole.group[topics]], whole.name[topics], whole.partitions[topics], asked, whole.subscribers[topics]
     )

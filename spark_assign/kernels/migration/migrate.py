@@ -21,11 +21,11 @@ from spark_assign.kernels.group.facts import column
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.group_properties import assignors_of, clients_of, kinds_of, other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, read
 from spark_assign.kernels.group.plan_groups import named_groups
 from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
-from spark_assign.kernels.migration.migration_metrics import Figures, measure_migration
-from spark_assign.kernels.migration.migration_verdict import GO, THERE, Case, Policy, can_online, judge
+from spark_assign.kernels.migration.migration_metrics import MigrationMetrics, measure_migration
+from spark_assign.kernels.migration.migration_verdict import GO, THERE, MigrationCandidate, Policy, can_online, judge
 from spark_assign.kernels.migration.steps import steps_of
 from spark_assign.kernels.migration.words import way_back
 from spark_assign.kernels.protocol.settings import Timing
@@ -54,7 +54,7 @@ MIGRATED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Question:
+class MigrationParams:
     """What is asked.
 
     Attributes:
@@ -75,7 +75,7 @@ class Question:
     racks_known: bool = False
 
 
-def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def migrate(facts: pa.Table, asked: MigrationParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `MIGRATED`."""
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -111,7 +111,7 @@ def migrate(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     )
 
 
-def _refused(specs: GroupSpecs, found: Figures) -> pa.Table:
+def _refused(specs: GroupSpecs, found: MigrationMetrics) -> pa.Table:
     groups = sorted(found.refused)
     codes, details = (pa.array([found.refused[group][at] for group in groups], _TEXT) for at in (0, 1))
     return pa.table(named_groups(specs, np.array(groups, np.int64)) | {"code": codes, "detail": details})
@@ -130,7 +130,7 @@ def _alike(specs: GroupSpecs) -> list[int]:
     return counts
 
 
-def _cases(specs: GroupSpecs, found: Figures, asked: Question) -> list[Case]:
+def _cases(specs: GroupSpecs, found: MigrationMetrics, asked: MigrationParams) -> list[MigrationCandidate]:
     now = assignors_of(specs)
     clients, alike = clients_of(specs, now, [asked.clients] * specs.number), _alike(specs)
     instances = specs.told.column("group_instance_id", specs.members.row)
@@ -139,7 +139,7 @@ def _cases(specs: GroupSpecs, found: Figures, asked: Question) -> list[Case]:
     for group in range(specs.number):
         of = found.of(group)
         cases.append(
-            Case(
+            MigrationCandidate(
                 now=now[group],
                 to=asked.to,
                 clients=clients[group],
@@ -166,7 +166,7 @@ def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
     return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _row(specs: GroupSpecs, found: Figures, group: int, case: Case) -> dict[str, Any]:
+def _row(specs: GroupSpecs, found: MigrationMetrics, group: int, case: MigrationCandidate) -> dict[str, Any]:
     verdict, restarts, whole = judge(case), found.restarts[group], found.whole[group]
     figures = found.of(group)
     row = _named(specs, group) | {name: figures[name] for name in figures if name in MIGRATED.names}
@@ -185,7 +185,7 @@ def _row(specs: GroupSpecs, found: Figures, group: int, case: Case) -> dict[str,
     }
 
 
-def _there(specs: GroupSpecs, found: Figures, group: int) -> dict[str, Any]:
+def _there(specs: GroupSpecs, found: MigrationMetrics, group: int) -> dict[str, Any]:
     """A group that runs by the broker's protocol already."""
     figures = found.of(group)
     shown = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
@@ -203,7 +203,7 @@ def _there(specs: GroupSpecs, found: Figures, group: int) -> dict[str, Any]:
     )
 
 
-def _idle(told: Told, excluded: set[int], asked: Question) -> Iterator[dict[str, Any]]:
+def _idle(told: IndexedFacts, excluded: set[int], asked: MigrationParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing to convert."""
     for row in idle_groups(told, excluded).tolist():
         kind = column(told.facts, "group_type")[row].as_py()

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from spark_assign.kernels.group.assign import nothing_planned
-from spark_assign.kernels.group.group_assignments import Planned
+from spark_assign.kernels.group.group_assignments import GroupAssignments
 from spark_assign.kernels.group.group_metrics import held, rack_matched, spread
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.ownership_changes import Counts as Counted
+from spark_assign.kernels.group.ownership_changes import OwnershipCounts as Counted
 from spark_assign.kernels.group.ownership_changes import count_changes
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN
-from spark_assign.kernels.migration.rolling_restart import Played, play_restarts
-from spark_assign.kernels.pause_estimates import Counts, server_seconds
+from spark_assign.kernels.migration.rolling_restart import RollingRestart, play_restarts
+from spark_assign.kernels.pause_estimates import PauseCounts, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 
 
 @dataclass(frozen=True)
-class Figures:
+class MigrationMetrics:
     """Of all groups of specs.
 
     Attributes:
@@ -56,7 +56,7 @@ def measure_migration(
     what_if: Sequence[str],
     timing: Timing,
     racks_known: bool,
-) -> Figures:
+) -> MigrationMetrics:
     """Ask the broker's assignor, play the restarts, and ask the assignors that the broker does not have.
 
     Args:
@@ -71,7 +71,7 @@ def measure_migration(
     before = _before(specs, now, fine)
     counts = count_changes(held(specs, planned.given, planned.runs.take(planned.withheld), fine))
     has, gets = (spread(specs.members.group, specs.number, runs) for runs in (before, after))
-    paused = Counts(
+    paused = PauseCounts(
         members=np.maximum(has["members"].to_numpy(), 1),
         partitions=gets["partitions"].to_numpy(),
         living=counts.there_living,
@@ -92,20 +92,22 @@ def measure_migration(
         "cross_rack_after": _across(specs, after, racks_known),
         **_what_if(specs, now, online, what_if, racks_known),
     }
-    return Figures(now, columns, _of_groups(over.way, specs.number), over.way.whole, planned.refused)
+    return MigrationMetrics(now, columns, _of_groups(over.way, specs.number), over.way.whole, planned.refused)
 
 
 @dataclass(frozen=True)
-class _Over:
+class _ServerPlan:
     """What an assignor of the broker makes of groups: its first target, what was played, and what comes of it."""
 
-    planned: Planned
-    way: Played
+    planned: GroupAssignments
+    way: RollingRestart
     after: PartitionSlices
     fine: BoolArray
 
 
-def _go_over(specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray) -> _Over:
+def _go_over(
+    specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to: str, chosen: BoolArray
+) -> _ServerPlan:
     """Take some groups over to an assignor of the broker."""
     planned = assign_without_spark(specs, to, chosen)
     fine = chosen.copy()
@@ -115,11 +117,16 @@ def _go_over(specs: GroupSpecs, now: Sequence[str | None], online: BoolArray, to
     can = fine & online & np.isin(names, CLIENTS_OWN)
     way = play_restarts(specs, names, to, can, static, names != "cooperative-sticky")
     full_plan = assign_without_spark(replace(specs, claims=EMPTY_SLICES), to, fine & ~online)
-    return _Over(planned, way, _after(specs, planned, full_plan, way, online, static), fine)
+    return _ServerPlan(planned, way, _after(specs, planned, full_plan, way, online, static), fine)
 
 
 def _after(
-    specs: GroupSpecs, planned: Planned, full_plan: Planned, way: Played, online: BoolArray, static: BoolArray
+    specs: GroupSpecs,
+    planned: GroupAssignments,
+    full_plan: GroupAssignments,
+    way: RollingRestart,
+    online: BoolArray,
+    static: BoolArray,
 ) -> PartitionSlices:
     """Who has what in the end: all have restarted, or the broker has its target, or has begun from nothing."""
     moves = np.zeros(specs.number, bool)
@@ -130,7 +137,7 @@ def _after(
     return after.concat(planned.runs.take((online & ~restarted)[group[planned.runs.member]])).concat(full_plan.runs)
 
 
-def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
+def _of_groups(way: RollingRestart, number: int) -> list[list[dict[str, int]]]:
     """The restarts by group."""
     found: list[list[dict[str, int]]] = [[] for _ in range(number)]
     for restart in way.restarts:
@@ -140,7 +147,7 @@ def _of_groups(way: Played, number: int) -> list[list[dict[str, int]]]:
     return found
 
 
-def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> Planned:
+def _by_own(specs: GroupSpecs, now: Sequence[str | None], chosen: BoolArray) -> GroupAssignments:
     """What the groups' own assignors make of them, of those whose assignor Kafka's clients have."""
     names = np.array([name or "" for name in now], object)
     planned = nothing_planned()

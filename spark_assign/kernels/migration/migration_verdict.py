@@ -68,13 +68,13 @@ class Policy(StrEnum):
 
 
 def can_online(now: str | None, members: int, policy: Policy, most: int | None) -> bool:
-    """Whether the broker converts a group while it runs; arguments as `Case` has them."""
+    """Whether the broker converts a group while it runs; arguments as `MigrationCandidate` has them."""
     fits = most is None or members <= most
     return policy.up and fits and (now is None or now in CLIENTS_OWN)
 
 
 @dataclass(frozen=True)
-class Case:
+class MigrationCandidate:
     """What is known of a group that has members.
 
     Attributes:
@@ -110,7 +110,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MigrationVerdict:
     """What to do, the codes of all reasons against it, and why in words."""
 
     verdict: str
@@ -121,7 +121,7 @@ class Verdict:
 Said = tuple[str, str]
 
 
-def judge(case: Case) -> Verdict:
+def judge(case: MigrationCandidate) -> MigrationVerdict:
     """Whether to go, and all that is to be said about it."""
     stay = [*_refused(case), *_lost(case)]
     warned = list(_warned(case))
@@ -130,10 +130,10 @@ def judge(case: Case) -> Verdict:
     words = [words for _, words in said] or ["Nothing speaks against it."]
     if verdict != STAY and (needs := _needs(case)):
         words.append(needs)
-    return Verdict(verdict, tuple(code for code, _ in said), " ".join(words))
+    return MigrationVerdict(verdict, tuple(code for code, _ in said), " ".join(words))
 
 
-def _refused(case: Case) -> Iterator[Said]:
+def _refused(case: MigrationCandidate) -> Iterator[Said]:
     known = [name for name in read_clients(case.clients) if name != UNKNOWN]
     if lacking := [name for name in known if LIBRARIES[name].consumer_protocol is None]:
         guess = " (a guess from part of the client ids)" if any(_guessed(case, name) for name in lacking) else ""
@@ -151,13 +151,13 @@ def _refused(case: Case) -> Iterator[Said]:
         )
 
 
-def _lost(case: Case) -> Iterator[Said]:
+def _lost(case: MigrationCandidate) -> Iterator[Said]:
     more = _more_across(case)
     if more > RACKS * case.partitions:
         yield "racks-lost", _racks(case)
 
 
-def _warned(case: Case) -> Iterator[Said]:
+def _warned(case: MigrationCandidate) -> Iterator[Said]:
     if not case.policy.up:
         yield "offline", f"group.consumer.migration.policy={case.policy}: stop all members before the first one starts."
     elif case.most is not None and case.members > case.most:
@@ -177,7 +177,7 @@ def _warned(case: Case) -> Iterator[Said]:
         yield "no-way-back", f"group.consumer.migration.policy={case.policy}: no way back while the group runs."
 
 
-def _changed(case: Case) -> Iterator[Said]:
+def _changed(case: MigrationCandidate) -> Iterator[Said]:
     """What the other assignor does differently."""
     if case.now == "range" and case.to == UNIFORM and case.alike:
         yield (
@@ -202,24 +202,24 @@ def _changed(case: Case) -> Iterator[Said]:
         yield "moves", f"{share} of the partitions move because the assignor changes."
 
 
-def _more_across(case: Case) -> int:
+def _more_across(case: MigrationCandidate) -> int:
     if case.across_before is None or case.across_after is None:
         return 0
     return case.across_after - case.across_before
 
 
-def _racks(case: Case) -> str:
+def _racks(case: MigrationCandidate) -> str:
     across = f"{case.across_after:,} of {case.partitions:,} partitions are read across racks"
     return f"{case.to} knows no racks: {across} instead of {case.across_before:,}."
 
 
-def _needs(case: Case) -> str:
+def _needs(case: MigrationCandidate) -> str:
     """From which release on the members' libraries speak the protocol."""
     known = [LIBRARIES[name] for name in read_clients(case.clients) if name != UNKNOWN]
     needs = [f"{each.name} {each.consumer_protocol}" for each in known if each.consumer_protocol]
     return f"Needs {' and '.join(needs)}." if needs else ""
 
 
-def _guessed(case: Case, name: str) -> bool:
+def _guessed(case: MigrationCandidate, name: str) -> bool:
     parts = case.clients.split(", ")
     return any(part.endswith("?") and part.rpartition(" ")[0] == name for part in parts)

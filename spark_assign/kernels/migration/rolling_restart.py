@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from spark_assign.kernels.group.group_metrics import held
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.ownership_changes import Held, count_changes
+from spark_assign.kernels.group.ownership_changes import Ownership, count_changes
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.group_subset import part_of
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -48,7 +48,7 @@ MOST_PARTITIONS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Restart:
+class MemberRestart:
     """One member of each of some groups has restarted; figures are of its leaving and coming back together.
 
     Attributes:
@@ -76,7 +76,7 @@ def new_id(member_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Played:
+class RollingRestart:
     """What was played.
 
     Attributes:
@@ -85,14 +85,14 @@ class Played:
         after: who has what then, in all groups.
     """
 
-    restarts: list[Restart]
+    restarts: list[MemberRestart]
     whole: BoolArray
     after: PartitionSlices
 
 
 def play_restarts(
     specs: GroupSpecs, now: Names, to: str, chosen: BoolArray, static: BoolArray, eager: BoolArray
-) -> Played:
+) -> RollingRestart:
     """Restart the members of some groups, in the order of their ids.
 
     Args:
@@ -109,7 +109,7 @@ def play_restarts(
     """
     going = np.where(chosen, played(specs), 0)
     begins = np.searchsorted(specs.members.group, np.arange(specs.number))
-    groups = _Groups(specs, to, eager)
+    groups = _RestartingGroups(specs, to, eager)
     found = []
     for number in range(int(going.max(initial=0))):
         some = np.flatnonzero(going > number)
@@ -120,9 +120,9 @@ def play_restarts(
         refused |= groups.come_back(restarting, restarting & ~static)
         going[list(refused)] = 0
         some = some[going[some] > 0]
-        found.append(Restart(number, some, *(each[some] for each in groups.figures)))
+        found.append(MemberRestart(number, some, *(each[some] for each in groups.figures)))
     whole = (going > 0) & (going == np.bincount(specs.members.group, minlength=specs.number))
-    return Played(found, whole, groups.claims)
+    return RollingRestart(found, whole, groups.claims)
 
 
 def played(specs: GroupSpecs) -> IntArray:
@@ -133,7 +133,7 @@ def played(specs: GroupSpecs) -> IntArray:
     return np.minimum(members, np.minimum(at_most, MOST_RESTARTS))
 
 
-class _Groups:
+class _RestartingGroups:
     """The groups as they are: who has what, under which id, by which protocol; and the figures of a restart."""
 
     def __init__(self, specs: GroupSpecs, to: str, eager: BoolArray) -> None:
@@ -188,7 +188,7 @@ class _Groups:
         return refused
 
 
-def _count(compared: Held, stops_all: BoolArray) -> npt.NDArray[np.int64]:
+def _count(compared: Ownership, stops_all: BoolArray) -> npt.NDArray[np.int64]:
     """Moved, revoked and stopped of each group."""
     counts = count_changes(compared)
     again = compared.claims.take(stops_all[compared.claims.member])

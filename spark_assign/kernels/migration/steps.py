@@ -19,14 +19,16 @@ from typing import Any
 
 from spark_assign.kernels.client_libraries import STREAMS
 from spark_assign.kernels.migration import words
-from spark_assign.kernels.migration.migration_verdict import Case
+from spark_assign.kernels.migration.migration_verdict import MigrationCandidate
 
 COSTS = ("moved", "revoked", "stopped")
 
 Step = dict[str, Any]
 
 
-def steps_of(case: Case, figures: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]) -> Iterator[Step]:
+def steps_of(
+    case: MigrationCandidate, figures: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]
+) -> Iterator[Step]:
     """The steps of one group, in order.
 
     Args:
@@ -45,9 +47,11 @@ def steps_of(case: Case, figures: Mapping[str, Any], restarts: Sequence[Mapping[
         yield {"step": number, **step}
 
 
-def _online(case: Case, figures: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]) -> Iterator[Step]:
+def _online(
+    case: MigrationCandidate, figures: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]
+) -> Iterator[Step]:
     last = case.members - 1
-    parts: tuple[tuple[str, Callable[[Case], str], int, int], ...] = (
+    parts: tuple[tuple[str, Callable[[MigrationCandidate], str], int, int], ...] = (
         ("first-member", words.first, 0, 1),
         ("other-members", words.others, 1, last),
         ("last-member", words.last, max(last, 1), case.members),
@@ -60,7 +64,7 @@ def _online(case: Case, figures: Mapping[str, Any], restarts: Sequence[Mapping[s
         yield _step("settle", words.settle(case), _moved(figures["moved"]))
 
 
-def _offline(case: Case, figures: Mapping[str, Any]) -> Iterator[Step]:
+def _offline(case: MigrationCandidate, figures: Mapping[str, Any]) -> Iterator[Step]:
     had = figures["owned"]
     yield _step("stop-all", words.stop_all(case), {"revoked": had, "stopped": had}, case.members)
     yield _step("start-all", words.start_all(case), _moved(figures["moved"]))

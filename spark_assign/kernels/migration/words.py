@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, Case
+from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, MigrationCandidate
 
 SETTINGS = {
     "partition.assignment.strategy": "group.remote.assignor, one of the broker's group.consumer.assignors",
@@ -20,7 +20,7 @@ def assignor_setting(to: str) -> str:
     return f"group.remote.assignor={to.removeprefix('server-')}"
 
 
-def prepare(case: Case) -> str:
+def prepare(case: MigrationCandidate) -> str:
     """The change in every member's settings."""
     return (
         f"Settings of every member: group.protocol=consumer, {assignor_setting(case.to)}; take out "
@@ -28,7 +28,7 @@ def prepare(case: Case) -> str:
     )
 
 
-def first(case: Case) -> str:
+def first(case: MigrationCandidate) -> str:
     """The restart of the first member."""
     if case.static:
         mixed = f" One that is not static leaves and joins: {case.to} makes a target."
@@ -44,7 +44,7 @@ def first(case: Case) -> str:
     )
 
 
-def others(case: Case) -> str:
+def others(case: MigrationCandidate) -> str:
     """The restarts of the other members."""
     if case.static == case.members:
         return "Restart the other members, one after the other, each within its session timeout: it keeps what it has."
@@ -53,12 +53,12 @@ def others(case: Case) -> str:
     return f"Restart the other members, one after the other. Those that still are classic members {stop}."
 
 
-def last(case: Case) -> str:
+def last(case: MigrationCandidate) -> str:
     """The restart of the last classic member."""
     return "Restart the last classic member: from now on nobody waits for the whole group."
 
 
-def settle(case: Case) -> str:
+def settle(case: MigrationCandidate) -> str:
     """What a group of static members still has before it."""
     return (
         f"The target still is that of {case.now or 'the classic group'}. {case.to} makes its own as soon as a member "
@@ -66,17 +66,17 @@ def settle(case: Case) -> str:
     )
 
 
-def stop_all(case: Case) -> str:
+def stop_all(case: MigrationCandidate) -> str:
     """The group is stopped."""
     return "Stop all members, and wait until the group is Empty: an empty group is converted whatever the policy is."
 
 
-def start_all(case: Case) -> str:
+def start_all(case: MigrationCandidate) -> str:
     """The group starts by the new protocol."""
     return f"Start all members with the new settings. Offsets stay; {case.to} shares out everything anew."
 
 
-def way_back(case: Case) -> str:
+def way_back(case: MigrationCandidate) -> str:
     """How the group would become a classic one again."""
     old = case.now if case.now in CLIENTS_OWN else "the assignor it had"
     if not case.policy.down:

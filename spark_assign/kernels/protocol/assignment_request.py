@@ -47,7 +47,7 @@ class Topics:
 
 
 @dataclass(slots=True)
-class Joined:
+class JoinedMember:
     """A member as the leader sees it (`ConsumerPartitionAssignor.Subscription`).
 
     Attributes:
@@ -70,7 +70,7 @@ class Joined:
 
 
 @dataclass(slots=True)
-class Ask:
+class AssignmentRequest:
     """One assignment that a leader has to find.
 
     Attributes:
@@ -81,17 +81,18 @@ class Ask:
     """
 
     assignor: str
-    members: Sequence[Joined]
+    members: Sequence[JoinedMember]
     topics: Topics
     partitions: Mapping[int, int]
 
 
 @dataclass(slots=True)
-class Answer:
+class AssignmentResponse:
     """The leader's assignment.
 
     Attributes:
-        assigned: of each member, in the order of `Ask.members`, codes, ascending. What the cooperative protocol
+        assigned: of each member, in the order of `AssignmentRequest.members`, codes, ascending. What the cooperative
+        protocol
             withholds until its owner has given it up is in nobody's list.
         error: what Kafka's class throws; nobody is assigned anything then.
     """
@@ -107,7 +108,7 @@ def java_order(texts: Sequence[str]) -> list[int]:
     return sorted(range(len(texts)), key=keys.__getitem__)
 
 
-def layout(ask: Ask, topic: int) -> list[frozenset[str]]:
+def layout(ask: AssignmentRequest, topic: int) -> list[frozenset[str]]:
     """The racks that each partition of a topic with metadata has replicas in."""
     count = ask.partitions[topic]
     known = list(ask.topics.racks.get(topic, ())[:count])

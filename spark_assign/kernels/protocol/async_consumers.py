@@ -38,20 +38,20 @@ from spark_assign.kernels.protocol.consumer_group_requests import (
     Heartbeat,
     Response,
 )
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.member import JOINING, OFF, STABLE
 from spark_assign.kernels.protocol.ownership_log import UNOWNED
-from spark_assign.kernels.protocol.simulated_group import Cast, KafkaFails
-from spark_assign.kernels.protocol.stable_consumer_group import OpeningGroup
-from spark_assign.kernels.protocol.target_assignment import TargetAnswer, TargetAsk
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic
-from spark_assign.kernels.protocol.trace import COORDINATOR, Round
+from spark_assign.kernels.protocol.simulated_group import AssignorError, SimulatedGroup
+from spark_assign.kernels.protocol.stable_consumer_group import StableConsumerGroup
+from spark_assign.kernels.protocol.target_assignment import TargetRequest, TargetResponse
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
+from spark_assign.kernels.protocol.trace import COORDINATOR, RebalanceRow
 
 REQUEST = "ConsumerGroupHeartbeat"
 TOPICS = "topics have changed"
 
 
-class AsyncConsumers(Cast[AsyncMember]):
+class AsyncConsumers(SimulatedGroup[AsyncMember]):
     """The members of a KIP-848 group, and their coordinator; `consumer_cast` has what a play asks of them.
 
     Attributes:
@@ -60,26 +60,26 @@ class AsyncConsumers(Cast[AsyncMember]):
         topics_changed: since any heartbeat.
     """
 
-    def __init__(self, stage: Stage, *, traced: bool, owners: bool) -> None:
+    def __init__(self, stage: InitialState, *, traced: bool, owners: bool) -> None:
         super().__init__(stage, traced=traced, owners=owners)
         self.topic_ids = stage.topic_ids or [(number, number) for number in range(len(stage.topics.names))]
-        self.metadata = Metadata()
+        self.metadata = TopicsImage()
         self.metadata.put(map(self.topic, stage.partitions))
         self.config = stage.timing.group_config()
-        self.coordinator = OpeningGroup(self.metadata, self.config)
+        self.coordinator = StableConsumerGroup(self.metadata, self.config)
         self.requests: deque[tuple[AsyncMember, Heartbeat, str]] = deque()
-        self.round = Round()
-        self.over: list[Round] = []
+        self.round = RebalanceRow()
+        self.over: list[RebalanceRow] = []
         self.topics_changed = False
 
     @property
     def number(self) -> int:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         return self.coordinator.group_epoch
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         return self.config.heartbeat_interval_ms
 
     def topic(self, number: int) -> Topic:
@@ -124,17 +124,17 @@ class AsyncConsumers(Cast[AsyncMember]):
             said.append(f"owned {self.text(request.owned) or 'nothing'}")
         return "; ".join(said)
 
-    def serve(self) -> Generator[TargetAsk, TargetAnswer, None]:
-        """See `Cast`. The coordinator answers the heartbeats, one after the other."""
+    def serve(self) -> Generator[TargetRequest, TargetResponse, None]:
+        """See `SimulatedGroup`. The coordinator answers the heartbeats, one after the other."""
         while self.requests:
             member, request, why = self.requests.popleft()
             self.topics_changed = False
             before = self.number
             found = self.coordinator.heartbeat(request, self.clock.now)
-            if isinstance(found, TargetAsk):
+            if isinstance(found, TargetRequest):
                 ask, answer = found, (yield found)
                 if answer.error is not None:
-                    raise KafkaFails(f"{ask.assignor}: {answer.error}")
+                    raise AssignorError(f"{ask.assignor}: {answer.error}")
                 found = self.coordinator.decided(answer)
                 self.bumped(before, why)
                 self._new_target(ask, answer)
@@ -317,7 +317,7 @@ class AsyncConsumers(Cast[AsyncMember]):
             return
         if self.round.generation_id:
             self.over.append(self.round)
-            self.round = Round()
+            self.round = RebalanceRow()
         if not self.round.causes:
             self.round.begin_ms = self.clock.now
         if why not in self.round.causes:
@@ -325,7 +325,7 @@ class AsyncConsumers(Cast[AsyncMember]):
         self.says("state", f"group epoch {self.number}: {why}")
         self.comes_to_rest()
 
-    def _new_target(self, ask: TargetAsk, answer: TargetAnswer) -> None:
+    def _new_target(self, ask: TargetRequest, answer: TargetResponse) -> None:
         """The coordinator has found out who is to have what; members are told with their next heartbeats."""
         now, current, coordinator = self.clock.now, self.round, self.coordinator
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spark_assign.kernels.protocol.member import JOINING, STABLE, Member
+from spark_assign.kernels.protocol.member import JOINING, STABLE, SimulatedMember
 
 RECONCILING, ACKNOWLEDGING, FENCED, STALE = "reconciling", "acknowledging", "fenced", "stale"
 """`RECONCILING`: it was told of another assignment, and has not come to it yet. `ACKNOWLEDGING`: it has, and says so.
@@ -35,7 +35,7 @@ _GOLDEN, _BITS = 0x9E3779B1, 0xFFFFFFFF
 
 
 @dataclass(slots=True, eq=False)
-class AsyncMember(Member):
+class AsyncMember(SimulatedMember):
     """One that speaks KIP-848's protocol.
 
     Attributes:
@@ -61,7 +61,7 @@ class AsyncMember(Member):
 
     def start(self, now: int) -> None:
         """A new process, which knows nothing yet."""
-        Member.start(self, now)
+        SimulatedMember.start(self, now)
         self.rejoin()
 
     def rejoin(self) -> None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined
+from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_state import State
 from spark_assign.kernels.protocol.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, ClassicMember
 from spark_assign.kernels.protocol.ownership_log import UNOWNED
-from spark_assign.kernels.protocol.simulated_group import Cast
+from spark_assign.kernels.protocol.simulated_group import SimulatedGroup
 from spark_assign.kernels.protocol.trace import COORDINATOR
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
@@ -28,7 +28,7 @@ CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
 
-class Consumers(Cast[ClassicMember]):
+class Consumers(SimulatedGroup[ClassicMember]):
     """The members of a classic group, and their coordinator; `classic_cast` has what a play asks of them.
 
     Attributes:
@@ -36,7 +36,7 @@ class Consumers(Cast[ClassicMember]):
         user_data: what each member's sticky assignor told when it joined: partitions and generation.
     """
 
-    def __init__(self, stage: Stage, *, traced: bool, owners: bool) -> None:
+    def __init__(self, stage: InitialState, *, traced: bool, owners: bool) -> None:
         super().__init__(stage, traced=traced, owners=owners)
         self.coordinator = Coordinator(ClassicGroup("the group"), self.clock, stage.timing, self)
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
@@ -44,12 +44,12 @@ class Consumers(Cast[ClassicMember]):
 
     @property
     def number(self) -> int:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         return self.coordinator.group.generation_id
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         return self.timing.heartbeat_interval_ms
 
     # --- joining ----------------------------------------------------------------------------------------------
@@ -80,13 +80,13 @@ class Consumers(Cast[ClassicMember]):
             self.say(member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else ""))
         self.coordinator.join(subscription, member.strategies, why)
 
-    def subscription(self, member: ClassicMember) -> Joined:
+    def subscription(self, member: ClassicMember) -> JoinedMember:
         """What the member tells when it joins (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         told = member.remembered_generation
         member.told = member.topics
         self.user_data[member_id] = (member.remembered, told.get("sticky"))
-        return Joined(
+        return JoinedMember(
             member_id,
             member.group_instance_id,
             member.rack_id,
@@ -195,7 +195,7 @@ class Consumers(Cast[ClassicMember]):
             self.say(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
             self._hears(member, member.epoch, "SyncGroup")
 
-    def decided(self, leader: ClassicMember, ask: Ask, answer: Answer) -> None:
+    def decided(self, leader: ClassicMember, ask: AssignmentRequest, answer: AssignmentResponse) -> None:
         """The leader sends the assignment."""
         assignment = {each.member_id: given for each, given in zip(ask.members, answer.assigned, strict=True)}
         if self.trace is not None:

@@ -33,7 +33,7 @@ from spark_assign.kernels.protocol.consumer_group_member import (
     ConsumerGroupMember,
     MemberState,
 )
-from spark_assign.kernels.protocol.consumer_group_members import Members
+from spark_assign.kernels.protocol.consumer_group_members import ConsumerGroupMembers
 from spark_assign.kernels.protocol.consumer_group_regexes import Regexes
 from spark_assign.kernels.protocol.consumer_group_requests import (
     FENCED_INSTANCE_ID,
@@ -47,13 +47,13 @@ from spark_assign.kernels.protocol.consumer_group_requests import (
     UNRELEASED_INSTANCE_ID,
     GroupConfig,
     Heartbeat,
-    Refused,
+    HeartbeatError,
     Response,
 )
-from spark_assign.kernels.protocol.current_assignment_builder import Aim, reconcile
-from spark_assign.kernels.protocol.target_assignment import TargetAnswer, TargetAsk
-from spark_assign.kernels.protocol.target_assignment_builder import Asking
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic
+from spark_assign.kernels.protocol.current_assignment_builder import ReconcileInput, reconcile
+from spark_assign.kernels.protocol.target_assignment import TargetRequest, TargetResponse
+from spark_assign.kernels.protocol.target_assignment_builder import TargetAssignmentBuilder
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
 
 _NEVER = 2**31 - 1
 """So long after its last look the coordinator looks at a group's topics unasked (`METADATA_REFRESH_INTERVAL_MS`)."""
@@ -96,13 +96,13 @@ class ConsumerGroup:
         homogeneous: everybody subscribes to the same (`SubscriptionType`).
     """
 
-    metadata: Metadata
+    metadata: TopicsImage
     config: GroupConfig = field(default_factory=GroupConfig)
     exists: bool = False
     group_epoch: int = 0
     assignment_epoch: int = 0
     assigned_at: int | None = None
-    members: Members = field(default_factory=Members)
+    members: ConsumerGroupMembers = field(default_factory=ConsumerGroupMembers)
     regexes: Regexes = field(default_factory=Regexes)
     sessions: dict[str, int] = field(default_factory=dict)
     rebalances: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class ConsumerGroup:
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, now: int) -> Response | TargetAsk:
+    def heartbeat(self, request: Heartbeat, now: int) -> Response | TargetRequest:
         """A member's heartbeat (`ConsumerGroupHeartbeat`).
 
         Returns:
@@ -142,11 +142,11 @@ class ConsumerGroup:
             before, replaced = self._member(request)
             if request.regex:
                 self.regexes.check(request.regex)
-        except Refused as why:
+        except HeartbeatError as why:
             return Response(request.member_id, error=why.error)
         return self._first(_Step(request, now, before, replaced))
 
-    def decided(self, answer: TargetAnswer) -> Response:
+    def decided(self, answer: TargetResponse) -> Response:
         """The target that was asked for is there; the heartbeat goes on."""
         step = self._step
         assert step is not None, "no target was asked for"
@@ -155,7 +155,7 @@ class ConsumerGroup:
         self.assignment_epoch, self.assigned_at = self.group_epoch, step.now
         return self._last(step)
 
-    def _first(self, step: _Step) -> Response | TargetAsk:
+    def _first(self, step: _Step) -> Response | TargetRequest:
         """Steps 1 and 2: the member, the group epoch, and whether a target is due."""
         before, now = step.before, step.now
         member = before.told(step.request)
@@ -179,7 +179,7 @@ class ConsumerGroup:
         if not self._is_due(now):
             return self._last(step)
         self._step = step
-        asking = Asking(self.members, self.metadata, self.regexes, self.config)
+        asking = TargetAssignmentBuilder(self.members, self.metadata, self.regexes, self.config)
         return asking.ask(prefers or first, listed, before.member_id, step.replaced, step.request.topics, homogeneous)
 
     def _last(self, step: _Step) -> Response:
@@ -187,7 +187,7 @@ class ConsumerGroup:
         request, member = step.request, self.members.by_id[step.before.member_id]
         if step.subscription_changed or not member.is_reconciled_to(self.assignment_epoch):
             asks = self.regexes.united(member.names, member.regex)
-            aim = Aim(
+            aim = ReconcileInput(
                 self.assignment_epoch,
                 self.members.target(member.member_id),
                 self.metadata.numbers(asks),
@@ -220,45 +220,45 @@ class ConsumerGroup:
         """
         members, joins, instance = self.members, request.member_epoch == JOIN, request.instance_id
         if not self.exists and not joins:
-            raise Refused(GROUP_ID_NOT_FOUND)
+            raise HeartbeatError(GROUP_ID_NOT_FOUND)
         known = members.by_id.get(request.member_id)
         back = not self.config.before_4_4 and instance in members.static
         if len(members.by_id) >= self.config.max_size and known is None and not back:
-            raise Refused(GROUP_MAX_SIZE_REACHED)
+            raise HeartbeatError(GROUP_MAX_SIZE_REACHED)
         if instance is not None and not joins:
             known = self._static(request)
         elif instance is not None and instance in members.static:
             away = members.by_id[members.static[instance]]
             if away.member_epoch != LEAVE_STATIC:
-                raise Refused(UNRELEASED_INSTANCE_ID)
+                raise HeartbeatError(UNRELEASED_INSTANCE_ID)
             return away.under(request.member_id), away.member_id
         if joins:
             return known or ConsumerGroupMember(request.member_id), None
         if known is None:
-            raise Refused(UNKNOWN_MEMBER_ID)
+            raise HeartbeatError(UNKNOWN_MEMBER_ID)
         _check_epoch(known, request)
         return known, None
 
     def _static(self, request: Heartbeat) -> ConsumerGroupMember:
         known = self.members.static.get(str(request.instance_id))
         if known is None:
-            raise Refused(UNKNOWN_MEMBER_ID)
+            raise HeartbeatError(UNKNOWN_MEMBER_ID)
         if known != request.member_id:
-            raise Refused(FENCED_INSTANCE_ID)
+            raise HeartbeatError(FENCED_INSTANCE_ID)
         return self.members.by_id[known]
 
     # --- who goes -------------------------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat) -> Response:
         if not self.exists:
-            raise Refused(GROUP_ID_NOT_FOUND)
+            raise HeartbeatError(GROUP_ID_NOT_FOUND)
         if request.instance_id is not None:
             member = self._static(request)
             if request.member_epoch == LEAVE_STATIC:
                 self.members.put(_away(member))
                 return Response(request.member_id, LEAVE_STATIC)
         elif request.member_id not in self.members.by_id:
-            raise Refused(UNKNOWN_MEMBER_ID)
+            raise HeartbeatError(UNKNOWN_MEMBER_ID)
         self.fence(request.member_id)
         return Response(request.member_id, request.member_epoch)
 
@@ -371,7 +371,7 @@ def _check_epoch(member: ConsumerGroupMember, request: Heartbeat) -> None:
         return
     repeats = request.member_epoch < member.member_epoch and request.member_epoch == member.previous_member_epoch
     if not repeats or request.owned is None or any(each not in member.assigned for each in request.owned):
-        raise Refused(FENCED_MEMBER_EPOCH)
+        raise HeartbeatError(FENCED_MEMBER_EPOCH)
 
 
 def _away(member: ConsumerGroupMember) -> ConsumerGroupMember:

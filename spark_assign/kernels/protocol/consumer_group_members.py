@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from spark_assign.java.hash_map import java_key, string_hash
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
-from spark_assign.kernels.protocol.target_assignment import NOTHING, Target
+from spark_assign.kernels.protocol.target_assignment import NOTHING, TargetAssignment
 from spark_assign.kernels.server.hash_iteration import CoordinatorTable, map_capacity, power_of_two, walk
 
 
 @dataclass(slots=True)
-class Members:
+class ConsumerGroupMembers:
     """The members.
 
     Attributes:
@@ -30,7 +30,7 @@ class Members:
     one_instance: bool = True
     by_id: dict[str, ConsumerGroupMember] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, TargetAssignment] = field(default_factory=dict)
     owner: dict[int, str] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     names: Counter[frozenset[str]] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Members:
     _order: CoordinatorTable = field(default_factory=CoordinatorTable)
     _preferred_order: CoordinatorTable = field(default_factory=CoordinatorTable)
 
-    def target(self, member_id: str) -> Target:
+    def target(self, member_id: str) -> TargetAssignment:
         """What a member is to have."""
         return self.targets.get(member_id, NOTHING)
 
@@ -80,7 +80,7 @@ class Members:
         self.targets[member.member_id] = target
         self.taken |= target.codes
 
-    def aim(self, changed: Mapping[str, Target]) -> None:
+    def aim(self, changed: Mapping[str, TargetAssignment]) -> None:
         """The targets of these members are others now."""
         for member_id, target in changed.items():
             self.taken -= self.target(member_id).codes

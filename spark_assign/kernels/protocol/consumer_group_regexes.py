@@ -10,14 +10,18 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from spark_assign.kernels.protocol.consumer_group_requests import INVALID_REGULAR_EXPRESSION, GroupConfig, Refused
-from spark_assign.kernels.protocol.topics_image import Metadata
+from spark_assign.kernels.protocol.consumer_group_requests import (
+    INVALID_REGULAR_EXPRESSION,
+    GroupConfig,
+    HeartbeatError,
+)
+from spark_assign.kernels.protocol.topics_image import TopicsImage
 
 _AT_MOST_EVERY_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RegexUpdate:
     """What a heartbeat changes.
 
     Attributes:
@@ -80,14 +84,14 @@ class Regexes:
         try:
             re.compile(regex)
         except re.error:
-            raise Refused(INVALID_REGULAR_EXPRESSION) from None
+            raise HeartbeatError(INVALID_REGULAR_EXPRESSION) from None
 
-    def look(self, old: str, new: str, metadata: Metadata, now: int, config: GroupConfig) -> Look:
+    def look(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> RegexUpdate:
         """What is new, before it is counted, and whether to resolve anew (`maybeUpdateRegularExpressions`)."""
-        found, needed = Look(), False
+        found, needed = RegexUpdate(), False
         if old != new:
             needed = bool(new) and new not in self.members
-            found = Look(changed=True, resolved=not new or (not needed and new in self.resolved))
+            found = RegexUpdate(changed=True, resolved=not new or (not needed and new in self.resolved))
         if (not needed and not self.members) or self.waiting is not None:
             return found
         if self.resolved_at is not None and self.resolved and now <= self.resolved_at + _AT_MOST_EVERY_MS:
@@ -110,7 +114,7 @@ class Regexes:
         _move(self.members, old, new)
         return frozenset() if old in self.members else self.resolved.pop(old, frozenset())
 
-    def resolve(self, metadata: Metadata, now: int) -> bool:
+    def resolve(self, metadata: TopicsImage, now: int) -> bool:
         """Resolve what waits for it.
 
         Returns:

@@ -86,7 +86,7 @@ class Response:
     error: str | None = None
 
 
-class Refused(Exception):
+class HeartbeatError(Exception):
     """The coordinator answers with an error, and has changed nothing."""
 
     def __init__(self, error: str) -> None:

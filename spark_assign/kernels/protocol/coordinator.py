@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_assign.kernels.protocol.assignment_request import Joined
+from spark_assign.kernels.protocol.assignment_request import JoinedMember
 from spark_assign.kernels.protocol.classic_group import ClassicGroup
 from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
 from spark_assign.kernels.protocol.classic_group_state import State
-from spark_assign.kernels.protocol.event_queue import Clock
+from spark_assign.kernels.protocol.event_queue import EventQueue
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.trace import Round
+from spark_assign.kernels.protocol.trace import RebalanceRow
 
 CONSUMER = "consumer"
 INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID"
@@ -68,19 +68,19 @@ class Coordinator:
     """
 
     group: ClassicGroup
-    clock: Clock
+    clock: EventQueue
     timing: Timing
     clients: Clients
-    metadata: dict[str, Joined] = field(default_factory=dict)
+    metadata: dict[str, JoinedMember] = field(default_factory=dict)
     assignment: dict[str, list[int]] = field(default_factory=dict)
-    round: Round = field(default_factory=Round)
-    rounds: list[Round] = field(default_factory=list)
+    round: RebalanceRow = field(default_factory=RebalanceRow)
+    rounds: list[RebalanceRow] = field(default_factory=list)
     expires: dict[str, int] = field(default_factory=dict)
     timer: int = 0
 
     # --- JoinGroup --------------------------------------------------------------------------------------------
 
-    def join(self, joined: Joined, strategies: tuple[str, ...], why: str) -> None:
+    def join(self, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
         """A member joins, for the first time or again."""
         group, member_id, instance = self.group, joined.member_id, joined.group_instance_id
         if not group.supports_protocols(CONSUMER, strategies):
@@ -95,7 +95,7 @@ class Coordinator:
                 group.new_member_added = True
             self._prepare_or_complete(why)
 
-    def restore(self, members: Iterable[tuple[Joined, tuple[str, ...], list[int]]], generation_id: int) -> None:
+    def restore(self, members: Iterable[tuple[JoinedMember, tuple[str, ...], list[int]]], generation_id: int) -> None:
         """A stable group, as if these members had joined and synced in this generation.
 
         Args:
@@ -113,7 +113,7 @@ class Coordinator:
         group.init_next_generation()
         group.transition_to(State.STABLE)
 
-    def _add(self, joined: Joined, strategies: tuple[str, ...], *, awaiting_join: bool) -> None:
+    def _add(self, joined: JoinedMember, strategies: tuple[str, ...], *, awaiting_join: bool) -> None:
         member = ClassicGroupMember(
             joined.member_id,
             protocols=strategies,
@@ -125,7 +125,7 @@ class Coordinator:
         self.group.add(member, awaiting_join=awaiting_join)
         self.metadata[joined.member_id] = joined
 
-    def _rejoin(self, joined: Joined, strategies: tuple[str, ...], why: str) -> None:
+    def _rejoin(self, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
         group, member_id = self.group, joined.member_id
         leads = group.state is State.STABLE and group.leader_id == member_id
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == strategies
@@ -139,7 +139,7 @@ class Coordinator:
             self.clients.joined(member_id, skip_assignment=False)
             self.sync(member_id)
 
-    def _replace(self, old_id: str, joined: Joined, strategies: tuple[str, ...], why: str) -> None:
+    def _replace(self, old_id: str, joined: JoinedMember, strategies: tuple[str, ...], why: str) -> None:
         """A static member is back under a new id (KIP-345; what a leader is told: KIP-814)."""
         group, member_id = self.group, joined.member_id
         group.replace_static_member(str(joined.group_instance_id), old_id, member_id)
@@ -154,7 +154,7 @@ class Coordinator:
         else:
             self._prepare_or_complete(why)
 
-    def _update(self, joined: Joined, strategies: tuple[str, ...]) -> None:
+    def _update(self, joined: JoinedMember, strategies: tuple[str, ...]) -> None:
         self.metadata[joined.member_id] = joined
         self.group.update(
             self.group.members[joined.member_id],
@@ -200,7 +200,7 @@ class Coordinator:
         now = self.clock.now
         if self.round.generation_id:
             self.rounds.append(self.round)
-            self.round = Round()
+            self.round = RebalanceRow()
         self.round.begin_ms, self.round.causes = now, [why]
 
     def _wait_for_more(self, delay: int, remaining: int) -> None:

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 from spark_assign.kernels.protocol.assignment_request import CODE_BITS
 from spark_assign.kernels.protocol.consumer_group_member import NOTHING_PENDING, ConsumerGroupMember, MemberState
-from spark_assign.kernels.protocol.target_assignment import Target
+from spark_assign.kernels.protocol.target_assignment import TargetAssignment
 
 
 @dataclass(slots=True)
-class Aim:
+class ReconcileInput:
     """Where a member is to come to.
 
     Attributes:
@@ -42,7 +42,7 @@ class Aim:
     """
 
     epoch: int
-    target: Target
+    target: TargetAssignment
     subscribed: frozenset[int]
     asks_nothing: bool
     subscription_changed: bool
@@ -60,7 +60,7 @@ class Aim:
         return self.owned is None or not set(self.owned).isdisjoint(partitions)
 
 
-def reconcile(member: ConsumerGroupMember, aim: Aim) -> ConsumerGroupMember:
+def reconcile(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
     """The member after its heartbeat; the same object if nothing changes."""
     if member.state is MemberState.STABLE and member.member_epoch == aim.epoch:
         return trim(member, aim) if aim.subscription_changed else member
@@ -69,7 +69,7 @@ def reconcile(member: ConsumerGroupMember, aim: Aim) -> ConsumerGroupMember:
     return compute_next(member, aim)
 
 
-def compute_next(member: ConsumerGroupMember, aim: Aim) -> ConsumerGroupMember:
+def compute_next(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
     """Give up first; then on to the epoch of the target, with all of it that is free."""
     wanted, assigned = aim.wanted(), member.assigned
     if assigned.keys() == wanted:
@@ -85,7 +85,7 @@ def compute_next(member: ConsumerGroupMember, aim: Aim) -> ConsumerGroupMember:
     return member.at(aim.epoch, state, kept | dict.fromkeys(free, aim.epoch), NOTHING_PENDING)
 
 
-def trim(member: ConsumerGroupMember, aim: Aim) -> ConsumerGroupMember:
+def trim(member: ConsumerGroupMember, aim: ReconcileInput) -> ConsumerGroupMember:
     """Take away what the member does not subscribe to any more; its epoch stays."""
     kept = {each: epoch for each, epoch in member.assigned.items() if each >> CODE_BITS in aim.subscribed}
     everything = aim.asks_nothing and not member.pending_revocation

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from spark_assign.kernels.protocol.events import DOWN_MS, PAUSE_MS, Event
-from spark_assign.kernels.protocol.member import CLOSING, OFF, Member
+from spark_assign.kernels.protocol.member import CLOSING, OFF, SimulatedMember
 from spark_assign.kernels.protocol.ownership_log import DOWN
-from spark_assign.kernels.protocol.simulated_group import Cast
+from spark_assign.kernels.protocol.simulated_group import SimulatedGroup
 from spark_assign.kernels.protocol.trace import EVENT
 
 Again = tuple[Event, Callable[[], None] | None]
@@ -28,7 +28,7 @@ class EventHandlers:
         all_static: whether members that come later are static, each under its own id.
     """
 
-    def __init__(self, group: Cast[Any], strategies: tuple[str, ...], *, all_static: bool) -> None:
+    def __init__(self, group: SimulatedGroup[Any], strategies: tuple[str, ...], *, all_static: bool) -> None:
         self.group = group
         self.strategies, self.all_static = strategies, all_static
         self.restarted = 0
@@ -95,7 +95,7 @@ class EventHandlers:
         leaves = member.group_instance_id is None
         self._close(member, f"member {member.member_id} left", leaves=leaves, again=(event, when_up))
 
-    def _close(self, member: Member, why: str, *, leaves: bool, again: Again | None = None) -> None:
+    def _close(self, member: SimulatedMember, why: str, *, leaves: bool, again: Again | None = None) -> None:
         """Close the consumer: it gives up what it owns, says LeaveGroup if it is to, and may come back."""
         member.epoch += 1
         member.state = CLOSING
@@ -103,7 +103,7 @@ class EventHandlers:
         done = self.group.give_up(member, owned)
         self.group.later(done, self._closed, member, owned, why, leaves, again)
 
-    def _closed(self, member: Member, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
+    def _closed(self, member: SimulatedMember, owned: list[int], why: str, leaves: bool, again: Again | None) -> None:
         member.epoch += 1
         member.state = OFF
         if leaves:
@@ -114,7 +114,9 @@ class EventHandlers:
             down = DOWN_MS if again[0].down_ms is None else again[0].down_ms
             self.group.clock.at(self.group.clock.now + down, self._starts_again, member, member.epoch, *again)
 
-    def _starts_again(self, member: Member, epoch: int, event: Event, when_up: Callable[[], None] | None) -> None:
+    def _starts_again(
+        self, member: SimulatedMember, epoch: int, event: Event, when_up: Callable[[], None] | None
+    ) -> None:
         if epoch == member.epoch:
             self._reconfigure(member, event)
             self.group.start(member, event.new_member_id)
@@ -159,7 +161,7 @@ class EventHandlers:
         if member.busy_until - now > limit:
             group.clock.at(now + limit, self._poll_timeout, member, member.lives)
 
-    def _poll_timeout(self, member: Member, lives: int) -> None:
+    def _poll_timeout(self, member: SimulatedMember, lives: int) -> None:
         if member.lives == lives and member.running:
             self.group.poll_timeout(member)
 
@@ -170,7 +172,7 @@ class EventHandlers:
         group.cluster.want(member.topics)
         group.subscribes(member)
 
-    def _reconfigure(self, member: Member, event: Event) -> None:
+    def _reconfigure(self, member: SimulatedMember, event: Event) -> None:
         """What a new process may have otherwise than the one before."""
         if event.assignors is not None:
             member.strategies = event.assignors
@@ -182,8 +184,8 @@ class EventHandlers:
     def _topics(self, event: Event) -> frozenset[int]:
         return frozenset(self.number[topic] for topic in event.topics or ())
 
-    def _running(self, event: Event) -> Member:
-        member: Member | None = self.group.members.get(str(event.member_id))
+    def _running(self, event: Event) -> SimulatedMember:
+        member: SimulatedMember | None = self.group.members.get(str(event.member_id))
         if member is None:
             raise event.refused("the group has no such member; name it by its first member id")
         if not member.running:

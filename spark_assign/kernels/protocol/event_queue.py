@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 
-class Clock:
+class EventQueue:
     """What is to happen, by time; at one instant in the order in which it was asked for."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from spark_assign.kernels.protocol.event_handlers import EventHandlers
 from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.initial_state import Stage
-from spark_assign.kernels.protocol.simulated_classic_group import ClassicCast
-from spark_assign.kernels.protocol.simulated_consumer_group import ConsumerCast
-from spark_assign.kernels.protocol.simulated_group import Cast
+from spark_assign.kernels.protocol.initial_state import InitialState
+from spark_assign.kernels.protocol.simulated_classic_group import SimulatedClassicGroup
+from spark_assign.kernels.protocol.simulated_consumer_group import SimulatedConsumerGroup
+from spark_assign.kernels.protocol.simulated_group import SimulatedGroup
 
 
-class Play:
+class GroupSimulation:
     """A group and what happens to it. `end_ms`: a heartbeat after it has come to rest, or when the play was
     broken off.
 
@@ -24,9 +24,9 @@ class Play:
         owners: whether to write down who had each partition and when.
     """
 
-    def __init__(self, stage: Stage, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
+    def __init__(self, stage: InitialState, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
         self.stage = stage
-        of_kind: type[Cast[Any]] = ConsumerCast if stage.heartbeats else ClassicCast
+        of_kind: type[SimulatedGroup[Any]] = SimulatedConsumerGroup if stage.heartbeats else SimulatedClassicGroup
         self.group = of_kind(stage, traced=traced, owners=owners)
         self.event_handlers = EventHandlers(self.group, stage.strategies, all_static=stage.all_static)
         self._opening()

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_assign.kernels.protocol.assignment_request import Topics
-from spark_assign.kernels.protocol.member import Member
+from spark_assign.kernels.protocol.member import SimulatedMember
 from spark_assign.kernels.protocol.settings import Timing
 
 
 @dataclass(slots=True)
-class Stage:
+class InitialState:
     """What a play begins with.
 
     Attributes:
@@ -29,7 +29,7 @@ class Stage:
             Empty: topics count by name.
     """
 
-    members: Sequence[Member]
+    members: Sequence[SimulatedMember]
     topics: Topics
     partitions: dict[int, int]
     generation_id: int

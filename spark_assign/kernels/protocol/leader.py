@@ -13,13 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spark_assign.errors import UnknownAssignorError
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics, code
+from spark_assign.kernels.protocol.assignment_request import (
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
+    Topics,
+    code,
+)
 from spark_assign.kernels.protocol.leader_range_roundrobin import assign_range, assign_roundrobin
 from spark_assign.kernels.protocol.leader_sticky import assign_cooperative_sticky, assign_sticky
 
-__all__ = ["ASSIGNORS", "Answer", "Ask", "Assignor", "Joined", "Topics", "assign", "code"]
+__all__ = [
+    "ASSIGNORS",
+    "AssignmentRequest",
+    "AssignmentResponse",
+    "Assignor",
+    "JoinedMember",
+    "Topics",
+    "assign",
+    "code",
+]
 
-Assignor = Callable[[Sequence[Ask]], list[Answer]]
+Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
 """Answers asks that have at least one member each, one by one or together."""
 
 ASSIGNORS: dict[str, Assignor] = {
@@ -31,7 +46,7 @@ ASSIGNORS: dict[str, Assignor] = {
 """By Kafka's own names."""
 
 
-def assign(asks: Sequence[Ask]) -> list[Answer]:
+def assign(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Answer all asks, each by the assignor that it names.
 
     Returns:
@@ -40,13 +55,13 @@ def assign(asks: Sequence[Ask]) -> list[Answer]:
     Raises:
         UnknownAssignorError: an ask names an assignor that is not in `ASSIGNORS`.
     """
-    answers = [Answer([])] * len(asks)
+    answers = [AssignmentResponse([])] * len(asks)
     of_assignor: dict[str, list[int]] = {}
     for number, ask in enumerate(asks):
         if ask.members:
             of_assignor.setdefault(ask.assignor, []).append(number)
         else:
-            answers[number] = Answer([])
+            answers[number] = AssignmentResponse([])
     for name, numbers in of_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))

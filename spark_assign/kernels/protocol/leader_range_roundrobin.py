@@ -19,13 +19,13 @@ import numpy as np
 
 from spark_assign.kernels.protocol.assignment_request import (
     CODE_BITS,
-    Answer,
-    Ask,
-    Joined,
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
     java_order,
     layout,
 )
-from spark_assign.kernels.protocol.request_table import Table, answer, read_asks
+from spark_assign.kernels.protocol.request_table import RequestTable, answer, read_asks
 from spark_assign.kernels.rack_aware_range import RackTopic, lay_topics
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import IntArray
@@ -33,12 +33,12 @@ from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 
 
-def assign_range(asks: Sequence[Ask]) -> list[Answer]:
+def assign_range(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Kafka's `RangeAssignor`."""
     return _deal(asks, _by_range)
 
 
-def assign_roundrobin(asks: Sequence[Ask]) -> list[Answer]:
+def assign_roundrobin(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Kafka's `RoundRobinAssignor`."""
     return _deal(asks, _in_turn)
 
@@ -61,7 +61,9 @@ class _Lines:
     of_topic: IntArray
 
 
-def _deal(asks: Sequence[Ask], place_of: Callable[[Table, _Lines, IntArray, IntArray], IntArray]) -> list[Answer]:
+def _deal(
+    asks: Sequence[AssignmentRequest], place_of: Callable[[RequestTable, _Lines, IntArray, IntArray], IntArray]
+) -> list[AssignmentResponse]:
     """Deal all partitions; `place_of`: row of the topic and partition to a place in the topic's line."""
     table = read_asks(asks)
     lines = _lines(table)
@@ -71,7 +73,7 @@ def _deal(asks: Sequence[Ask], place_of: Callable[[Table, _Lines, IntArray, IntA
     return answer(table, member, table.topic[row] << CODE_BITS | partition, {})
 
 
-def _lines(table: Table) -> _Lines:
+def _lines(table: RequestTable) -> _Lines:
     members: list[int] = []
     places: list[Sequence[int]] = []
     for ask, begin in zip(table.asks, table.begin, strict=False):
@@ -93,7 +95,7 @@ def _lines(table: Table) -> _Lines:
     )
 
 
-def serving_order(members: Sequence[Joined]) -> list[int]:
+def serving_order(members: Sequence[JoinedMember]) -> list[int]:
     """Indexes of the members in the order in which range and roundrobin serve them."""
     static = [at for at, each in enumerate(members) if each.group_instance_id is not None]
     if not static:
@@ -107,7 +109,7 @@ def serving_order(members: Sequence[Joined]) -> list[int]:
 # --- round robin --------------------------------------------------------------------------------------------
 
 
-def _in_turn(table: Table, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
+def _in_turn(table: RequestTable, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
     start = np.empty(len(table.topic), np.int64)
     line, counts = lines.of_topic.tolist(), table.partitions.tolist()
     for begin, end in key_ranges(table.topic_ask):
@@ -118,7 +120,7 @@ def _in_turn(table: Table, lines: _Lines, row: IntArray, partition: IntArray) ->
 # --- range --------------------------------------------------------------------------------------------------
 
 
-def _by_range(table: Table, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
+def _by_range(table: RequestTable, lines: _Lines, row: IntArray, partition: IntArray) -> IntArray:
     quota, longer = np.divmod(table.partitions, lines.size[lines.of_topic])
     in_longer = longer * (quota + 1)
     quota_of, behind = quota[row], partition - in_longer[row]
@@ -132,7 +134,7 @@ def _by_range(table: Table, lines: _Lines, row: IntArray, partition: IntArray) -
     return place
 
 
-def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
+def _by_rack(table: RequestTable, lines: _Lines, begin: int, end: int) -> dict[int, IntArray]:
     """Of the topics of one ask (these rows) that racks decide, who gets each partition, as places in the line."""
     ask = table.asks[int(table.topic_ask[begin])]
     asked = [
@@ -142,6 +144,6 @@ def _by_rack(table: Table, lines: _Lines, begin: int, end: int) -> dict[int, Int
     return lay_topics(asked, {line: _racks(table, lines, line) for line in {each.line for each in asked}})
 
 
-def _racks(table: Table, lines: _Lines, line: int) -> list[str | None]:
+def _racks(table: RequestTable, lines: _Lines, line: int) -> list[str | None]:
     members = lines.members[lines.begin[line] : lines.begin[line] + lines.size[line]].tolist()
     return [table.members[member].rack_id or None for member in members]

@@ -10,12 +10,18 @@ from itertools import chain
 
 import numpy as np
 
-from spark_assign.kernels.protocol.assignment_request import CODE_BITS, Answer, Ask, java_order, layout
-from spark_assign.kernels.protocol.request_table import Table, answer, read_asks
+from spark_assign.kernels.protocol.assignment_request import (
+    CODE_BITS,
+    AssignmentRequest,
+    AssignmentResponse,
+    java_order,
+    layout,
+)
+from spark_assign.kernels.protocol.request_table import RequestTable, answer, read_asks
 from spark_assign.kernels.rack_aware_range import racks_matter
 from spark_assign.kernels.sticky.hash_map_order import walks
-from spark_assign.kernels.sticky.plan_batch import Batch, plan_batch
-from spark_assign.kernels.sticky.sticky_types import Groups
+from spark_assign.kernels.sticky.plan_batch import StickyBatch, plan_batch
+from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
 from spark_assign.numeric.segmented_arrays import starts_new_key
@@ -23,17 +29,17 @@ from spark_assign.numeric.segmented_arrays import starts_new_key
 _MASK = (1 << CODE_BITS) - 1
 
 
-def assign_sticky(asks: Sequence[Ask]) -> list[Answer]:
+def assign_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Kafka's `StickyAssignor`."""
     return _assign(asks, cooperative=False)
 
 
-def assign_cooperative_sticky(asks: Sequence[Ask]) -> list[Answer]:
+def assign_cooperative_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     """Kafka's `CooperativeStickyAssignor`."""
     return _assign(asks, cooperative=True)
 
 
-def _assign(asks: Sequence[Ask], *, cooperative: bool) -> list[Answer]:
+def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[AssignmentResponse]:
     table = read_asks(asks)
     by_id = _by_id(table)
     decided = plan_batch(_batch(table, by_id, cooperative))
@@ -42,14 +48,14 @@ def _assign(asks: Sequence[Ask], *, cooperative: bool) -> list[Answer]:
     return answer(table, by_id[rows.member], codes, decided.refused)
 
 
-def _by_id(table: Table) -> IntArray:
+def _by_id(table: RequestTable) -> IntArray:
     """The members of the table sorted by ask and id, as the kernels number them."""
     spans = zip(table.begin, table.begin[1:], strict=False)
     ids = [each.member_id for each in table.members]
     return np.array([begin + at for begin, end in spans for at in java_order(ids[begin:end])], np.int64)
 
 
-def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
+def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBatch:
     """The asks as the kernels read them."""
     size = len(table.members)
     number = np.empty(size, np.int64)
@@ -60,8 +66,8 @@ def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
     walk, treeified = walks(hashes[by_id], np.arange(size), member_ask, number)
     generation, claimed_in = _generations(table, cooperative)
     rack, rack_sets, rack_set = _racks(table)
-    return Batch(
-        groups=Groups(
+    return StickyBatch(
+        groups=StickyGroups(
             member_group=member_ask,  # sorted by ask either way
             walk=walk,
             topic_group=table.topic_ask,
@@ -82,7 +88,7 @@ def _batch(table: Table, by_id: IntArray, cooperative: bool) -> Batch:
     )
 
 
-def _generations(table: Table, cooperative: bool) -> tuple[IntArray, IntArray]:
+def _generations(table: RequestTable, cooperative: bool) -> tuple[IntArray, IntArray]:
     """Of each member its subscription's generation, and the one that its claims are of."""
     size = len(table.members)
     generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
@@ -94,13 +100,13 @@ def _generations(table: Table, cooperative: bool) -> tuple[IntArray, IntArray]:
     return generation, np.where(in_subscription | silent, generation, in_user_data)
 
 
-def _topic_hashes(table: Table) -> IntArray:
+def _topic_hashes(table: RequestTable) -> IntArray:
     begins = np.cumsum([0, *(len(ask.topics.names) for ask in table.asks)])
     every = np.concatenate([ask.topics.hashes for ask in table.asks])
     return np.asarray(every[begins[table.topic_ask] + table.topic], np.int64)
 
 
-def _claims(table: Table, number: IntArray, member_ask: IntArray) -> PartitionSlices:
+def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> PartitionSlices:
     """What members own of topics that somebody in their ask subscribes to and that have metadata.
 
     As in Kafka, neither the member's own subscription nor the partition count is looked at.
@@ -120,7 +126,7 @@ def _claims(table: Table, number: IntArray, member_ask: IntArray) -> PartitionSl
     return runs if there.all() else runs.take(there)
 
 
-def _racks(table: Table) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
+def _racks(table: RequestTable) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
     """Of each member its rack, the sets of racks, and of each topic the set of each partition, where racks matter.
 
     Racks are numbered anew in each ask, so that asks with as many racks share their sets.

@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class SimulatedMember:
     """A consumer through all its restarts.
 
     Attributes:
@@ -80,7 +80,7 @@ class Member:
 
 
 @dataclass(slots=True, eq=False)
-class ClassicMember(Member):
+class ClassicMember(SimulatedMember):
     """One that speaks the classic protocol.
 
     Attributes:
@@ -106,7 +106,7 @@ class ClassicMember(Member):
 
     def start(self, now: int) -> None:
         """A new process, which knows nothing yet."""
-        Member.start(self, now)
+        SimulatedMember.start(self, now)
         self.generation_id, self.remembered, self.remembered_generation = NO_GENERATION, None, {}
         self.metadata_from, self.snapshot, self.metadata = now, None, {}
         self.cooperative = is_cooperative(self.strategies)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_assign.kernels.protocol.member import Member
+from spark_assign.kernels.protocol.member import SimulatedMember
 
 CONSUMED, BEING_REVOKED, RESTORING, DOWN, UNOWNED = "consumed", "revoking", "restoring", "down", "unowned"
 
@@ -21,13 +21,13 @@ Interval = tuple[int, int, int, str, str | None]
 @dataclass(slots=True)
 class Partition:
     """One partition. `owner_id`: its owner's member id at that time; `ready`: when it is restored; `paused_from`: null
-    while it is consumed; `last`: who consumed it last (`Member.identity`)."""
+    while it is consumed; `last`: who consumed it last (`SimulatedMember.identity`)."""
 
     code: int
     exists_from: int
     state: str
     since: int
-    owner: Member | None = None
+    owner: SimulatedMember | None = None
     owner_id: str | None = None
     last: str | None = None
     ready: int = 0
@@ -37,7 +37,7 @@ class Partition:
     longest: int = 0
 
 
-class Ledger:
+class OwnershipLog:
     """All partitions of a group. Times of calls never go back.
 
     Args:
@@ -65,7 +65,7 @@ class Ledger:
             self._resume(partition, at)
             self.gone.append((partition, at))
 
-    def give(self, codes: Iterable[int], owner: Member, at: int) -> int:
+    def give(self, codes: Iterable[int], owner: SimulatedMember, at: int) -> int:
         """A member gets partitions; those that it had last it consumes at once, the others when they are restored.
 
         Returns:
@@ -89,7 +89,7 @@ class Ledger:
             partition.last = identity
         return moved
 
-    def pause(self, codes: Iterable[int], owner: Member, state: str, at: int) -> int:
+    def pause(self, codes: Iterable[int], owner: SimulatedMember, state: str, at: int) -> int:
         """The owner stops consuming (`revoking`, `down`) or has the partitions no longer (`unowned`).
 
         Partitions that the member does not own are passed over: somebody may have taken them from it already.
@@ -118,7 +118,7 @@ class Ledger:
         ready = max((each.ready for each in self.there.values() if each.state == RESTORING), default=0)
         return max(ready, self.changed)
 
-    def _turn(self, partition: Partition, state: str, owner: Member | None, at: int) -> None:
+    def _turn(self, partition: Partition, state: str, owner: SimulatedMember | None, at: int) -> None:
         """Into another state; a partition that was ready in the meantime has been consumed since."""
         if partition.state == RESTORING and partition.ready <= at:
             self._note(partition, partition.ready)

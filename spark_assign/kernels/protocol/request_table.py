@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined
+from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RequestTable:
     """Asks 0, 1, …, each with at least one member.
 
     Attributes:
@@ -28,8 +28,8 @@ class Table:
         without_metadata: ask and class of subscribed topics without metadata, each pair once.
     """
 
-    asks: Sequence[Ask]
-    members: list[Joined]
+    asks: Sequence[AssignmentRequest]
+    members: list[JoinedMember]
     begin: list[int]
     topic_ask: IntArray
     topic: IntArray
@@ -45,9 +45,9 @@ class Table:
         return begin[1:] - begin[:-1]
 
 
-def read_asks(asks: Sequence[Ask]) -> Table:
+def read_asks(asks: Sequence[AssignmentRequest]) -> RequestTable:
     """The columns of asks that have members."""
-    members: list[Joined] = []
+    members: list[JoinedMember] = []
     begin = [0]
     topics: list[tuple[int, int, int, int]] = []
     classes: list[list[int]] = []
@@ -63,10 +63,10 @@ def read_asks(asks: Sequence[Ask]) -> Table:
         members += ask.members
         begin.append(len(members))
     ask_of, index, counts, class_of_each = np.array(topics, np.int64).reshape(-1, 4).T.copy()
-    return Table(asks, members, begin, ask_of, index, counts, class_of_each, classes, list(without))
+    return RequestTable(asks, members, begin, ask_of, index, counts, class_of_each, classes, list(without))
 
 
-def _classes(members: Sequence[Joined], begin: int, classes: list[list[int]]) -> dict[int, int]:
+def _classes(members: Sequence[JoinedMember], begin: int, classes: list[list[int]]) -> dict[int, int]:
     """The class of each topic that these members subscribe to; new ones are added to `classes`."""
     subscriptions = {topics: number for number, topics in enumerate(dict.fromkeys(each.topics for each in members))}
     if len(subscriptions) == 1:
@@ -88,11 +88,13 @@ def _classes(members: Sequence[Joined], begin: int, classes: list[list[int]]) ->
     return class_of
 
 
-def answer(table: Table, member: IntArray, codes: IntArray, refused: Mapping[int, str]) -> list[Answer]:
+def answer(
+    table: RequestTable, member: IntArray, codes: IntArray, refused: Mapping[int, str]
+) -> list[AssignmentResponse]:
     """Rows of members and codes, in any order, as an answer to each ask; `refused`: ask to error."""
     order = np.lexsort((codes, member))
     sorted_codes = codes[order].tolist()
     ends = np.cumsum(np.bincount(member, minlength=len(table.members))).tolist()
     shares = [sorted_codes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
     asks = zip(table.begin, table.begin[1:], strict=False)
-    return [Answer(shares[begin:end], refused.get(number)) for number, (begin, end) in enumerate(asks)]
+    return [AssignmentResponse(shares[begin:end], refused.get(number)) for number, (begin, end) in enumerate(asks)]

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from spark_assign.kernels.protocol.classic_group_state import IllegalArgument, IllegalState
 from spark_assign.kernels.protocol.events import BadEvent, Event
-from spark_assign.kernels.protocol.group_simulation import Play
-from spark_assign.kernels.protocol.initial_state import Stage
-from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, assign
+from spark_assign.kernels.protocol.group_simulation import GroupSimulation
+from spark_assign.kernels.protocol.initial_state import InitialState
+from spark_assign.kernels.protocol.leader import ASSIGNORS, AssignmentRequest, AssignmentResponse, assign
 from spark_assign.kernels.protocol.ownership_log import merged
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulated_group import Endless, KafkaFails
-from spark_assign.kernels.protocol.simulation_input import BadGroup, Key, Scene, scenes
-from spark_assign.kernels.protocol.target_assignment import TargetAnswer, TargetAsk
+from spark_assign.kernels.protocol.simulated_group import AssignorError, DoesNotConvergeError
+from spark_assign.kernels.protocol.simulation_input import InvalidGroupError, Key, SimulationInput, scenes
+from spark_assign.kernels.protocol.target_assignment import TargetRequest, TargetResponse
 from spark_assign.kernels.protocol.target_assignors import assign_targets
 
 SIDE_BY_SIDE = 200
@@ -33,36 +33,36 @@ ROWS_PER_TABLE = 10_000
 PLAYED, TRACE, PARTITIONS, OWNERSHIP = "played", "trace", "partitions", "ownership"
 
 Rows = list[dict[str, Any]]
-Asked = Ask | TargetAsk | None
+Asked = AssignmentRequest | TargetRequest | None
 
 
-class Staged(Protocol):
+class InitialStateSource(Protocol):
     """What knows how a group begins, and what is to happen to it: `simulation_input.Scene`."""
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[Stage, list[Event]]: ...
+    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]: ...
 
 
 @dataclass(slots=True)
-class Show:
+class SimulationRun:
     """A group with one protocol. `ask`: what its leader has to find; `fault`: why it cannot be played."""
 
     key: Key
     protocol: str
-    play: Play | None = None
+    play: GroupSimulation | None = None
     going: Generator[Any, Any, None] | None = None
     ask: Asked = None
     fault: tuple[str, str] | None = None
 
-    def begin(self, scene: Staged, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
+    def begin(self, scene: InitialStateSource, defaults: Timing, until: int | None, writes: Collection[str]) -> None:
         """On to the first assignment."""
         with _Faults(self):
             stage, events = scene.stage(self.protocol, defaults)
             _check(stage)
-            self.play = Play(stage, events, traced=TRACE in writes, owners=OWNERSHIP in writes)
+            self.play = GroupSimulation(stage, events, traced=TRACE in writes, owners=OWNERSHIP in writes)
             self.going = self.play.run(until)
             self.ask = next(self.going, None)
 
-    def go_on(self, answer: Answer | TargetAnswer) -> None:
+    def go_on(self, answer: AssignmentResponse | TargetResponse) -> None:
         """On to the next assignment."""
         assert self.going is not None
         self.ask = None
@@ -116,9 +116,9 @@ def play_whole(facts: pa.Table, protocols: Sequence[str], defaults: Timing, writ
     return found
 
 
-def in_step(shows: Iterator[Show]) -> Iterator[Show]:
+def in_step(shows: Iterator[SimulationRun]) -> Iterator[SimulationRun]:
     """Play them, so many at once; each comes out when it is over."""
-    going: list[Show] = []
+    going: list[SimulationRun] = []
     while going or (going := list(islice(shows, SIDE_BY_SIDE))):
         asking = [show for show in going if show.ask is not None]
         yield from (show for show in going if show.ask is None)
@@ -129,22 +129,22 @@ def in_step(shows: Iterator[Show]) -> Iterator[Show]:
 
 def answers(asks: Sequence[Asked]) -> list[Any]:
     """The leaders' asks at once, and the brokers' at once."""
-    of_leaders = [ask for ask in asks if isinstance(ask, Ask)]
-    of_brokers = [ask for ask in asks if isinstance(ask, TargetAsk)]
+    of_leaders = [ask for ask in asks if isinstance(ask, AssignmentRequest)]
+    of_brokers = [ask for ask in asks if isinstance(ask, TargetRequest)]
     led, aimed = iter(assign(of_leaders)), iter(assign_targets(of_brokers))
-    return [next(led if isinstance(ask, Ask) else aimed) for ask in asks]
+    return [next(led if isinstance(ask, AssignmentRequest) else aimed) for ask in asks]
 
 
 def _shows(
-    groups: Iterable[tuple[Key, Scene]],
+    groups: Iterable[tuple[Key, SimulationInput]],
     protocols: Sequence[str],
     defaults: Timing,
     until: int | None,
     writes: Collection[str],
-) -> Iterator[Show]:
+) -> Iterator[SimulationRun]:
     for key, scene in groups:
         for protocol in protocols:
-            show = Show(key, protocol)
+            show = SimulationRun(key, protocol)
             show.begin(scene, defaults, until, writes)
             yield show
 
@@ -152,7 +152,7 @@ def _shows(
 class _Faults:
     """Whatever is wrong with a group becomes its fault: one bad group never sinks the others."""
 
-    def __init__(self, show: Show) -> None:
+    def __init__(self, show: SimulationRun) -> None:
         self.show = show
 
     def __enter__(self) -> None:
@@ -162,35 +162,37 @@ class _Faults:
         code = next((code for fault, code in _CODES.items() if isinstance(error, fault)), None)
         if code is None:
             return False
-        self.show.fault = (error.code if isinstance(error, BadGroup) else code, str(error))
+        self.show.fault = (error.code if isinstance(error, InvalidGroupError) else code, str(error))
         self.show.ask = None
         return True
 
 
 _CODES: dict[type[Exception], str] = {
-    BadGroup: "bad-group",
+    InvalidGroupError: "bad-group",
     BadEvent: "bad-event",
-    KafkaFails: "kafka-fails",
-    Endless: "endless",
+    AssignorError: "kafka-fails",
+    DoesNotConvergeError: "endless",
     IllegalArgument: "kafka-refuses",
     IllegalState: "kafka-refuses",
 }
 """What `rejected` calls it. Kafka's group refuses members that have no assignor in common, or one instance id."""
 
 
-def _check(stage: Stage) -> None:
+def _check(stage: InitialState) -> None:
     if stage.heartbeats:
         return
     for names in {stage.strategies, *(member.strategies for member in stage.members)}:
         if unknown := sorted(set(names) - ASSIGNORS.keys()):
             known = ", ".join(ASSIGNORS)
-            raise BadGroup("unknown-assignor", f"no assignor that can be simulated is called {unknown[0]!r}: {known}")
+            raise InvalidGroupError(
+                "unknown-assignor", f"no assignor that can be simulated is called {unknown[0]!r}: {known}"
+            )
 
 
 # --- what came of it ------------------------------------------------------------------------------------------
 
 
-def _rows(show: Show, write: str) -> Rows:
+def _rows(show: SimulationRun, write: str) -> Rows:
     key = {"cluster": show.key[0], "group_id": show.key[1], "protocol": show.protocol}
     if show.fault is not None:
         code, detail = show.fault
@@ -201,7 +203,7 @@ def _rows(show: Show, write: str) -> Rows:
     return [key | row for row in _WRITERS[write](show.play)]
 
 
-def _rounds(play: Play) -> Rows:
+def _rounds(play: GroupSimulation) -> Rows:
     return [
         {
             "generation_id": each.generation_id,
@@ -222,7 +224,7 @@ def _rounds(play: Play) -> Rows:
     ]
 
 
-def _availability(play: Play) -> dict[str, Any]:
+def _availability(play: GroupSimulation) -> dict[str, Any]:
     gone = play.group.ledger.gone
     longest = max((each for each, _ in gone), key=lambda each: (each.longest, -each.code), default=None)
     paused = longest is not None and longest.longest > 0
@@ -240,7 +242,7 @@ def _availability(play: Play) -> dict[str, Any]:
     }
 
 
-def _trace(play: Play) -> Rows:
+def _trace(play: GroupSimulation) -> Rows:
     return [
         {
             "seq": seq,
@@ -255,7 +257,7 @@ def _trace(play: Play) -> Rows:
     ]
 
 
-def _partitions(play: Play) -> Rows:
+def _partitions(play: GroupSimulation) -> Rows:
     names = play.stage.topics.names
     return [
         {
@@ -270,7 +272,7 @@ def _partitions(play: Play) -> Rows:
     ]
 
 
-def _ownership(play: Play) -> Rows:
+def _ownership(play: GroupSimulation) -> Rows:
     names = play.stage.topics.names
     return [
         {

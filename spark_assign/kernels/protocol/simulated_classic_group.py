@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined
+from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
 from spark_assign.kernels.protocol.classic_consumers import CHANGED, Consumers
 from spark_assign.kernels.protocol.coordinator import UNKNOWN_MEMBER
 from spark_assign.kernels.protocol.member import CLOSING, REVOKING, STABLE, ClassicMember
 from spark_assign.kernels.protocol.ownership_log import DOWN
-from spark_assign.kernels.protocol.simulated_group import KafkaFails
-from spark_assign.kernels.protocol.trace import COORDINATOR, Round
+from spark_assign.kernels.protocol.simulated_group import AssignorError
+from spark_assign.kernels.protocol.trace import COORDINATOR, RebalanceRow
 
 
-class ClassicCast(Consumers):
+class SimulatedClassicGroup(Consumers):
     """The members of a classic group, as a play has them."""
 
     # --- the play ---------------------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> list[Round]:
-        """See `Cast`."""
+    def rounds(self) -> list[RebalanceRow]:
+        """See `SimulatedGroup`."""
         return self.coordinator.rounds
 
     def settle(self, members: Sequence[ClassicMember], generation_id: int) -> None:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         coordinator = self.coordinator
         coordinator.restore(
             [(self._settled(each, generation_id), each.strategies, each.owned) for each in members], generation_id
@@ -39,25 +39,25 @@ class ClassicCast(Consumers):
         leader = self.by_id[str(coordinator.group.leader_id)]
         leader.snapshot = self.leaders_view(leader)
 
-    def _settled(self, member: ClassicMember, generation_id: int) -> Joined:
+    def _settled(self, member: ClassicMember, generation_id: int) -> JoinedMember:
         self.knows(member)
         member.state, member.lives, member.ids = STABLE, 1, 1
         member.generation_id = generation_id
         member.metadata = self.cluster.look(member.topics)
         return self.subscription(member)
 
-    def serve(self) -> Generator[Ask, Answer, None]:
-        """See `Cast`."""
+    def serve(self) -> Generator[AssignmentRequest, AssignmentResponse, None]:
+        """See `SimulatedGroup`."""
         while self.leading is not None:
             leader, self.leading = self.leading, None
             self.comes_to_rest()
             ask = self._ask(leader)
             answer = yield ask
             if answer.error is not None:
-                raise KafkaFails(f"{ask.assignor}: {answer.error}")
+                raise AssignorError(f"{ask.assignor}: {answer.error}")
             self.decided(leader, ask, answer)
 
-    def _ask(self, leader: ClassicMember) -> Ask:
+    def _ask(self, leader: ClassicMember) -> AssignmentRequest:
         """What the leader has to decide."""
         group, metadata = self.coordinator.group, self.coordinator.metadata
         members = [metadata[each.member_id] for each in group.all_members()]
@@ -65,10 +65,10 @@ class ClassicCast(Consumers):
         assignor = str(group.protocol_name)
         if assignor == "sticky":
             members = [_with_user_data(each, self.user_data[each.member_id]) for each in members]
-        return Ask(assignor, members, self.topics, leader.snapshot)
+        return AssignmentRequest(assignor, members, self.topics, leader.snapshot)
 
     def close(self) -> None:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         self.coordinator.close()
 
     # --- what happens to members ------------------------------------------------------------------------------
@@ -76,11 +76,11 @@ class ClassicCast(Consumers):
     def comes(
         self, name: str, group_instance_id: str | None, topics: frozenset[int], strategies: tuple[str, ...]
     ) -> ClassicMember:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         return ClassicMember(name, group_instance_id, None, topics, strategies)
 
     def leaves(self, member: ClassicMember, owned: Sequence[int], why: str) -> None:
-        """See `Cast`."""
+        """See `SimulatedGroup`."""
         member_id = str(member.member_id)
         member.silent_since = self._last_beat(member)
         revoked = self.has_given_up(member, owned)
@@ -89,7 +89,7 @@ class ClassicCast(Consumers):
         self.coordinator.round.revoked += revoked
 
     def away(self, member: ClassicMember, owned: Sequence[int]) -> None:
-        """See `Cast`. It does not say LeaveGroup (KIP-345)."""
+        """See `SimulatedGroup`. It does not say LeaveGroup (KIP-345)."""
         member.silent_since = self._last_beat(member)
         if owned:
             self.tell(member, "revoked", owned)
@@ -97,7 +97,7 @@ class ClassicCast(Consumers):
         self.coordinator.watch(str(member.member_id))
 
     def falls_silent(self, member: ClassicMember, state: str) -> None:
-        """See `Cast`. The coordinator watches who waits for an answer once it has given it."""
+        """See `SimulatedGroup`. The coordinator watches who waits for an answer once it has given it."""
         member.epoch += 1
         member.state = state
         member.silent_since = self._last_beat(member)
@@ -107,7 +107,8 @@ class ClassicCast(Consumers):
         return member.last_beat(self.clock.now, self.heartbeat_interval_ms)
 
     def poll_timeout(self, member: ClassicMember) -> None:
-        """See `Cast`. The heartbeat thread leaves; a static member's only falls silent (`maybeLeaveGroup`)."""
+        """See `SimulatedGroup`. The heartbeat thread leaves; a static member's only falls silent
+        (`maybeLeaveGroup`)."""
         member_id = str(member.member_id)
         self.clock.at(member.busy_until, self._polls_again, member, member.lives)
         if member.group_instance_id is not None:
@@ -127,13 +128,13 @@ class ClassicCast(Consumers):
         self.rejoin(member, UNKNOWN_MEMBER)  # whether it has said so or not, it takes itself to be out
 
     def subscribes(self, member: ClassicMember) -> None:
-        """See `Cast`. It joins again for them; if it is joining, once it has its share."""
+        """See `SimulatedGroup`. It joins again for them; if it is joining, once it has its share."""
         member.metadata = self.cluster.look(member.topics) | member.metadata
         if member.state == STABLE and member.topics != member.told:
             self.rejoin(member, CHANGED)
 
     def topic_changes(self, topic: int) -> None:
-        """See `Cast`. Every member looks at its topics again when its metadata is too old."""
+        """See `SimulatedGroup`. Every member looks at its topics again when its metadata is too old."""
         age = self.timing.metadata_max_age_ms
         for member in self.members.values():
             if member.running:
@@ -145,7 +146,7 @@ class ClassicCast(Consumers):
             self.looks_at_topics(member)
 
 
-def _with_user_data(joined: Joined, told: tuple[list[int] | None, int | None]) -> Joined:
+def _with_user_data(joined: JoinedMember, told: tuple[list[int] | None, int | None]) -> JoinedMember:
     """`StickyAssignor` looks at what the user data say, which its members remember even if they gave it up."""
     remembered, generation = told
     return replace(joined, owned=remembered or (), user_data_generation_id=generation)

@@ -9,16 +9,16 @@ from spark_assign.kernels.protocol.async_member import STALE, AsyncMember, Local
 from spark_assign.kernels.protocol.consumer_group_requests import LEAVE, LEAVE_STATIC, Heartbeat
 from spark_assign.kernels.protocol.member import STABLE
 from spark_assign.kernels.protocol.ownership_log import DOWN, UNOWNED
-from spark_assign.kernels.protocol.trace import COORDINATOR, Round
+from spark_assign.kernels.protocol.trace import COORDINATOR, RebalanceRow
 
 
-class ConsumerCast(AsyncConsumers):
+class SimulatedConsumerGroup(AsyncConsumers):
     """The members of a KIP-848 group, as a play has them."""
 
     # --- the play ---------------------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[RebalanceRow]:
         """See `Cast`."""
         return self.over
 

@@ -10,28 +10,28 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.protocol.event_queue import Clock
-from spark_assign.kernels.protocol.initial_state import Stage
-from spark_assign.kernels.protocol.member import Member
-from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, UNOWNED, Ledger
-from spark_assign.kernels.protocol.simulated_topics import Cluster
-from spark_assign.kernels.protocol.trace import COORDINATOR, Line, Round, partitions_text
+from spark_assign.kernels.protocol.event_queue import EventQueue
+from spark_assign.kernels.protocol.initial_state import InitialState
+from spark_assign.kernels.protocol.member import SimulatedMember
+from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, UNOWNED, OwnershipLog
+from spark_assign.kernels.protocol.simulated_topics import SimulatedTopics
+from spark_assign.kernels.protocol.trace import COORDINATOR, RebalanceRow, TraceRow, partitions_text
 
-M = TypeVar("M", bound=Member)
+M = TypeVar("M", bound=SimulatedMember)
 
 MOST_ROUNDS = 1_000
 """A group that rebalances so often after something has happened to it will not come to rest."""
 
 
-class KafkaFails(Exception):
+class AssignorError(Exception):
     """The assignor throws; the message is Kafka's."""
 
 
-class Endless(Exception):
+class DoesNotConvergeError(Exception):
     """The group does not come to rest."""
 
 
-class Cast(ABC, Generic[M]):
+class SimulatedGroup(ABC, Generic[M]):
     """All members of a group, and what they stand on: time, topics, who has which partition, the trace.
 
     Attributes:
@@ -40,16 +40,16 @@ class Cast(ABC, Generic[M]):
         trace: null where nobody asked for it.
     """
 
-    def __init__(self, stage: Stage, *, traced: bool, owners: bool) -> None:
+    def __init__(self, stage: InitialState, *, traced: bool, owners: bool) -> None:
         self.topics, self.timing = stage.topics, stage.timing
         self.revoke_ms = stage.revoke_ms
-        self.clock = Clock()
-        self.ledger = Ledger(stage.timing.restore_ms, stage.restore_ms, intervals=[] if owners else None)
-        self.cluster = Cluster(dict(stage.partitions), self.ledger, self.clock)
+        self.clock = EventQueue()
+        self.ledger = OwnershipLog(stage.timing.restore_ms, stage.restore_ms, intervals=[] if owners else None)
+        self.cluster = SimulatedTopics(dict(stage.partitions), self.ledger, self.clock)
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
         self.noted = 0
-        self.trace: list[Line] | None = [] if traced else None
+        self.trace: list[TraceRow] | None = [] if traced else None
 
     # --- what a play asks for ---------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class Cast(ABC, Generic[M]):
 
     @property
     @abstractmethod
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[RebalanceRow]:
         """The rebalances that are over."""
 
     @abstractmethod
@@ -126,7 +126,9 @@ class Cast(ABC, Generic[M]):
         """Raises Endless if it does not."""
         if self.number - self.noted > MOST_ROUNDS:
             why = "does giving up partitions take longer than the rebalance timeout?"
-            raise Endless(f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {why}")
+            raise DoesNotConvergeError(
+                f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {why}"
+            )
 
     # --- what is said -----------------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class Cast(ABC, Generic[M]):
     def say(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
         """A line of the trace."""
         if self.trace is not None:
-            self.trace.append(Line(self.clock.now, self.number, str(actor), message, to, detail))
+            self.trace.append(TraceRow(self.clock.now, self.number, str(actor), message, to, detail))
 
     def tell(self, member: M, message: str, codes: Iterable[int]) -> None:
         """What the member's rebalance listener is told."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_assign.kernels.protocol.assignment_request import code
-from spark_assign.kernels.protocol.event_queue import Clock
-from spark_assign.kernels.protocol.ownership_log import Ledger
+from spark_assign.kernels.protocol.event_queue import EventQueue
+from spark_assign.kernels.protocol.ownership_log import OwnershipLog
 
 
-class Cluster:
+class SimulatedTopics:
     """Topics by index, with their partition counts.
 
     Attributes:
@@ -17,7 +17,7 @@ class Cluster:
         wanted: topics that some member has asked for; nobody misses the others.
     """
 
-    def __init__(self, partitions: dict[int, int], ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, partitions: dict[int, int], ledger: OwnershipLog, clock: EventQueue) -> None:
         self.partitions = partitions
         self.wanted: set[int] = set()
         self._ledger, self._clock = ledger, clock

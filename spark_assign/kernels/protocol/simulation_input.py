@@ -26,9 +26,9 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.assignment_request import Topics, code
 from spark_assign.kernels.protocol.async_member import AsyncMember
 from spark_assign.kernels.protocol.events import MOST_PARTITIONS, BadEvent, Event, in_order
-from spark_assign.kernels.protocol.initial_state import Stage
+from spark_assign.kernels.protocol.initial_state import InitialState
 from spark_assign.kernels.protocol.leader import ASSIGNORS
-from spark_assign.kernels.protocol.member import ClassicMember, Member
+from spark_assign.kernels.protocol.member import ClassicMember, SimulatedMember
 from spark_assign.kernels.protocol.settings import KAFKA_DEFAULT, Timing, is_cooperative
 from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
 
@@ -61,7 +61,7 @@ Key = tuple[str, str]
 Row = dict[str, Any]
 
 
-class BadGroup(Exception):
+class InvalidGroupError(Exception):
     """A group that cannot be played; `code` says why in a word, the message in a sentence."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -70,12 +70,12 @@ class BadGroup(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SimulationInput:
     """What is known of one group: its rows by kind."""
 
     rows: Mapping[int, Sequence[Row]]
 
-    def stage(self, protocol: str, defaults: Timing) -> tuple[Stage, list[Event]]:
+    def stage(self, protocol: str, defaults: Timing) -> tuple[InitialState, list[Event]]:
         """The group as it is played with a protocol, and its events in order.
 
         Raises:
@@ -92,12 +92,12 @@ class Scene:
         counts = {row["topic"]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
         if large := sorted(topic for topic, count in counts.items() if count > MOST_PARTITIONS):
             many = f"{large[0]} has {counts[large[0]]:,} partitions"
-            raise BadGroup("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
+            raise InvalidGroupError("too-many-partitions", f"topics: {many}, expected at most {MOST_PARTITIONS:,}")
         partitions = {number[topic]: count for topic, count in counts.items()}
         heartbeats = self._heartbeats(protocol)
         members = self._members(protocol, strategies, number)
         generation = max((row["numbers"][1] or 0 for row in self.rows[MEMBER]), default=0)
-        stage = Stage(members, topics, partitions, max(generation, 1), self._timing(defaults), strategies)
+        stage = InitialState(members, topics, partitions, max(generation, 1), self._timing(defaults), strategies)
         stage.all_static = protocol == STATIC
         stage.heartbeats = heartbeats
         if heartbeats:
@@ -142,7 +142,7 @@ class Scene:
         for name, fine in zip(names, ids.fine.tolist(), strict=True):
             if not fine and of_name.get(name) is not None:
                 said = f"topics: topic_id {of_name[name]!r} of {name} is no id. Kafka prints one as 22 characters"
-                raise BadGroup("bad-topic-id", said)
+                raise InvalidGroupError("bad-topic-id", said)
         if not all(of_name.values()):
             return [(number, number) for number in range(len(names))]
         known = zip(ids.fine.tolist(), ids.hash.tolist(), ids.rank.tolist(), strict=True)
@@ -156,7 +156,7 @@ class Scene:
             told["rebalance_timeout_ms"] = told["max_poll_interval_ms"]
         timing = replace(defaults, **told)
         if fault := timing.fault():
-            raise BadGroup("bad-settings", f"settings: {fault}")
+            raise InvalidGroupError("bad-settings", f"settings: {fault}")
         return timing
 
     def _topics(self, events: Sequence[Event]) -> Topics:
@@ -168,12 +168,12 @@ class Scene:
         racks = {row["topic"]: _layout(row) for row in self.rows[TOPIC] if row["at"]}
         return Topics.of(names, racks)
 
-    def _members(self, protocol: str, strategies: tuple[str, ...], number: Mapping[str, int]) -> list[Member]:
+    def _members(self, protocol: str, strategies: tuple[str, ...], number: Mapping[str, int]) -> list[SimulatedMember]:
         owned = self._owned(number)
         heartbeats = self._heartbeats(protocol)
         of_kind = AsyncMember if heartbeats else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
-        members: list[Member] = []
+        members: list[SimulatedMember] = []
         for row in sorted(self.rows[MEMBER], key=_place):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(number[topic] for topic in row["names"] or ())
@@ -197,12 +197,12 @@ class Scene:
                 other = owner.setdefault(code(topic, partition), name)
                 if other != name:
                     detail = f"owned: {row['topic']}-{partition} belongs to {other} and to {name}"
-                    raise BadGroup("owned-twice", f"{detail}; a group at rest has one owner")
+                    raise InvalidGroupError("owned-twice", f"{detail}; a group at rest has one owner")
                 owned[name].append(code(topic, partition))
         return owned
 
 
-def scenes(facts: pa.Table) -> Iterator[tuple[Key, Scene]]:
+def scenes(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
     """The groups of a table of facts, in order."""
     of_group: dict[Key, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     columns = [name for name in facts.column_names if name not in ("cluster", "group_id", "kind")]
@@ -214,7 +214,7 @@ def scenes(facts: pa.Table) -> Iterator[tuple[Key, Scene]]:
         for key, *values in zip(keys, *(rows[name].to_pylist() for name in used), strict=True):
             of_group[key][kind].append(unused | dict(zip(used, values, strict=True)))
     for key in sorted(of_group):
-        yield key, Scene(of_group[key])
+        yield key, SimulationInput(of_group[key])
 
 
 def _remote(names: Sequence[str]) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def _remote(names: Sequence[str]) -> tuple[str, ...]:
     """
     if unknown := [name for name in names if name not in REMOTE]:
         known = ", ".join(REMOTE)
-        raise BadGroup("unknown-assignor", f"no assignor of the broker is called {unknown[0]!r}: {known}")
+        raise InvalidGroupError("unknown-assignor", f"no assignor of the broker is called {unknown[0]!r}: {known}")
     return tuple(REMOTE[name] for name in names[:1])
 
 

@@ -12,7 +12,7 @@ from spark_assign.kernels.protocol.consumer_group_requests import Heartbeat
 from spark_assign.kernels.protocol.target_assignment import fresh
 
 
-class OpeningGroup(ConsumerGroup):
+class StableConsumerGroup(ConsumerGroup):
     """A group, and how it begins."""
 
     def restore(self, members: Iterable[tuple[Heartbeat, Sequence[int]]], epoch: int, now: int) -> None:

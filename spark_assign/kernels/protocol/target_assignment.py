@@ -1,8 +1,8 @@
 """Target assignments of KIP-848 groups: what their coordinator asks for, and the answers for many groups at once.
 
 Kafka's `TargetAssignmentBuilder` hands the assignor all members with the target so far, and writes those of the new one
-that differ as records. Java walks maps and sets in an order that hangs on what was put in when (`Target.walk`); it
-decides what an overfull member gives up.
+that differ as records. Java walks maps and sets in an order that hangs on what was put in when
+(`TargetAssignment.walk`); it decides what an overfull member gives up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PARTITION = (1 << CODE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetAssignment:
     """What a member is to have.
 
     Attributes:
@@ -32,20 +32,20 @@ class Target:
     topics: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(walk: Sequence[int], topics: Iterable[int]) -> Target:
+    def of(walk: Sequence[int], topics: Iterable[int]) -> TargetAssignment:
         """Of partitions in their walk, and their topics."""
-        return Target(tuple(walk), frozenset(walk), frozenset(topics))
+        return TargetAssignment(tuple(walk), frozenset(walk), frozenset(topics))
 
     def within(self, topics: frozenset[int]) -> Sequence[int]:
         """Those of these topics, in their walk."""
         return self.walk if self.topics <= topics else [each for each in self.walk if each >> CODE_BITS in topics]
 
 
-NOTHING = Target()
+NOTHING = TargetAssignment()
 
 
 @dataclass(slots=True)
-class TargetMember:
+class MemberSubscriptionAndAssignment:
     """A member as the assignor sees it (`MemberSubscriptionAndAssignmentImpl`).
 
     Attributes:
@@ -58,11 +58,11 @@ class TargetMember:
     instance_id: str | None
     subscribed: Sequence[Topic]
     names: int
-    target: Target
+    target: TargetAssignment
 
 
 @dataclass(slots=True)
-class TargetAsk:
+class TargetRequest:
     """A target that a group needs.
 
     Attributes:
@@ -75,14 +75,14 @@ class TargetAsk:
     """
 
     assignor: str
-    members: Sequence[TargetMember]
+    members: Sequence[MemberSubscriptionAndAssignment]
     topics: Sequence[Topic]
     homogeneous: bool
     taken: Collection[int]
 
 
 @dataclass(slots=True)
-class TargetAnswer:
+class TargetResponse:
     """The new target.
 
     Attributes:
@@ -90,16 +90,16 @@ class TargetAnswer:
         error: always null: the broker's assignors refuse nothing. It is there as for a leader's answer.
     """
 
-    changed: Mapping[str, Target] = field(default_factory=dict)
+    changed: Mapping[str, TargetAssignment] = field(default_factory=dict)
     error: str | None = None
 
 
 def follow(
-    target: Target,
+    target: TargetAssignment,
     changes: Iterable[tuple[int, bool]],
     by_number: Mapping[int, Topic],
     sizes: Mapping[int, int] | None = None,
-) -> Target:
+) -> TargetAssignment:
     """The member's next target: written by the assignor, sent as a record and read back.
 
     Args:
@@ -150,19 +150,19 @@ class _Written:
             del self._partitions[topic]
             self._chain.remove(topic)
 
-    def read(self, by_number: Mapping[int, Topic]) -> Target:
+    def read(self, by_number: Mapping[int, Topic]) -> TargetAssignment:
         """As it is read back."""
         read = _read_back(_topic_walk(self._chain, by_number, self._capacity), by_number)
         codes: list[int] = []
         for topic in read:
             begins = self._capacities[topic]
             codes += [topic << CODE_BITS | each for each in _partition_walk(list(self._partitions[topic]), begins)]
-        return Target.of(codes, read)
+        return TargetAssignment.of(codes, read)
 
 
 def fresh(
     assigned: Sequence[int], topics: Sequence[int], by_number: Mapping[int, Topic], made_for: int | None = None
-) -> Target:
+) -> TargetAssignment:
     """A target that an assignor has built anew: topic by topic, partitions ascending.
 
     Args:
@@ -180,7 +180,7 @@ def fresh(
     for topic in read:
         some = of_topic[topic]
         codes += [topic << CODE_BITS | each for each in walk(some, some, set_capacity(len(some)))]
-    return Target.of(codes, read)
+    return TargetAssignment.of(codes, read)
 
 
 def _topic_walk(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
-from spark_assign.kernels.protocol.consumer_group_members import Members
+from spark_assign.kernels.protocol.consumer_group_members import ConsumerGroupMembers
 from spark_assign.kernels.protocol.consumer_group_regexes import Regexes
 from spark_assign.kernels.protocol.consumer_group_requests import GroupConfig
-from spark_assign.kernels.protocol.target_assignment import TargetAsk, TargetMember
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic, id_walk
+from spark_assign.kernels.protocol.target_assignment import MemberSubscriptionAndAssignment, TargetRequest
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage, id_walk
 from spark_assign.kernels.server import SERVER_RANGE, UNIFORM
 from spark_assign.kernels.server.hash_iteration import map_capacity, walk
 
@@ -20,11 +20,11 @@ _KERNELS = {"range": SERVER_RANGE}
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class TargetAssignmentBuilder:
     """What a group knows (`TargetAssignmentBuilder`)."""
 
-    members: Members
-    metadata: Metadata
+    members: ConsumerGroupMembers
+    metadata: TopicsImage
     regexes: Regexes
     config: GroupConfig
 
@@ -36,7 +36,7 @@ class Asking:
         replaced: str | None,
         sent: Sequence[str] | None,
         homogeneous: bool,
-    ) -> TargetAsk:
+    ) -> TargetRequest:
         """The ask for a target.
 
         Args:
@@ -54,19 +54,19 @@ class Asking:
         # Before 4.4 the member that is replaced is put in, and taken out again.
         capacity = map_capacity(before if self.config.before_4_4 else len(seen))
         by_id = self.members.by_id
-        members: list[TargetMember] = []
+        members: list[MemberSubscriptionAndAssignment] = []
         hashes = [by_id[each].hash_code for each in seen]
         for each in walk(seen, hashes, capacity, java_key, map_capacity(0)):
             member, target = by_id[each], self.members.target(each)
             names = len(self.regexes.united(member.names, member.regex))
             topics = self._topic_walk(member, sent if each == mine else None)
-            members.append(TargetMember(each, member.instance_id, topics, names, target))
+            members.append(MemberSubscriptionAndAssignment(each, member.instance_id, topics, names, target))
         kernel = _KERNELS.get(assignor, assignor)
         if homogeneous and kernel == UNIFORM:
             asked = id_walk(members[0].subscribed, members[0].names)
         else:
             asked = list({topic.number: topic for each in members for topic in each.subscribed}.values())
-        return TargetAsk(kernel, members, asked, homogeneous, self.members.taken)
+        return TargetRequest(kernel, members, asked, homogeneous, self.members.taken)
 
     def _topic_walk(self, member: ConsumerGroupMember, sent: Sequence[str] | None) -> list[Topic]:
         """The topics that a member subscribes to, in the walk of its set of names.

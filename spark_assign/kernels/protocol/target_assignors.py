@@ -14,9 +14,9 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.assignment_request import CODE_BITS
 from spark_assign.kernels.protocol.target_assignment import (
     NOTHING,
-    TargetAnswer,
-    TargetAsk,
-    TargetMember,
+    MemberSubscriptionAndAssignment,
+    TargetRequest,
+    TargetResponse,
     follow,
     fresh,
 )
@@ -31,9 +31,9 @@ from spark_assign.numeric.partition_slices import PartitionSlices
 _PARTITION = (1 << CODE_BITS) - 1
 
 
-def assign_targets(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
+def assign_targets(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
     """Answer all asks, in their order; no answer depends on the asks beside it."""
-    answers = [TargetAnswer() for _ in asks]
+    answers = [TargetResponse() for _ in asks]
     ranged, alike = [], []
     for at, ask in enumerate(asks):
         if not ask.topics:
@@ -51,15 +51,15 @@ def assign_targets(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
     return answers
 
 
-def _nothing(ask: TargetAsk) -> TargetAnswer:
+def _nothing(ask: TargetRequest) -> TargetResponse:
     """Nobody subscribes to a topic that there is."""
-    return TargetAnswer({member.member_id: NOTHING for member in ask.members if member.target.codes})
+    return TargetResponse({member.member_id: NOTHING for member in ask.members if member.target.codes})
 
 
 # --- uniform, homogeneous -----------------------------------------------------------------------------------------
 
 
-def _alike(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
+def _alike(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
     """Step 1 of all groups at once, the others one by one: they concern few members."""
     sizes = np.array([len(ask.members) for ask in asks])
     topics = np.array([len(ask.topics) for ask in asks])
@@ -76,7 +76,7 @@ def _alike(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
     ]
 
 
-def _deal(ask: TargetAsk, walks: Sequence[Sequence[int]], quota: Sequence[int]) -> TargetAnswer:
+def _deal(ask: TargetRequest, walks: Sequence[Sequence[int]], quota: Sequence[int]) -> TargetResponse:
     """Steps 2 to 4: who has too much gives the end of its walk, who has too little takes the front of what is free."""
     surplus = [each for walk, most in zip(walks, quota, strict=True) for each in walk[most:]]
     missing = sum(quota) > sum(map(len, walks))
@@ -91,10 +91,10 @@ def _deal(ask: TargetAsk, walks: Sequence[Sequence[int]], quota: Sequence[int]) 
             changes = [(each, False) for each in member.target.walk if each not in kept]
             changes += [(each, True) for each in added]
             changed[member.member_id] = follow(member.target, changes, by_number)
-    return TargetAnswer(changed)
+    return TargetResponse(changed)
 
 
-def _untaken(ask: TargetAsk) -> list[int]:
+def _untaken(ask: TargetRequest) -> list[int]:
     """Step 3: what nobody was to have so far; topics in their walk, partitions ascending."""
     free: list[int] = []
     for topic in ask.topics:
@@ -106,7 +106,7 @@ def _untaken(ask: TargetAsk) -> list[int]:
 # --- uniform, heterogeneous ---------------------------------------------------------------------------------------
 
 
-def _mixed(ask: TargetAsk) -> TargetAnswer:
+def _mixed(ask: TargetRequest) -> TargetResponse:
     number = {topic.number: at for at, topic in enumerate(ask.topics)}
     subscribers: list[list[int]] = [[] for _ in ask.topics]
     owners = [[NO_MEMBER] * topic.partitions for topic in ask.topics]
@@ -136,13 +136,13 @@ def _mixed(ask: TargetAsk) -> TargetAnswer:
             target = follow(member.target, some, by_number, sizes)
             if target.codes != member.target.codes:
                 changed[member.member_id] = target
-    return TargetAnswer(changed)
+    return TargetResponse(changed)
 
 
 # --- range --------------------------------------------------------------------------------------------------------
 
 
-def _ranges(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
+def _ranges(asks: Sequence[TargetRequest]) -> list[TargetResponse]:
     """All groups at once: member by member, topic by topic."""
     of_member: list[int] = []
     of_topic: list[int] = []
@@ -167,7 +167,7 @@ def _ranges(asks: Sequence[TargetAsk]) -> list[TargetAnswer]:
     return answers
 
 
-def _served(members: Sequence[TargetMember]) -> list[int]:
+def _served(members: Sequence[MemberSubscriptionAndAssignment]) -> list[int]:
     """Of each member its place: static ones first, by instance id; then the others, by member id."""
     order = sorted(
         range(len(members)),
@@ -179,7 +179,7 @@ def _served(members: Sequence[TargetMember]) -> list[int]:
     return places
 
 
-def _in_request_order(ask: TargetAsk, assigned: Sequence[Sequence[int]]) -> TargetAnswer:
+def _in_request_order(ask: TargetRequest, assigned: Sequence[Sequence[int]]) -> TargetResponse:
     by_number = {topic.number: topic for topic in ask.topics}
     changed = {}
     for member, has in zip(ask.members, assigned, strict=True):
@@ -188,10 +188,10 @@ def _in_request_order(ask: TargetAsk, assigned: Sequence[Sequence[int]]) -> Targ
             topics = [topic.number for topic in asked if topic.number in there]
             made_for = len(asked) if ask.homogeneous else member.names
             changed[member.member_id] = fresh(has, topics, by_number, made_for)
-    return TargetAnswer(changed)
+    return TargetResponse(changed)
 
 
-def _asked(ask: TargetAsk, member: TargetMember) -> Sequence[Topic]:
+def _asked(ask: TargetRequest, member: MemberSubscriptionAndAssignment) -> Sequence[Topic]:
     """The topics that a member gets something of: in a homogeneous group those of the member that is served first."""
     return ask.members[_served(ask.members).index(0)].subscribed if ask.homogeneous else member.subscribed
 

@@ -32,7 +32,7 @@ class Topic:
 
 
 @dataclass(slots=True)
-class Metadata:
+class TopicsImage:
     """All topics of a cluster at a time; groups share it.
 
     Attributes:

@@ -11,7 +11,7 @@ SHOWN_CAUSES = 3
 
 
 @dataclass(slots=True)
-class Line:
+class TraceRow:
     """A row of `protocol.schemas.TRACE`."""
 
     at_ms: int
@@ -23,7 +23,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Round:
+class RebalanceRow:
     """A row of `protocol.schemas.ROUNDS` in the making; `begin_ms` is null until somebody wants to rebalance."""
 
     begin_ms: int = 0

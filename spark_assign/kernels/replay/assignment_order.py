@@ -8,7 +8,7 @@ from spark_assign.kernels.protocol.assignment_request import java_order
 from spark_assign.kernels.replay.replay_member import Seats
 
 
-class Line:
+class AssignmentOrder:
     """Who stands where in an assignor's line, and what each place in it gets.
 
     Range and round robin look at nobody's past. Where all members subscribe to the same, lines of one length are asked

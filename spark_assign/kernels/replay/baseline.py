@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.replay.pause_cost import Clock
-from spark_assign.kernels.replay.recorded_history import RESTARTED, Past
+from spark_assign.kernels.replay.pause_cost import RoundDurations
+from spark_assign.kernels.replay.recorded_history import RESTARTED, RecordedHistory
 from spark_assign.kernels.replay.recorded_rebalances import recorded
 from spark_assign.kernels.replay.replay_group import Row
-from spark_assign.kernels.replay.replay_steps import People
+from spark_assign.kernels.replay.replay_steps import MemberIdentities
 
 
-def as_it_was(past: Past, clock: Clock, timing: Timing) -> list[Row]:
+def as_it_was(past: RecordedHistory, clock: RoundDurations, timing: Timing) -> list[Row]:
     """A row for each generation; what stopped is as measured, where it was, and else as expected."""
-    people = People(past.thens, timing.session_timeout_ms)
+    people = MemberIdentities(past.thens, timing.session_timeout_ms)
     rows = [Row()]
     last = _by_person(past, people, 0)
     for at in range(1, len(past.thens)):
@@ -34,6 +34,6 @@ def as_it_was(past: Past, clock: Clock, timing: Timing) -> list[Row]:
     return rows
 
 
-def _by_person(past: Past, people: People, at: int) -> dict[int, str]:
+def _by_person(past: RecordedHistory, people: MemberIdentities, at: int) -> dict[int, str]:
     names = people.name[at]
     return {code: names[each] for code, each in past.thens[at].owners.items()}

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_assign.kernels.pause_estimates import Counts, cooperative_seconds, eager_seconds, server_seconds
+from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds, server_seconds
 from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.replay.recorded_history import Past
+from spark_assign.kernels.replay.recorded_history import RecordedHistory
 from spark_assign.kernels.replay.recorded_rebalances import recorded, stopping
 from spark_assign.kernels.replay.replay_variants import COOPERATES, EAGER, SERVED
 
@@ -27,7 +27,7 @@ _SECONDS = {EAGER: eager_seconds, COOPERATES: cooperative_seconds, SERVED: serve
 
 
 @dataclass(frozen=True)
-class Clock:
+class RoundDurations:
     """How long a round takes at each generation of a group.
 
     Attributes:
@@ -38,7 +38,7 @@ class Clock:
     rounds: list[float | None]
     timing: Timing
 
-    def rebalance(self, of: int, protocol: str, counts: Counts) -> float:
+    def rebalance(self, of: int, protocol: str, counts: PauseCounts) -> float:
         """What a rebalance at the time of this generation stops."""
         if not counts.members:
             return 0.0
@@ -56,7 +56,7 @@ class Clock:
         return self.timing.heartbeat_interval_ms if round_ms is None else round_ms
 
 
-def clock_of(past: Past, timing: Timing) -> Clock:
+def clock_of(past: RecordedHistory, timing: Timing) -> RoundDurations:
     """The rounds of a group as its record shows them."""
     rounds: list[float | None] = [None] * len(past.thens)
     for each in recorded(past, timing.session_timeout_ms):
@@ -65,4 +65,4 @@ def clock_of(past: Past, timing: Timing) -> Clock:
         partitions = max(each.stopping, *(one.partitions for one in seen)) if seen else 0
         if stopped > 0 and partitions:
             rounds[each.begin : each.end] = [stopped / partitions] * (each.end - each.begin)
-    return Clock(rounds, timing)
+    return RoundDurations(rounds, timing)

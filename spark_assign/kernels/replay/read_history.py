@@ -10,14 +10,14 @@ from spark_assign.kernels.client_libraries import STREAMS
 from spark_assign.kernels.history.departures import departures
 from spark_assign.kernels.history.merge_facts import of_parts
 from spark_assign.kernels.history.pauses import pauses
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.history.timeline import Timeline
 from spark_assign.kernels.history.timelines import timelines
-from spark_assign.kernels.replay.recorded_history import Measured, Past, Refused, read_past
-from spark_assign.kernels.replay.replay import Question, replay
+from spark_assign.kernels.replay.recorded_history import MeasuredPause, RecordedHistory, Refused, read_past
+from spark_assign.kernels.replay.replay import ReplayParams, replay
 
 
-def replay_parts(rows: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def replay_parts(rows: pa.Table, asked: ReplayParams) -> Iterator[pa.Table]:
     """Answer for the groups of some parts.
 
     Args:
@@ -31,7 +31,7 @@ def replay_parts(rows: pa.Table, asked: Question) -> Iterator[pa.Table]:
         yield from replay(pasts(known, asked.asked), asked)
 
 
-def pasts(facts: pa.Table, asked: Asked) -> Iterator[Past | Refused]:
+def pasts(facts: pa.Table, asked: HistoryThresholds) -> Iterator[RecordedHistory | Refused]:
     """Each group, or why there is nothing to replay; facts are of whole groups."""
     for cluster, group_id, timeline in timelines(facts, asked):
         why = _refusal(timeline)
@@ -60,9 +60,9 @@ def _refusal(timeline: Timeline) -> tuple[str, str] | None:
     return None
 
 
-def _measured(timeline: Timeline, asked: Asked) -> dict[int, Measured]:
+def _measured(timeline: Timeline, asked: HistoryThresholds) -> dict[int, MeasuredPause]:
     return {
-        pause.place: Measured(pause.stopped_ms, pause.partitions)
+        pause.place: MeasuredPause(pause.stopped_ms, pause.partitions)
         for pause in pauses(timeline, asked)
         if pause.place is not None
     }

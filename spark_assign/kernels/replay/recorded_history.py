@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.client_libraries import COOPERATIVE
 from spark_assign.kernels.history.departures import CRASHED, Departure
-from spark_assign.kernels.history.timeline import Generation, Member, Timeline
+from spark_assign.kernels.history.timeline import Generation, RecordedMember, Timeline
 from spark_assign.kernels.protocol.assignment_request import Topics, code
 from spark_assign.kernels.server import SERVER_RANGE, UNIFORM
 
@@ -33,7 +33,7 @@ SERVED = {None: UNIFORM, "range": SERVER_RANGE}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPause:
     """How long partitions were silent around a rebalance, added up, and how many."""
 
     stopped_ms: int
@@ -41,7 +41,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Then:
+class RecordedGeneration:
     """One generation.
 
     Attributes:
@@ -59,14 +59,14 @@ class Then:
     number: int
     at_ms: int
     assignor: str | None
-    members: Mapping[str, Member]
+    members: Mapping[str, RecordedMember]
     topics: Mapping[str, frozenset[int]]
     partitions: Mapping[int, int]
     owners: Mapping[int, str]
     kind: str
     missing: int = 0
     gone: Mapping[str, Departure] = field(default_factory=dict)
-    measured: Measured | None = None
+    measured: MeasuredPause | None = None
 
     @property
     def crashed(self) -> set[str]:
@@ -75,14 +75,14 @@ class Then:
 
 
 @dataclass(frozen=True)
-class Past:
+class RecordedHistory:
     """One group. `served`: the broker assigns it (KIP-848); `topic_ids`: by name, as far as they are known."""
 
     cluster: str
     group_id: str
     served: bool
     topics: Topics
-    thens: Sequence[Then]
+    thens: Sequence[RecordedGeneration]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -113,8 +113,8 @@ def read_past(
     group_id: str,
     timeline: Timeline,
     gone: Iterable[Departure],
-    measured: Mapping[int, Measured],
-) -> Past:
+    measured: Mapping[int, MeasuredPause],
+) -> RecordedHistory:
     """What a timeline says, of a group of consumers.
 
     Args:
@@ -127,7 +127,7 @@ def read_past(
     topics = Topics.of(names)
     number = {name: at for at, name in enumerate(topics.names)}
     served = timeline.group_type == "consumer"
-    thens: list[Then] = []
+    thens: list[RecordedGeneration] = []
     went = {(each.generation, each.member_id): each for each in gone}
     for at, generation in enumerate(timeline.generations):
         before = thens[-1] if thens else None
@@ -137,10 +137,10 @@ def read_past(
         left = () if before is None else before.members.keys() - then.members.keys()
         known = {each: went[then.number, each] for each in left if (then.number, each) in went}
         thens.append(replace(then, gone=known))
-    return Past(cluster, group_id, served, topics, thens, timeline.topic_ids)
+    return RecordedHistory(cluster, group_id, served, topics, thens, timeline.topic_ids)
 
 
-def _names(member: Member) -> Iterable[str]:
+def _names(member: RecordedMember) -> Iterable[str]:
     yield from member.topics
     yield from (topic for role, topic in member.assignment if role == PARTITION)
 
@@ -148,10 +148,10 @@ def _names(member: Member) -> Iterable[str]:
 def _then(
     generation: Generation,
     number: Mapping[str, int],
-    before: Then | None,
+    before: RecordedGeneration | None,
     served: bool,
-    measured: Measured | None,
-) -> Then:
+    measured: MeasuredPause | None,
+) -> RecordedGeneration:
     listed = sorted(
         generation.members, key=lambda each: (each.position is None, each.position, java_key(each.member_id))
     )
@@ -168,7 +168,7 @@ def _then(
     partitions = _partitions(owners, topics.values(), before if assignor == COOPERATIVE else None)
     kind = FOUNDED if before is None else _kind(generation.number, members, topics, partitions, before)
     missing = 0 if before is None else max(generation.number - before.number - 1, 0)
-    return Then(
+    return RecordedGeneration(
         generation.number,
         generation.at_ms,
         assignor,
@@ -182,7 +182,9 @@ def _then(
     )
 
 
-def _partitions(owners: Mapping[int, str], topics: Iterable[frozenset[int]], before: Then | None) -> dict[int, int]:
+def _partitions(
+    owners: Mapping[int, str], topics: Iterable[frozenset[int]], before: RecordedGeneration | None
+) -> dict[int, int]:
     """Of each topic that somebody subscribes to how many partitions the record shows."""
     asked = frozenset[int]().union(*topics)
     found: dict[int, int] = {}
@@ -199,10 +201,10 @@ def _partitions(owners: Mapping[int, str], topics: Iterable[frozenset[int]], bef
 
 def _kind(
     number: int,
-    members: Mapping[str, Member],
+    members: Mapping[str, RecordedMember],
     topics: Mapping[str, frozenset[int]],
     partitions: Mapping[int, int],
-    before: Then,
+    before: RecordedGeneration,
 ) -> str:
     if number == before.number and members and before.members:
         return RESTARTED

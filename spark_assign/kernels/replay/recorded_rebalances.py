@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spark_assign.kernels.pause_estimates import Counts
-from spark_assign.kernels.replay.recorded_history import FOLLOWS, RESTARTED, Past, Then
+from spark_assign.kernels.pause_estimates import PauseCounts
+from spark_assign.kernels.replay.recorded_history import FOLLOWS, RESTARTED, RecordedGeneration, RecordedHistory
 from spark_assign.kernels.replay.replay_variants import EAGER, protocol_of
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRebalance:
     """A rebalance.
 
     Attributes:
@@ -24,7 +24,7 @@ class Recorded:
     begin: int
     end: int
     protocol: str
-    counts: Counts
+    counts: PauseCounts
     waited_ms: int
 
     @property
@@ -33,14 +33,14 @@ class Recorded:
         return stopping(self.protocol, self.counts)
 
 
-def stopping(protocol: str, counts: Counts) -> int:
+def stopping(protocol: str, counts: PauseCounts) -> int:
     """How many partitions stop in a rebalance, once for each time: all, or what is given up or owned by nobody."""
     if protocol == EAGER:
         return int(counts.partitions)
     return int(counts.living - counts.kept + counts.later + counts.partitions - counts.living)
 
 
-def recorded(past: Past, session_ms: int) -> Iterator[Recorded]:
+def recorded(past: RecordedHistory, session_ms: int) -> Iterator[RecordedRebalance]:
     """All rebalances of a group after its first generation on record.
 
     Args:
@@ -54,10 +54,12 @@ def recorded(past: Past, session_ms: int) -> Iterator[Recorded]:
         waited = sum(
             before.members[each].session_timeout_ms or session_ms for each in before.owners.values() if each in crashed
         )
-        yield Recorded(begin, end, protocol_of(then.assignor or past.assignor), _counts(past, begin, end), waited)
+        yield RecordedRebalance(
+            begin, end, protocol_of(then.assignor or past.assignor), _counts(past, begin, end), waited
+        )
 
 
-def _counts(past: Past, begin: int, end: int) -> Counts:
+def _counts(past: RecordedHistory, begin: int, end: int) -> PauseCounts:
     before, then, after = past.thens[begin - 1], past.thens[begin], past.thens[end - 1]
     had = _living(before, then)
     living = {code: each for code, each in had.items() if code in after.owners}
@@ -67,9 +69,9 @@ def _counts(past: Past, begin: int, end: int) -> Counts:
         kept &= now.owners.items()
         later += len(_living(was, now).items() - now.owners.items()) if at > begin else 0
     back = len(living.items() & after.owners.items()) - len(kept)
-    return Counts(len(then.members), len(after.owners), len(living), len(kept), back, later)
+    return PauseCounts(len(then.members), len(after.owners), len(living), len(kept), back, later)
 
 
-def _living(before: Then, then: Then) -> dict[int, str]:
+def _living(before: RecordedGeneration, then: RecordedGeneration) -> dict[int, str]:
     """What members had that are still there."""
     return {code: each for code, each in before.owners.items() if each in then.members}

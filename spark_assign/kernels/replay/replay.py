@@ -17,16 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.kernels.group.tagged_rows import tagged, tagged_rows
-from spark_assign.kernels.history.thresholds import Asked
+from spark_assign.kernels.history.thresholds import HistoryThresholds
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import answers
 from spark_assign.kernels.replay.baseline import as_it_was
 from spark_assign.kernels.replay.pause_cost import clock_of
-from spark_assign.kernels.replay.recorded_history import RESTARTED, Past, Refused
-from spark_assign.kernels.replay.replay_group import Fails, Row, play
+from spark_assign.kernels.replay.recorded_history import RESTARTED, RecordedHistory, Refused
+from spark_assign.kernels.replay.replay_group import ReplayError, Row, play
 from spark_assign.kernels.replay.replay_steps import course_of
-from spark_assign.kernels.replay.replay_variants import ASSIGNORS, Way, protocol_of
-from spark_assign.kernels.replay.reproduce_recorded import Verdict, find_again
+from spark_assign.kernels.replay.replay_variants import ASSIGNORS, ReplayVariant, protocol_of
+from spark_assign.kernels.replay.reproduce_recorded import ReproductionResult, find_again
 
 OF_GROUP, OF_REBALANCE, REJECTED = KINDS = ("replayed", "replay", "rejected")
 
@@ -48,7 +48,7 @@ GROUPS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class Question:
+class ReplayParams:
     """What is asked.
 
     Attributes:
@@ -61,19 +61,19 @@ class Question:
     assignors: tuple[str, ...] = ASSIGNORS
     static: tuple[bool, ...] = (False, True)
     timing: Timing = field(default_factory=Timing)
-    asked: Asked = field(default_factory=Asked)
+    asked: HistoryThresholds = field(default_factory=HistoryThresholds)
 
     @property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[ReplayVariant]:
         """All ways."""
-        return [Way(assignor, static) for assignor in self.assignors for static in self.static]
+        return [ReplayVariant(assignor, static) for assignor in self.assignors for static in self.static]
 
 
-def replay(told: Iterable[Past | Refused], asked: Question) -> Iterator[pa.Table]:
+def replay(told: Iterable[RecordedHistory | Refused], asked: ReplayParams) -> Iterator[pa.Table]:
     """Answer for these groups, in tables with the columns of `REPLAYED`."""
     going = iter(told)
     while some := list(islice(going, GROUPS_AT_ONCE)):
-        groups = [_Group(each, asked) for each in some if isinstance(each, Past)]
+        groups = [_Group(each, asked) for each in some if isinstance(each, RecordedHistory)]
         refused = [asdict(each) for each in some if isinstance(each, Refused)]
         _play([show for each in groups for show in each.shows.values()])
         for each, found in zip(groups, find_again([each.past for each in groups]), strict=True):
@@ -115,7 +115,7 @@ class _Show:
             self.ask = self.going.send(answer)
         except StopIteration as end:
             self.ask, self.rows = None, end.value
-        except Fails as error:
+        except ReplayError as error:
             self.ask, self.fault = None, str(error)
 
 
@@ -131,12 +131,12 @@ def _play(shows: Sequence[_Show]) -> None:
 class _Group:
     """One group: its past, its ways, and its rows."""
 
-    def __init__(self, past: Past, asked: Question) -> None:
+    def __init__(self, past: RecordedHistory, asked: ReplayParams) -> None:
         self.past = past
         self.clock = clock_of(past, asked.timing)
-        self.was = Way(past.assignor, past.static)
+        self.was = ReplayVariant(past.assignor, past.static)
         self.recorded = as_it_was(past, self.clock, asked.timing)
-        self.found: Mapping[int, Verdict] = {}
+        self.found: Mapping[int, ReproductionResult] = {}
         courses = {
             static: course_of(past, static=static, session_ms=asked.timing.session_timeout_ms)
             for static in asked.static
@@ -148,7 +148,7 @@ class _Group:
     def _named(self) -> dict[str, Any]:
         return {"cluster": self.past.cluster, "group_id": self.past.group_id}
 
-    def _ways(self) -> Iterator[tuple[Way, list[Row]]]:
+    def _ways(self) -> Iterator[tuple[ReplayVariant, list[Row]]]:
         yield self.was, self.recorded
         for way, show in self.shows.items():
             if show.rows is not None:

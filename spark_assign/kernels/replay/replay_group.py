@@ -17,21 +17,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
-from spark_assign.kernels.pause_estimates import Counts
-from spark_assign.kernels.protocol.assignment_request import Answer, Ask, Joined, Topics
-from spark_assign.kernels.replay.pause_cost import Clock
-from spark_assign.kernels.replay.recorded_history import AGAIN, FOLLOWS, FOUNDED, RESTARTED, Past
+from spark_assign.kernels.pause_estimates import PauseCounts
+from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
+from spark_assign.kernels.replay.pause_cost import RoundDurations
+from spark_assign.kernels.replay.recorded_history import AGAIN, FOLLOWS, FOUNDED, RESTARTED, RecordedHistory
 from spark_assign.kernels.replay.replay_member import Seats
-from spark_assign.kernels.replay.replay_steps import Step
-from spark_assign.kernels.replay.replay_variants import COOPERATES, EAGER, SERVED, Way
-from spark_assign.kernels.replay.target_tracker import Served
+from spark_assign.kernels.replay.replay_steps import ReplayStep
+from spark_assign.kernels.replay.replay_variants import COOPERATES, EAGER, SERVED, ReplayVariant
+from spark_assign.kernels.replay.target_tracker import TargetTracker
 from spark_assign.kernels.server import SERVER_RANGE
 
 MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
 
 
-class Fails(Exception):
+class ReplayError(Exception):
     """The assignor refuses a generation. Its text says why."""
 
 
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ReplayAssignment:
     """Who has what after an assignment.
 
     Attributes:
@@ -67,7 +67,11 @@ class Share:
 
 
 def play(
-    past: Past, way: Way, steps: Sequence[Step], clock: Clock, trail: list[Mapping[int, str]] | None = None
+    past: RecordedHistory,
+    way: ReplayVariant,
+    steps: Sequence[ReplayStep],
+    clock: RoundDurations,
+    trail: list[Mapping[int, str]] | None = None,
 ) -> Generator[Any, Any, list[Row]]:
     """Replay a group; yields what has to be assigned, and is sent the answers.
 
@@ -103,13 +107,13 @@ def play(
             row.moved += sum(code in last for code, _ in now.items() - last.items())
             row.revoked += share.revoked
             living = len(before.keys() & share.owners.keys())
-            counts = Counts(len(step.seats), len(share.owners), living, share.kept, share.back, share.later)
+            counts = PauseCounts(len(step.seats), len(share.owners), living, share.kept, share.back, share.later)
             row.stopped += clock.rebalance(step.of, way.protocol, counts)
         last |= now
     return rows
 
 
-def _wait(row: Row, step: Step, group: _Group, clock: Clock) -> None:
+def _wait(row: Row, step: ReplayStep, group: _Group, clock: RoundDurations) -> None:
     """What members have that are waited for."""
     if not step.waited and not step.away:
         return
@@ -124,11 +128,11 @@ def _wait(row: Row, step: Step, group: _Group, clock: Clock) -> None:
 class _Group:
     """A group in one way. `owners`: of each partition who had it after the last rebalance, by member id."""
 
-    def __init__(self, past: Past, way: Way) -> None:
+    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
         self.topics, self.way = past.topics, way
         self.owners: dict[int, str] = dict(past.thens[0].owners)
 
-    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """Share out; `before`: what living members have."""
         raise NotImplementedError
 
@@ -136,18 +140,18 @@ class _Group:
 class _Served(_Group):
     """By the broker's protocol."""
 
-    def __init__(self, past: Past, way: Way) -> None:
+    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
         super().__init__(past, way)
-        self.served = Served(way.assignor, past.topics)
+        self.served = TargetTracker(way.assignor, past.topics)
         self.served.begin(past.thens[0].owners, past.thens[0].partitions)
 
-    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_Group`."""
         self.owners = (yield from self.targets(step)) if step.seats else {}
         kept = len(before.items() & self.owners.items())
-        return Share(self.owners, kept, len(before) - kept)
+        return ReplayAssignment(self.owners, kept, len(before) - kept)
 
-    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+    def targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
         """Who is to have what."""
         answer = yield self.served.ask(step.seats, step.partitions)
         self.served.answered(answer)
@@ -157,21 +161,21 @@ class _Served(_Group):
 class _Classic(_Group):
     """By an assignor of the clients. `told`: of each member the generation that it was in last."""
 
-    def __init__(self, past: Past, way: Way) -> None:
+    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
         super().__init__(past, way)
         self.generation = 1
         self.told = dict.fromkeys(past.thens[0].members, 1)
 
-    def rebalance(self, step: Step, before: dict[int, str]) -> Generator[Any, Any, Share]:
+    def rebalance(self, step: ReplayStep, before: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_Group`."""
         if not step.seats:
             self.owners, self.told = {}, {}
-            return Share({}, 0, 0)
+            return ReplayAssignment({}, 0, 0)
         has = yield from self.share_out(step, before)
         lost = before.items() - has.items()
         if self.way.protocol == EAGER or not lost:
             self.owners = has
-            return Share(has, len(before) - len(lost), len(lost))
+            return ReplayAssignment(has, len(before) - len(lost), len(lost))
         kept, given_up, later, rounds = before.items() - lost, lost, 0, 1
         while lost and rounds < MOST_ROUNDS:
             given = yield from self.share_out(step, has)
@@ -179,27 +183,31 @@ class _Classic(_Group):
             kept, later, rounds, has = kept - lost, later + len(lost), rounds + 1, given
         self.owners = has
         back = len(given_up & has.items())
-        return Share(has, len(kept), len(given_up) + later, back, later, rounds)
+        return ReplayAssignment(has, len(kept), len(given_up) + later, back, later, rounds)
 
-    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+    def share_out(
+        self, step: ReplayStep, has: Mapping[int, str]
+    ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
         """One round; `has`: what members tell that they have."""
         ask = _ask(self.way, step.seats, step.partitions, self.topics, has, self.told)
         answer = yield ask
         if answer.error is not None:
-            raise Fails(f"{self.way.assignor}: {answer.error}")
+            raise ReplayError(f"{self.way.assignor}: {answer.error}")
         self.generation += 1
         self.told = dict.fromkeys(step.seats, self.generation)
         return {code: each.member_id for each, mine in zip(ask.members, answer.assigned, strict=True) for code in mine}
 
 
-class _DealtByLeader(_Classic):
+class _RangeOrRoundRobinGroup(_Classic):
     """By range or round robin (`line.Line`)."""
 
-    def __init__(self, past: Past, way: Way) -> None:
+    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
         super().__init__(past, way)
         self._places: dict[object, list[list[int]]] = {}
 
-    def share_out(self, step: Step, has: Mapping[int, str]) -> Generator[Ask, Answer, dict[int, str]]:
+    def share_out(
+        self, step: ReplayStep, has: Mapping[int, str]
+    ) -> Generator[AssignmentRequest, AssignmentResponse, dict[int, str]]:
         """See `_Classic`."""
         line = step.line
         if not line.alike:
@@ -213,11 +221,11 @@ class _DealtByLeader(_Classic):
 class _DealtByBroker(_Served):
     """By the broker's range (`line.Line`)."""
 
-    def __init__(self, past: Past, way: Way) -> None:
+    def __init__(self, past: RecordedHistory, way: ReplayVariant) -> None:
         super().__init__(past, way)
         self._places: dict[object, list[list[int]]] = {}
 
-    def targets(self, step: Step) -> Generator[Any, Any, dict[int, str]]:
+    def targets(self, step: ReplayStep) -> Generator[Any, Any, dict[int, str]]:
         """See `_Served`."""
         line = step.line
         if not line.alike or line.shape not in self._places:
@@ -227,20 +235,20 @@ class _DealtByBroker(_Served):
         return line.given(self._places[line.shape])
 
 
-def _group(past: Past, way: Way) -> _Group:
+def _group(past: RecordedHistory, way: ReplayVariant) -> _Group:
     if way.protocol == SERVED:
         return (_DealtByBroker if way.assignor == SERVER_RANGE else _Served)(past, way)
-    return (_DealtByLeader if way.assignor in WINDOW_ASSIGNORS else _Classic)(past, way)
+    return (_RangeOrRoundRobinGroup if way.assignor in WINDOW_ASSIGNORS else _Classic)(past, way)
 
 
 def _ask(
-    way: Way,
+    way: ReplayVariant,
     seats: Seats,
     partitions: Mapping[int, int],
     topics: Topics,
     has: Mapping[int, str],
     told: Mapping[str, int],
-) -> Ask:
+) -> AssignmentRequest:
     """What the leader is asked, with members that tell what they have."""
     owned: dict[str, list[int]] = {each: [] for each in seats}
     if way.assignor in ("sticky", "cooperative-sticky"):
@@ -248,7 +256,7 @@ def _ask(
             owned[has[code]].append(code)
     in_user_data = way.protocol != COOPERATES
     members = [
-        Joined(
+        JoinedMember(
             each,
             seat.instance,
             seat.rack,
@@ -260,4 +268,4 @@ def _ask(
         )
         for each, seat in seats.items()
     ]
-    return Ask(way.assignor, members, topics, partitions)
+    return AssignmentRequest(way.assignor, members, topics, partitions)

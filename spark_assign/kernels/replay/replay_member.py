@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ReplayMember:
     """A member at one step.
 
     Attributes:
@@ -24,5 +24,5 @@ class Seat:
     topics: frozenset[int]
 
 
-Seats = Mapping[str, Seat]
+Seats = Mapping[str, ReplayMember]
 """By member id, in the order in which a leader is told of them."""

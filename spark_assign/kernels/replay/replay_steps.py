@@ -18,14 +18,22 @@ from heapq import heapify, heappop, heappush
 from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.history.departures import GUESS
 from spark_assign.kernels.history.departures import RESTARTED as RESTARTED_AS
-from spark_assign.kernels.history.timeline import Member
-from spark_assign.kernels.replay.assignment_order import Line
-from spark_assign.kernels.replay.recorded_history import AGAIN, CHANGED, FOLLOWS, FOUNDED, RESTARTED, Past, Then
-from spark_assign.kernels.replay.replay_member import Seat, Seats
+from spark_assign.kernels.history.timeline import RecordedMember
+from spark_assign.kernels.replay.assignment_order import AssignmentOrder
+from spark_assign.kernels.replay.recorded_history import (
+    AGAIN,
+    CHANGED,
+    FOLLOWS,
+    FOUNDED,
+    RESTARTED,
+    RecordedGeneration,
+    RecordedHistory,
+)
+from spark_assign.kernels.replay.replay_member import ReplayMember, Seats
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplayStep:
     """What happens to a group at one moment.
 
     Attributes:
@@ -50,12 +58,12 @@ class Step:
         return {each: seat.person for each, seat in self.seats.items()}
 
     @cached_property
-    def line(self) -> Line:
+    def line(self) -> AssignmentOrder:
         """The members in the order in which range and round robin serve them."""
-        return Line(self.seats, self.partitions)
+        return AssignmentOrder(self.seats, self.partitions)
 
 
-def course_of(past: Past, *, static: bool, session_ms: int) -> list[Step]:
+def course_of(past: RecordedHistory, *, static: bool, session_ms: int) -> list[ReplayStep]:
     """The steps of a group, the first one being its first generation on record.
 
     Args:
@@ -63,14 +71,14 @@ def course_of(past: Past, *, static: bool, session_ms: int) -> list[Step]:
         static: whether all of its members are, or none.
         session_ms: of members whose session timeout is not on record.
     """
-    people = People(past.thens, session_ms)
+    people = MemberIdentities(past.thens, session_ms)
     return list(_static(past, people) if static else _dynamic(past, people))
 
 
 # --- who is who ---------------------------------------------------------------------------------------------------
 
 
-class People:
+class MemberIdentities:
     """Which members are the same one, before a restart and after it (`kernels.history.departures`).
 
     Who came back under a client id that others have too is a guess there; here it is somebody else.
@@ -80,7 +88,7 @@ class People:
         back: of each place and name of a member that is gone there where it is back before its session is over.
     """
 
-    def __init__(self, thens: Sequence[Then], session_ms: int) -> None:
+    def __init__(self, thens: Sequence[RecordedGeneration], session_ms: int) -> None:
         self.session_ms = session_ms
         self.name: list[dict[str, str]] = []
         self.back: dict[tuple[int, str], int] = {}
@@ -105,7 +113,7 @@ class People:
             self.name.append(names)
             known = names
 
-    def session(self, member: Member) -> int:
+    def session(self, member: RecordedMember) -> int:
         """Its session timeout."""
         return member.session_timeout_ms or self.session_ms
 
@@ -119,14 +127,14 @@ class _Hashes(dict[str, int]):
         return found
 
 
-def _dynamic(past: Past, people: People) -> Iterator[Step]:
+def _dynamic(past: RecordedHistory, people: MemberIdentities) -> Iterator[ReplayStep]:
     hashes, partitions = _Hashes(), dict[int, int]()
-    before: Then | None = None
+    before: RecordedGeneration | None = None
     for at, then in enumerate(past.thens):
         names = people.name[at]
         partitions = partitions | dict(then.partitions)
         seats = {
-            each: Seat(each, names[each], None, member.rack_id, hashes[each], then.topics[each])
+            each: ReplayMember(each, names[each], None, member.rack_id, hashes[each], then.topics[each])
             for each, member in then.members.items()
         }
         waited = {} if before is None else _waited(people, before, then, static=False)
@@ -138,17 +146,19 @@ def _dynamic(past: Past, people: People) -> Iterator[Step]:
         }
         if back:
             rest = {each: seat for each, seat in seats.items() if each not in back}
-            yield Step(at, CHANGED, rest, partitions, waited)
+            yield ReplayStep(at, CHANGED, rest, partitions, waited)
             waited = {}
-        yield Step(at, CHANGED if back else then.kind, seats, partitions, waited)
+        yield ReplayStep(at, CHANGED if back else then.kind, seats, partitions, waited)
         before = then
 
 
-def _is_static(then: Then, member_id: str) -> bool:
+def _is_static(then: RecordedGeneration, member_id: str) -> bool:
     return then.members[member_id].group_instance_id is not None
 
 
-def _waited(people: People, before: Then, then: Then, *, static: bool) -> dict[str, int]:
+def _waited(
+    people: MemberIdentities, before: RecordedGeneration, then: RecordedGeneration, *, static: bool
+) -> dict[str, int]:
     """Of members that are gone, for which the session was waited before the record says so: how long."""
     gone = (each for each in before.members if each not in then.members)
     return {
@@ -158,9 +168,9 @@ def _waited(people: People, before: Then, then: Then, *, static: bool) -> dict[s
     }
 
 
-def _static(past: Past, people: People) -> Iterator[Step]:
+def _static(past: RecordedHistory, people: MemberIdentities) -> Iterator[ReplayStep]:
     hashes, partitions = _Hashes(), dict[int, int]()
-    there: dict[str, Seat] = {}
+    there: dict[str, ReplayMember] = {}
     leaving: list[tuple[int, int, str, int]] = []
     empty = _empty(past.thens)
     for at, then in enumerate(past.thens):
@@ -191,14 +201,14 @@ def _static(past: Past, people: People) -> Iterator[Step]:
         for each, member in then.members.items():
             name = people.name[at][each]
             instance = member.group_instance_id or name
-            there[name] = Seat(name, name, instance, member.rack_id, hashes[name], then.topics[each])
+            there[name] = ReplayMember(name, name, instance, member.rack_id, hashes[name], then.topics[each])
         changed = bool(waited) or was != {name: seat.topics for name, seat in there.items()}
-        yield Step(at, _kind(past.thens, at, changed), dict(there), partitions, waited, away)
+        yield ReplayStep(at, _kind(past.thens, at, changed), dict(there), partitions, waited, away)
     while leaving:
         yield _missed(there, partitions, heappop(leaving))
 
 
-def _kind(thens: Sequence[Then], at: int, changed: bool) -> str:
+def _kind(thens: Sequence[RecordedGeneration], at: int, changed: bool) -> str:
     """What a generation is to static members."""
     kind = thens[at].kind
     carried = {topic: count for each in thens[:at] for topic, count in each.partitions.items()}
@@ -208,14 +218,16 @@ def _kind(thens: Sequence[Then], at: int, changed: bool) -> str:
     return CHANGED
 
 
-def _missed(there: dict[str, Seat], partitions: Mapping[int, int], leaving: tuple[int, int, str, int]) -> Step:
+def _missed(
+    there: dict[str, ReplayMember], partitions: Mapping[int, int], leaving: tuple[int, int, str, int]
+) -> ReplayStep:
     """A member's session is over."""
     _, at, name, session = leaving
     there.pop(name, None)
-    return Step(at, CHANGED, dict(there), partitions, {name: session})
+    return ReplayStep(at, CHANGED, dict(there), partitions, {name: session})
 
 
-def _empty(thens: Sequence[Then]) -> list[int]:
+def _empty(thens: Sequence[RecordedGeneration]) -> list[int]:
     """Of each generation how long nobody was there."""
     ends = [each.at_ms for each in thens[1:]] + [thens[-1].at_ms]
     return [0 if each.members else max(end - each.at_ms, 0) for each, end in zip(thens, ends, strict=True)]

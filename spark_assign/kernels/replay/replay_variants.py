@@ -14,7 +14,7 @@ ASSIGNORS = (*CLIENT_SIDE, *KAFKAS)
 
 
 @dataclass(frozen=True, order=True)
-class Way:
+class ReplayVariant:
     """An assignor, and whether all members are static."""
 
     assignor: str

@@ -20,12 +20,12 @@ from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, MEMBE
 from spark_assign.kernels.group.faults import find_faults
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
 from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.history.timeline import Member
-from spark_assign.kernels.leader_fingerprint import Assigned, Seen, Subscribed, find_leader
+from spark_assign.kernels.history.timeline import RecordedMember
+from spark_assign.kernels.leader_fingerprint import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.kernels.library_assignors import read_library
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.release_rules import led_by, read_profile
-from spark_assign.kernels.replay.recorded_history import AGAIN, RESTARTED, Past
+from spark_assign.kernels.replay.recorded_history import AGAIN, RESTARTED, RecordedHistory
 from spark_assign.kernels.server import KAFKAS
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.wire import consumer_protocol as wire
@@ -35,37 +35,37 @@ CODE_BITS, MASK = 32, 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReproductionResult:
     """Whether a generation was found again. `why`: why not; null where it was. `rules`: by which assignor's rules."""
 
     rules: str
     why: str | None
 
 
-def find_again(pasts: Sequence[Past]) -> list[dict[int, Verdict]]:
+def find_again(pasts: Sequence[RecordedHistory]) -> list[dict[int, ReproductionResult]]:
     """Of each group, by place in its past, whether its generations are found again; all at once.
 
     Generations of nobody, static restarts, and epochs without a target of their own are not asked.
     """
-    asked = [_Asked(group, at, past) for group, past in enumerate(pasts) for at in range(len(past.thens))]
+    asked = [_RecordedRequest(group, at, past) for group, past in enumerate(pasts) for at in range(len(past.thens))]
     asked = [each for each in asked if each.then.members and each.then.kind != RESTARTED and not each.waits]
-    found: list[dict[int, Verdict]] = [{} for _ in pasts]
-    sound: list[_Asked] = []
+    found: list[dict[int, ReproductionResult]] = [{} for _ in pasts]
+    sound: list[_RecordedRequest] = []
     for each in asked:
         why = each.fault()
         if why is None:
             sound.append(each)
         else:
-            found[each.group][each.at] = Verdict(each.rules, why)
+            found[each.group][each.at] = ReproductionResult(each.rules, why)
     for each, why in zip(sound, _answers(sound), strict=True):
-        found[each.group][each.at] = Verdict(each.rules, why)
+        found[each.group][each.at] = ReproductionResult(each.rules, why)
     return found
 
 
-class _Asked:
+class _RecordedRequest:
     """One generation as its leader was asked."""
 
-    def __init__(self, group: int, at: int, past: Past) -> None:
+    def __init__(self, group: int, at: int, past: RecordedHistory) -> None:
         self.group, self.at, self.past, self.then = group, at, past, past.thens[at]
         self.said: dict[str, wire.Subscription] = {}
         self.unread: str | None = None
@@ -83,7 +83,12 @@ class _Asked:
         if self.past.served:
             return assignor
         seen = [
-            Seen(each, member.client_id, Subscribed(said.version, said.user_data, said.cut_short), _assigned(member))
+            MemberBytes(
+                each,
+                member.client_id,
+                SubscriptionFormat(said.version, said.user_data, said.cut_short),
+                _assigned(member),
+            )
             for each, member in self.then.members.items()
             if (said := self.said.get(each)) is not None
         ]
@@ -181,14 +186,14 @@ class _Asked:
 _TYPES = {True: "homogeneous", False: "heterogeneous"}
 
 
-def _assigned(member: Member) -> Assigned | None:
+def _assigned(member: RecordedMember) -> AssignmentFormat | None:
     if not member.assigned:
         return None
     try:
         given = wire.assignment(member.assigned)
     except WireError:
         return None
-    return Assigned(given.version, given.user_data)
+    return AssignmentFormat(given.version, given.user_data)
 
 
 class _Rows:
@@ -216,7 +221,7 @@ _COLUMNS = (
 )
 
 
-def _answers(asked: Sequence[_Asked]) -> list[str | None]:
+def _answers(asked: Sequence[_RecordedRequest]) -> list[str | None]:
     """Of each generation why it is not found again; null where it is."""
     if not asked:
         return []
@@ -258,7 +263,7 @@ def _by_group(specs: GroupSpecs, runs: PartitionSlices) -> dict[int, dict[tuple[
     return found
 
 
-def _difference(asked: _Asked, given: Mapping[tuple[str, int], str], hangs: bool) -> str | None:
+def _difference(asked: _RecordedRequest, given: Mapping[tuple[str, int], str], hangs: bool) -> str | None:
     names = asked.past.topics.names
     was = {(names[code >> CODE_BITS], code & MASK): owner for code, owner in asked.then.owners.items()}
     if was == given:

@@ -8,19 +8,19 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.kernels.protocol.assignment_request import CODE_BITS, Topics
 from spark_assign.kernels.protocol.target_assignment import (
     NOTHING,
-    Target,
-    TargetAnswer,
-    TargetAsk,
-    TargetMember,
+    MemberSubscriptionAndAssignment,
+    TargetAssignment,
+    TargetRequest,
+    TargetResponse,
     fresh,
 )
-from spark_assign.kernels.protocol.topics_image import Metadata, Topic, id_walk
+from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage, id_walk
 from spark_assign.kernels.replay.replay_member import Seats
 from spark_assign.kernels.server import UNIFORM
 from spark_assign.kernels.server.hash_iteration import map_capacity, walk
 
 
-class Served:
+class TargetTracker:
     """The targets of a group's members, who keep what they have as the coordinator would.
 
     The ids of topics are not on the record of classic groups: they are taken in the order of the names, as everywhere.
@@ -28,8 +28,8 @@ class Served:
 
     def __init__(self, assignor: str, topics: Topics) -> None:
         self.assignor, self.topics = assignor, topics
-        self.metadata = Metadata()
-        self.targets: dict[str, Target] = {}
+        self.metadata = TopicsImage()
+        self.targets: dict[str, TargetAssignment] = {}
         self._partitions: Mapping[int, int] = {}
 
     def begin(self, owners: Mapping[int, str], partitions: Mapping[int, int]) -> None:
@@ -50,7 +50,7 @@ class Served:
             self.metadata.put(Topic(each, names[each], count, each, each) for each, count in sorted(new.items()))
             self._partitions = partitions
 
-    def ask(self, seats: Seats, partitions: Mapping[int, int]) -> TargetAsk:
+    def ask(self, seats: Seats, partitions: Mapping[int, int]) -> TargetRequest:
         """What is asked when these members are there."""
         names, metadata = self.topics.names, self.metadata
         self._know(partitions)
@@ -64,16 +64,18 @@ class Served:
         for each in walked:
             seat, asked = seats[each], subscribed[seats[each].topics]
             target = self.targets.get(each, NOTHING)
-            members.append(TargetMember(each, seat.instance, metadata.written_walk(asked), len(asked), target))
+            members.append(
+                MemberSubscriptionAndAssignment(each, seat.instance, metadata.written_walk(asked), len(asked), target)
+            )
         homogeneous = len(subscribed) == 1
         if homogeneous and self.assignor == UNIFORM:
             topics = id_walk(members[0].subscribed, members[0].names)
         else:
             topics = list({topic.number: topic for each in members for topic in each.subscribed}.values())
         taken = frozenset[int]().union(*(each.target.codes for each in members))
-        return TargetAsk(self.assignor, members, topics, homogeneous, taken)
+        return TargetRequest(self.assignor, members, topics, homogeneous, taken)
 
-    def answered(self, answer: TargetAnswer) -> None:
+    def answered(self, answer: TargetResponse) -> None:
         """The targets are these now."""
         self.targets |= answer.changed
 

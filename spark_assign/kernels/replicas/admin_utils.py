@@ -22,8 +22,8 @@ from spark_assign.kernels.replicas.broker_list import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
-    Layout,
-    Refusal,
+    BrokerList,
+    PlacementError,
     java_order,
 )
 from spark_assign.numeric.array_types import IntArray
@@ -32,22 +32,22 @@ _LARGEST_TABLE = 1_000_000
 """Replicas in a table of all placements that is worth keeping: 100 brokers and 3 replicas need 29,700."""
 
 
-def refuse(partitions: int, replication_factor: int, brokers: int, racked: int) -> Refusal | None:
+def refuse(partitions: int, replication_factor: int, brokers: int, racked: int) -> PlacementError | None:
     """What the class throws, in its order of checks: of a request, the brokers and how many of them have a rack."""
     if partitions <= 0:
-        return Refusal(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        return PlacementError(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
-        return Refusal(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        return PlacementError(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     if replication_factor > brokers:
         message = f"Replication factor: {replication_factor} larger than available brokers: {brokers}."
-        return Refusal(INVALID_REPLICATION_FACTOR, message)
+        return PlacementError(INVALID_REPLICATION_FACTOR, message)
     if 0 < racked < brokers:
         message = "Not all brokers have rack information for replica rack aware assignment."
-        return Refusal(ADMIN_OPERATION, message)
+        return PlacementError(ADMIN_OPERATION, message)
     return None
 
 
-def rack_alternated(layout: Layout) -> list[int]:
+def rack_alternated(layout: BrokerList) -> list[int]:
     """Positions in the layout: racks in string order, brokers by id in each, one of every rack in turn."""
     of_rack: dict[str | None, list[int]] = {}
     for at in sorted(range(len(layout.ids)), key=lambda at: layout.ids[at]):
@@ -64,7 +64,7 @@ def shift_base(shift: int, start_partition: int, brokers: int) -> int:
     return shift - (max(start_partition, 1) - 1) // brokers
 
 
-def place(layout: Layout, replication_factor: int, start_index: int, base: int, first: int, count: int) -> IntArray:
+def place(layout: BrokerList, replication_factor: int, start_index: int, base: int, first: int, count: int) -> IntArray:
     """Broker ids of partitions `first`, `first` + 1, …: an array of count rows and replication_factor columns.
 
     Args:
@@ -99,14 +99,14 @@ def _unaware(ids: IntArray, replication_factor: int, leader: IntArray, shift: In
 
 
 @lru_cache(maxsize=16)
-def _table(layout: Layout, replication_factor: int) -> IntArray:
+def _table(layout: BrokerList, replication_factor: int) -> IntArray:
     """All placements there are, by how far the followers are behind and by the place of the first replica."""
     brokers = len(layout.ids)
     behind, leader = np.divmod(np.arange(max(brokers - 1, 1) * brokers), brokers)
     return _aware(layout, replication_factor, leader, behind).reshape(-1, brokers, replication_factor)
 
 
-def _aware(layout: Layout, replication_factor: int, leader: IntArray, behind: IntArray) -> IntArray:
+def _aware(layout: BrokerList, replication_factor: int, leader: IntArray, behind: IntArray) -> IntArray:
     """With racks: candidate after candidate, all partitions at once, until each has its replicas."""
     line = rack_alternated(layout)
     brokers = len(line)

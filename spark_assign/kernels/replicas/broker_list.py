@@ -20,7 +20,7 @@ IDENTITY_ORDER = "identity-order"
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PlacementError:
     """What Kafka says where it places nothing: a code for the exception's class, and its message."""
 
     code: str
@@ -28,7 +28,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BrokerList:
     """The brokers of one cluster, in the order in which Kafka is given them."""
 
     ids: tuple[int, ...]
@@ -46,10 +46,10 @@ class Layout:
         return sum(not fenced for fenced in self.fenced)
 
 
-def layout(brokers: Sequence[tuple[int, str | None, bool]]) -> Layout:
+def layout(brokers: Sequence[tuple[int, str | None, bool]]) -> BrokerList:
     """A layout of (broker id, rack, fenced)."""
     ids, racks, fenced = zip(*brokers, strict=True) if brokers else ((), (), ())
-    return Layout(tuple(ids), tuple(racks), tuple(fenced))
+    return BrokerList(tuple(ids), tuple(racks), tuple(fenced))
 
 
 def java_order(text: str | None) -> tuple[bool, bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.kernels.replicas.cluster import Cluster
+from spark_assign.kernels.replicas.cluster import ReplicaCluster
 from spark_assign.numeric.array_types import FloatArray
 
 _HALVINGS = 100
@@ -20,7 +20,7 @@ _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Shares:
+class BrokerShares:
     """Of each broker the even share and the bounds around it, in units of weight; all 0 for unusable brokers."""
 
     share: FloatArray
@@ -28,7 +28,7 @@ class Shares:
     most: FloatArray
 
 
-def fair_shares(cluster: Cluster, tolerance: float) -> Shares:
+def fair_shares(cluster: ReplicaCluster, tolerance: float) -> BrokerShares:
     """The shares of replicas.
 
     Args:
@@ -47,20 +47,20 @@ def fair_shares(cluster: Cluster, tolerance: float) -> Shares:
     return _bounds(share, tolerance, cluster.weighed)
 
 
-def leader_shares(cluster: Cluster, tolerance: float) -> Shares:
+def leader_shares(cluster: ReplicaCluster, tolerance: float) -> BrokerShares:
     """The shares of preferred leaders, counted: all usable brokers alike."""
     share = np.where(cluster.usable, len(cluster.current) / max(cluster.usable.sum(), 1), 0.0)
     return _bounds(share, tolerance, weighed=False)
 
 
-def _bounds(share: FloatArray, tolerance: float, weighed: bool) -> Shares:
+def _bounds(share: FloatArray, tolerance: float, weighed: bool) -> BrokerShares:
     least, most = share * (1 - tolerance), share * (1 + tolerance)
     if weighed:
-        return Shares(share, np.maximum(least, 0), most)
-    return Shares(share, np.floor(np.maximum(least, 0) + _EXACT), np.ceil(most - _EXACT))
+        return BrokerShares(share, np.maximum(least, 0), most)
+    return BrokerShares(share, np.floor(np.maximum(least, 0) + _EXACT), np.ceil(most - _EXACT))
 
 
-def _rack_bounds(cluster: Cluster, sizes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+def _rack_bounds(cluster: ReplicaCluster, sizes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """Of each usable rack the least and the most weight that valid placements can put there."""
     most, least = np.zeros(len(sizes)), np.zeros(len(sizes))
     kinds, of_kind = np.unique(cluster.replication_factor, return_inverse=True)

@@ -12,7 +12,7 @@ NO_BROKER = -1
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ReplicaCluster:
     """Brokers and partitions, both by number.
 
     Args:
@@ -42,7 +42,7 @@ class Cluster:
         return np.minimum(self.replication_factor, self.usable_racks)
 
 
-def usable_replicas(cluster: Cluster) -> BoolArray:
+def usable_replicas(cluster: ReplicaCluster) -> BoolArray:
     """Which entries of `current` are on usable brokers."""
     usable: BoolArray = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
     return usable

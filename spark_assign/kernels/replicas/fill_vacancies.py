@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas.broker_shares import Shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.broker_shares import BrokerShares
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
 from spark_assign.kernels.replicas.retained_replicas import loads
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def fill(cluster: Cluster, staying: BoolArray, shares: Shares) -> list[list[int]]:
+def fill(cluster: ReplicaCluster, staying: BoolArray, shares: BrokerShares) -> list[list[int]]:
     """Of each partition its replicas afterwards; those that stay keep their place in the list.
 
     Vacancies are filled the heaviest first, then by partition number.

@@ -11,11 +11,11 @@ from collections import deque
 
 import numpy as np
 
-from spark_assign.kernels.replicas.broker_shares import Shares
-from spark_assign.kernels.replicas.cluster import Cluster
+from spark_assign.kernels.replicas.broker_shares import BrokerShares
+from spark_assign.kernels.replicas.cluster import ReplicaCluster
 
 
-def choose_leaders(cluster: Cluster, assigned: list[list[int]], shares: Shares) -> list[int]:
+def choose_leaders(cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares) -> list[int]:
     """Of each partition the broker that leads it.
 
     A preferred leader that has kept its replica goes on leading where balance allows. Otherwise the replica whose
@@ -31,7 +31,7 @@ def choose_leaders(cluster: Cluster, assigned: list[list[int]], shares: Shares) 
     return leader
 
 
-def _first_choice(cluster: Cluster, assigned: list[list[int]]) -> tuple[list[int], list[int]]:
+def _first_choice(cluster: ReplicaCluster, assigned: list[list[int]]) -> tuple[list[int], list[int]]:
     """Who led before and still has a replica; and the partitions for which nobody has."""
     before = cluster.current[:, 0].tolist() if cluster.current.shape[1] else [-1] * len(assigned)
     leader = [old if old in replicas else -1 for old, replicas in zip(before, assigned, strict=True)]
@@ -39,7 +39,7 @@ def _first_choice(cluster: Cluster, assigned: list[list[int]]) -> tuple[list[int
 
 
 class _Leading:
-    def __init__(self, assigned: list[list[int]], leader: list[int], led: list[int], shares: Shares) -> None:
+    def __init__(self, assigned: list[list[int]], leader: list[int], led: list[int], shares: BrokerShares) -> None:
         self.assigned, self.leader, self.led = assigned, leader, led
         self.least, self.most = shares.least.astype(int).tolist(), shares.most.astype(int).tolist()
         self.brokers = [broker for broker, share in enumerate(shares.share.tolist()) if share > 0]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.replicas import admin_utils, striped
-from spark_assign.kernels.replicas.broker_list import Layout, layout
+from spark_assign.kernels.replicas.broker_list import BrokerList, layout
 from spark_assign.kernels.replicas.java_random import JavaRandom
 from spark_assign.kernels.replicas.placement_requests import STRIPED
 from spark_assign.numeric.array_types import IntArray
@@ -55,7 +55,7 @@ def place_tiles(batches: Iterable[pa.RecordBatch], algorithm: str) -> Iterator[p
                     yield _as_row(row["cluster"], len(brokers.ids), tile, first, placed)
 
 
-def _placed(brokers: Layout, tile: dict[str, Any], algorithm: str) -> Iterator[tuple[int, IntArray]]:
+def _placed(brokers: BrokerList, tile: dict[str, Any], algorithm: str) -> Iterator[tuple[int, IntArray]]:
     """Parts of a tile: the first partition, and a row per partition."""
     replication_factor, first, count = tile["replication_factor"], tile["first"], tile["count"]
     if algorithm == STRIPED:

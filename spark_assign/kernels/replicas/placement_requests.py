@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.replicas import admin_utils, striped
-from spark_assign.kernels.replicas.broker_list import BEYOND_INT, Refusal
+from spark_assign.kernels.replicas.broker_list import BEYOND_INT, PlacementError
 from spark_assign.kernels.replicas.java_random import draw_pairs
 
 ADMINUTILS, STRIPED = "adminutils", "striped"
@@ -88,21 +88,23 @@ def admit(requests: pa.Table, algorithm: str) -> pa.Table:
     )
 
 
-def _refuse(row: dict[str, Any], algorithm: str) -> Refusal | None:
+def _refuse(row: dict[str, Any], algorithm: str) -> PlacementError | None:
     """Why a request is not placed; null where it is."""
     partitions, replication_factor = row["partitions"], row["replication_factor"]
     if partitions is None or replication_factor is None:
         column = "partitions" if partitions is None else "replication_factor"
-        return Refusal(NULL_VALUE, f"requests.{column} is null or beyond int. Fill it in")
+        return PlacementError(NULL_VALUE, f"requests.{column} is null or beyond int. Fill it in")
     if row["overlaps"]:
-        return Refusal(DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them")
+        return PlacementError(
+            DUPLICATE_REQUEST, "Another row of requests asks for partitions of this one. Keep one of them"
+        )
     if algorithm == STRIPED:
         refused = striped.refuse(replication_factor, row["brokers"], row["unfenced"])
         return refused or striped.refuse_order(row.get("many_racks") or [])
     return admin_utils.refuse(partitions, replication_factor, row["brokers"], row["racked"])
 
 
-def _beyond_int(row: dict[str, int], start: int, shift: int) -> Refusal | None:
+def _beyond_int(row: dict[str, int], start: int, shift: int) -> PlacementError | None:
     """Where an index or a shift of this request would leave the range of an int."""
     last = max(0, row["start_partition"] or 0) + row["partitions"] - 1
     rounds = last // row["brokers"] + 1
@@ -110,4 +112,4 @@ def _beyond_int(row: dict[str, int], start: int, shift: int) -> Refusal | None:
     if max(last + start, furthest) <= _INT_MAX:
         return None
     detail = f"Partition {last} from start index {start} is more than Kafka can count. Give a smaller start_index"
-    return Refusal(BEYOND_INT, detail)
+    return PlacementError(BEYOND_INT, detail)

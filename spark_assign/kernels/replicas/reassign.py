@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.replicas.broker_shares import Shares, fair_shares, leader_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
+from spark_assign.kernels.replicas.broker_shares import BrokerShares, fair_shares, leader_shares
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster, usable_replicas
 from spark_assign.kernels.replicas.fill_vacancies import fill
 from spark_assign.kernels.replicas.leaders import choose_leaders
 from spark_assign.kernels.replicas.rebalance_replicas import even_out
@@ -30,7 +30,7 @@ from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Bound:
+class LowerBound:
     """A number of moves that no plan can go below, and the same in weight."""
 
     moves: int
@@ -38,7 +38,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Reassigned:
+class ReassignmentPlan:
     """A plan for one cluster.
 
     Args:
@@ -49,13 +49,13 @@ class Reassigned:
     """
 
     replicas: list[list[int]]
-    forced: Bound
-    bound: Bound
-    shares: Shares
-    leaders: Shares
+    forced: LowerBound
+    bound: LowerBound
+    shares: BrokerShares
+    leaders: BrokerShares
 
 
-def reassign(cluster: Cluster, tolerance: float, *, voluntary: bool) -> Reassigned:
+def reassign(cluster: ReplicaCluster, tolerance: float, *, voluntary: bool) -> ReassignmentPlan:
     """Plan a cluster; each replication factor must be 1 or more, and no more than there are usable brokers."""
     shares = fair_shares(cluster, tolerance)
     kept = most_kept(cluster)
@@ -69,21 +69,21 @@ def reassign(cluster: Cluster, tolerance: float, *, voluntary: bool) -> Reassign
     ]
     forced = _forced(cluster, kept)
     bound = _with_balance(cluster, kept, forced, shares) if voluntary else forced
-    return Reassigned(replicas, forced, bound, shares, leading)
+    return ReassignmentPlan(replicas, forced, bound, shares, leading)
 
 
-def _existing(cluster: Cluster) -> BoolArray:
+def _existing(cluster: ReplicaCluster) -> BoolArray:
     """Partitions that are there already: the replicas of new ones are placed, not moved."""
     existing: BoolArray = (cluster.current != NO_BROKER).any(axis=1)
     return existing
 
 
-def _forced(cluster: Cluster, kept: IntArray) -> Bound:
+def _forced(cluster: ReplicaCluster, kept: IntArray) -> LowerBound:
     moved = np.where(_existing(cluster), cluster.replication_factor - kept, 0)
-    return Bound(int(moved.sum()), int((moved * cluster.weight).sum()))
+    return LowerBound(int(moved.sum()), int((moved * cluster.weight).sum()))
 
 
-def _with_balance(cluster: Cluster, kept: IntArray, forced: Bound, shares: Shares) -> Bound:
+def _with_balance(cluster: ReplicaCluster, kept: IntArray, forced: LowerBound, shares: BrokerShares) -> LowerBound:
     """Brokers above their bounds have to give what is above; brokers below have to get what is missing.
 
     Only replicas of partitions that could keep all of theirs are sure to cost a move where they leave.
@@ -94,10 +94,10 @@ def _with_balance(cluster: Cluster, kept: IntArray, forced: Bound, shares: Share
     heaviest = int(cluster.weight.max(initial=1))
     arriving = _arrivals(cluster, shares)
     moves = max(forced.moves + _at_least(surplus / heaviest), _at_least(arriving / heaviest))
-    return Bound(moves, max(forced.weight + _at_least(surplus), _at_least(arriving)))
+    return LowerBound(moves, max(forced.weight + _at_least(surplus), _at_least(arriving)))
 
 
-def _arrivals(cluster: Cluster, shares: Shares) -> float:
+def _arrivals(cluster: ReplicaCluster, shares: BrokerShares) -> float:
     """Weight that has to arrive in the racks, of partitions that are there.
 
     In a rack arrives what its brokers are short of, less what new partitions may bring there (to each broker one
@@ -122,7 +122,7 @@ def _at_least(amount: float) -> int:
     return max(0, math.ceil(amount - 1e-6))
 
 
-def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[IntArray, IntArray, IntArray]:
+def broker_loads(cluster: ReplicaCluster, replicas: list[list[int]]) -> tuple[IntArray, IntArray, IntArray]:
     """Of each broker its replicas, their weight, and the partitions that it leads, all counted afterwards."""
     flat = np.fromiter((broker for each in replicas for broker in each), np.int64)
     sizes = np.fromiter((len(each) for each in replicas), np.int64, len(replicas))
@@ -133,7 +133,7 @@ def broker_loads(cluster: Cluster, replicas: list[list[int]]) -> tuple[IntArray,
     return np.bincount(flat, minlength=brokers), weight, np.bincount(first, minlength=brokers)
 
 
-def outside(load: IntArray | FloatArray, shares: Shares, usable: BoolArray) -> int:
+def outside(load: IntArray | FloatArray, shares: BrokerShares, usable: BoolArray) -> int:
     """How many usable brokers are not within their bounds."""
     slack = 1e-6 * (1 + shares.share)
     wrong = (load > shares.most + slack) | (load < shares.least - slack)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster, usable_replicas
-from spark_assign.kernels.replicas.reassign import Reassigned, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.reassignment_facts import Named, RejectedError, by_cluster, read_cluster
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster, usable_replicas
+from spark_assign.kernels.replicas.reassign import ReassignmentPlan, broker_loads, outside, reassign
+from spark_assign.kernels.replicas.reassignment_facts import NamedCluster, RejectedError, by_cluster, read_cluster
 from spark_assign.kernels.replicas.retained_replicas import most_kept
 
 PLANNED, FIGURES, REJECTED = range(3)
@@ -70,7 +70,7 @@ def _table(cluster: str, kind: int, rows: int, **columns: object) -> pa.Table:
     )
 
 
-def _write(name: str, named: Named, planned: Reassigned) -> pa.Table:
+def _write(name: str, named: NamedCluster, planned: ReassignmentPlan) -> pa.Table:
     cluster, ids = named.cluster, named.broker_id.tolist()
     before = [[broker for broker in row if broker != NO_BROKER] for row in cluster.current.tolist()]
     to_drop = (usable_replicas(cluster).sum(axis=1) - most_kept(cluster)).tolist()
@@ -118,7 +118,7 @@ def _moves(old: list[int], new: list[int], forced: int, gone: dict[int, str]) ->
     return moves
 
 
-def _figures(cluster: Cluster, planned: Reassigned) -> list[int]:
+def _figures(cluster: ReplicaCluster, planned: ReassignmentPlan) -> list[int]:
     """The `FIGURE_NAMES` of a cluster."""
     before = cluster.current.tolist()
     pairs = list(zip(before, planned.replicas, cluster.weight.tolist(), strict=True))

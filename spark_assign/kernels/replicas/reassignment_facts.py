@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.kernels.replicas.cluster import NO_BROKER, Cluster
+from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
 from spark_assign.numeric.array_types import IntArray
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
@@ -52,10 +52,10 @@ class RejectedError(Exception):
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedCluster:
     """A cluster, and the names of what it numbers."""
 
-    cluster: Cluster
+    cluster: ReplicaCluster
     broker_id: IntArray
     gone: dict[int, str]
     """Of brokers (by number) that may have no replicas: `removed-broker` or `fenced-broker`."""
@@ -78,7 +78,7 @@ def by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield name, facts.slice(begin, int(ends[code]) - begin)
 
 
-def read_cluster(facts: pa.Table) -> Named:
+def read_cluster(facts: pa.Table) -> NamedCluster:
     """Read the facts of one cluster.
 
     Raises:
@@ -96,8 +96,8 @@ def read_cluster(facts: pa.Table) -> Named:
     factor = _factors(rows[FACTOR], names, partition, current, int(len(ids) - len(gone)))
     weight, weighed = _weights(rows[SIZE], names, partition)
     usable = np.array([int(broker) not in gone for broker in ids], bool)
-    return Named(
-        Cluster(
+    return NamedCluster(
+        ReplicaCluster(
             rack=np.array([rack_number[racks[broker]] for broker in ids.tolist()], np.int64),
             usable=usable,
             current=current,

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas.broker_shares import Shares
-from spark_assign.kernels.replicas.cluster import Cluster
+from spark_assign.kernels.replicas.broker_shares import BrokerShares
+from spark_assign.kernels.replicas.cluster import ReplicaCluster
 from spark_assign.kernels.replicas.move_chains import CHAINS_IN_LARGE, PROBES_IN_LARGE, cheapest_chain
 
 SMALL = 100_000
@@ -22,10 +22,10 @@ SMALL = 100_000
 _EXACT = 1e-9
 
 
-class Evening:
+class ReplicaBalance:
     """A placement that is being evened out: `assigned`, changed in place, and the load of each broker."""
 
-    def __init__(self, cluster: Cluster, assigned: list[list[int]], shares: Shares) -> None:
+    def __init__(self, cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares) -> None:
         self.assigned = assigned
         self.home = cluster.current.tolist()
         self.rack: list[int] = cluster.rack.tolist()
@@ -83,7 +83,7 @@ class Evening:
         (self.stayed if to_broker in self.home[partition] else self.fresh)[to_broker].append(partition)
 
 
-def even_out(cluster: Cluster, assigned: list[list[int]], shares: Shares, *, voluntary: bool) -> None:
+def even_out(cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares, *, voluntary: bool) -> None:
     """Change a placement, in place, until every broker is within its bounds or no step helps.
 
     Args:
@@ -92,7 +92,7 @@ def even_out(cluster: Cluster, assigned: list[list[int]], shares: Shares, *, vol
         shares: the bounds.
         voluntary: whether replicas that could stay may move for it; otherwise no move is added.
     """
-    state = Evening(cluster, assigned, shares)
+    state = ReplicaBalance(cluster, assigned, shares)
     if not state.over() and not state.under():
         return
     highest = 1 if voluntary else 0
@@ -107,7 +107,7 @@ def even_out(cluster: Cluster, assigned: list[list[int]], shares: Shares, *, vol
 # --- straight from one broker to another --------------------------------------------------------------------------
 
 
-def _give(state: Evening, highest: int) -> None:
+def _give(state: ReplicaBalance, highest: int) -> None:
     """Brokers above their bounds give to whoever is furthest below its share."""
     for from_broker in state.over():
         for pool in (state.fresh, state.stayed)[: 1 + highest]:
@@ -124,7 +124,7 @@ def _give(state: Evening, highest: int) -> None:
                     state.move(partition, from_broker, to_broker)
 
 
-def _take(state: Evening, highest: int) -> None:
+def _take(state: ReplicaBalance, highest: int) -> None:
     """Brokers below their bounds take from whoever is furthest above its share."""
     for to_broker in state.under():
         tried: dict[int, int] = {}
@@ -138,7 +138,7 @@ def _take(state: Evening, highest: int) -> None:
             tried[from_broker] = _take_one(state, from_broker, to_broker, tried.get(from_broker, 0), highest)
 
 
-def _take_one(state: Evening, from_broker: int, to_broker: int, start: int, highest: int) -> int:
+def _take_one(state: ReplicaBalance, from_broker: int, to_broker: int, start: int, highest: int) -> int:
     """Take one replica; where to look next time, or -1 where the broker has none."""
     fresh, stayed = state.fresh[from_broker], state.stayed[from_broker] if highest else []
     for at in range(start, len(fresh) + len(stayed)):
@@ -158,7 +158,7 @@ def _take_one(state: Evening, from_broker: int, to_broker: int, start: int, high
 # --- chains -------------------------------------------------------------------------------------------------------
 
 
-def _by_chains(state: Evening, highest: int, probes: int | None, limit: int | None) -> None:
+def _by_chains(state: ReplicaBalance, highest: int, probes: int | None, limit: int | None) -> None:
     """Cheapest chains from brokers above their bounds to those with room, then to those below from any with more."""
     done = 0
     while limit is None or done < limit:

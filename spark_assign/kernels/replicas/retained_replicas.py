@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas.broker_shares import Shares
-from spark_assign.kernels.replicas.cluster import Cluster, count_distinct, usable_replicas
+from spark_assign.kernels.replicas.broker_shares import BrokerShares
+from spark_assign.kernels.replicas.cluster import ReplicaCluster, count_distinct, usable_replicas
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
-def most_kept(cluster: Cluster) -> IntArray:
+def most_kept(cluster: ReplicaCluster) -> IntArray:
     """Of each partition how many of its replicas can stay."""
     usable = usable_replicas(cluster)
     there = usable.sum(axis=1)
@@ -25,7 +25,7 @@ def most_kept(cluster: Cluster) -> IntArray:
     return kept
 
 
-def choose_kept(cluster: Cluster, kept: IntArray, shares: Shares) -> BoolArray:
+def choose_kept(cluster: ReplicaCluster, kept: IntArray, shares: BrokerShares) -> BoolArray:
     """Which entries of `current` stay, `kept` in each row; the most loaded brokers give up theirs first."""
     staying = usable_replicas(cluster)
     choosing = np.flatnonzero(staying.sum(axis=1) > kept)
@@ -49,7 +49,7 @@ def choose_kept(cluster: Cluster, kept: IntArray, shares: Shares) -> BoolArray:
     return staying
 
 
-def loads(cluster: Cluster, counted: BoolArray) -> IntArray:
+def loads(cluster: ReplicaCluster, counted: BoolArray) -> IntArray:
     """Of each broker the weight of the counted entries of `current`."""
     weights = np.broadcast_to(cluster.weight[:, None], cluster.current.shape)[counted]
     brokers = cluster.current[counted]

@@ -25,8 +25,8 @@ from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.kernels.replicas.broker_list import (
     IDENTITY_ORDER,
     INVALID_REPLICATION_FACTOR,
-    Layout,
-    Refusal,
+    BrokerList,
+    PlacementError,
     java_order,
 )
 
@@ -41,7 +41,7 @@ class Random(Protocol):
         """Shuffle in place."""
 
 
-def refuse(replication_factor: int, brokers: int, unfenced: int) -> Refusal | None:
+def refuse(replication_factor: int, brokers: int, unfenced: int) -> PlacementError | None:
     """What the class throws, in its order of checks."""
     message = None
     if replication_factor <= 0:
@@ -53,10 +53,10 @@ def refuse(replication_factor: int, brokers: int, unfenced: int) -> Refusal | No
             f"The target replication factor of {replication_factor} cannot be reached because only {brokers} "
             "broker(s) are registered."
         )
-    return None if message is None else Refusal(INVALID_REPLICATION_FACTOR, message)
+    return None if message is None else PlacementError(INVALID_REPLICATION_FACTOR, message)
 
 
-def place(layout: Layout, replication_factor: int, random: Random) -> Iterator[list[int]]:
+def place(layout: BrokerList, replication_factor: int, random: Random) -> Iterator[list[int]]:
     """Broker ids of partition after partition of one topic, without end.
 
     `start_partition` has no part in it: a call that adds partitions begins anew.
@@ -66,7 +66,7 @@ def place(layout: Layout, replication_factor: int, random: Random) -> Iterator[l
         yield racks.place(replication_factor)
 
 
-def rack_order(layout: Layout) -> list[str | None]:
+def rack_order(layout: BrokerList) -> list[str | None]:
     """The racks in the order in which the class's `HashMap` is walked.
 
     Raises:
@@ -77,20 +77,20 @@ def rack_order(layout: Layout) -> list[str | None]:
     return [racks[at] for at in table_order(hashes, ranks=None)] if racks else []
 
 
-def refuse_order(racks: Sequence[str | None]) -> Refusal | None:
+def refuse_order(racks: Sequence[str | None]) -> PlacementError | None:
     """What cannot be foretold: a walk over these racks that hangs on where Java keeps them.
 
     Args:
         racks: of a cluster, in the order in which its brokers are passed.
     """
     try:
-        rack_order(Layout((), tuple(racks), ()))
+        rack_order(BrokerList((), tuple(racks), ()))
     except IdentityDecides:
         message = (
             "More than eight racks share a bucket of the placer's HashMap, and two of them a hash code. Their order "
             "hangs on System.identityHashCode, which is another one in every controller. Rename one of the racks"
         )
-        return Refusal(IDENTITY_ORDER, message)
+        return PlacementError(IDENTITY_ORDER, message)
     return None
 
 
@@ -135,7 +135,7 @@ class _Rack:
 class _RackList:
     """All racks; an epoch is a partition."""
 
-    def __init__(self, layout: Layout, random: Random) -> None:
+    def __init__(self, layout: BrokerList, random: Random) -> None:
         members: dict[str | None, tuple[list[int], list[int]]] = {rack: ([], []) for rack in layout.racks}
         for broker, rack, fenced in zip(layout.ids, layout.racks, layout.fenced, strict=True):
             members[rack][0 if fenced else 1].append(broker)
@@ -181,7 +181,9 @@ class _RackList:
         self.epoch = 0
 
 
-def place_many(layout: Layout, replication_factor: int, random: Random, chunk: int, partitions: int) -> Iterator[Any]:
+def place_many(
+    layout: BrokerList, replication_factor: int, random: Random, chunk: int, partitions: int
+) -> Iterator[Any]:
     """The placement of a topic in arrays of at most `chunk` rows, a column per replica."""
     placed = place(layout, replication_factor, random)
     for first in range(0, partitions, chunk):

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.kernels.sticky.sticky_types import BALANCING, STAYS
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
@@ -45,7 +45,7 @@ def assign_heterogeneous(
     partitions: Sequence[int],
     ranks: Sequence[int],
     previous: PartitionSlices,
-) -> Targets:
+) -> TargetAssignments:
     """The target assignment of one group.
 
     Args:
@@ -219,7 +219,7 @@ class MostLoaded:
         self._end = end
 
 
-def _targets(owners: list[list[int]], kept: list[IntArray]) -> Targets:
+def _targets(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
     """The answer as runs, those apart that balance took away."""
     parts: list[PartitionSlices] = []
     reasons: list[IntArray] = []
@@ -231,4 +231,4 @@ def _targets(owners: list[list[int]], kept: list[IntArray]) -> Targets:
             reasons.append(np.full(len(member), reason))
     nothing = np.empty(0, np.int64)
     columns = [np.concatenate([nothing, *(part.columns[at] for part in parts)]) for at in range(5)]
-    return Targets(PartitionSlices(*columns), np.concatenate([nothing, *reasons]))
+    return TargetAssignments(PartitionSlices(*columns), np.concatenate([nothing, *reasons]))

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.server.target_assignments import Targets, split, unassigned
+from spark_assign.kernels.server.target_assignments import TargetAssignments, split, unassigned
 from spark_assign.kernels.sticky.constrained import as_runs
 from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -38,7 +38,7 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum
 
 def assign_homogeneous(
     group: IntArray, topic_group: IntArray, partitions: IntArray, previous: PartitionSlices
-) -> Targets:
+) -> TargetAssignments:
     """The target assignment of groups in each of which everybody subscribes to all topics.
 
     Args:
@@ -62,7 +62,7 @@ def assign_homogeneous(
     some = dealt.take(one)
     singles, why, _ = as_runs(some.member, some.topic, some.first, reason[one], np.zeros(len(some), bool))
     runs = kept.concat(dealt.take(~one)).concat(singles)
-    return Targets(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
+    return TargetAssignments(runs, np.concatenate([np.full(len(kept), STAYS), reason[~one], why]), len(kept), free)
 
 
 def quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, had: IntArray) -> IntArray:

@@ -25,7 +25,7 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, st
 
 
 @dataclass(frozen=True)
-class Ties:
+class UnknownOrder:
     """Of each thing a number; neighbours that share one come in an unknown order.
 
     Attributes:
@@ -38,7 +38,7 @@ class Ties:
 
 
 def hanging(
-    members: Shares, topic_group: IntArray, unowned: PartitionSlices, losing: PartitionSlices, ties: Ties
+    members: MemberQuotas, topic_group: IntArray, unowned: PartitionSlices, losing: PartitionSlices, ties: UnknownOrder
 ) -> PartitionSlices:
     """The partitions that may have another owner in another order, one by one; `member` says nothing.
 
@@ -80,7 +80,12 @@ def hanging(
 
 
 def _tied(
-    members: Shares, topic_group: IntArray, free: IntArray, losing: PartitionSlices, ties: Ties, number: int
+    members: MemberQuotas,
+    topic_group: IntArray,
+    free: IntArray,
+    losing: PartitionSlices,
+    ties: UnknownOrder,
+    number: int,
 ) -> BoolArray:
     """Groups in which a tie may matter."""
     found, group = np.zeros(number, bool), members.group
@@ -94,7 +99,7 @@ def _tied(
     return found
 
 
-class Shares:
+class MemberQuotas:
     """What members had and shall have, give and take.
 
     Attributes:
@@ -134,13 +139,13 @@ class Shares:
         last = begin + length - gives_least + high - self.least[member]
         return first, np.minimum(last, begin + length - 1)
 
-    def slots(self, begin: IntArray) -> _Slots:
+    def slots(self, begin: IntArray) -> _FreeListSlots:
         """Which stretches of the free list are surely whose; `begin` is where that of each group begins."""
         before, length = self._of_ties(self._takes)
         takes_least = np.maximum(self.least - self.had, 0)
         first = begin[self.group] + before
         sure = length < 2 * takes_least
-        return _Slots((first + length - takes_least)[sure], (first + takes_least)[sure])
+        return _FreeListSlots((first + length - takes_least)[sure], (first + takes_least)[sure])
 
     def _of_ties(self, each: IntArray) -> tuple[IntArray, IntArray]:
         """Of each member what the members before its tie have in its group, and what those of its tie have."""
@@ -150,7 +155,7 @@ class Shares:
         return exclusive_sum(each, first_of_group)[first_member], of_tie[self.tie]
 
 
-class _Slots:
+class _FreeListSlots:
     """Stretches of the free list that are surely one member's each, ascending."""
 
     def __init__(self, begin: IntArray, end: IntArray) -> None:

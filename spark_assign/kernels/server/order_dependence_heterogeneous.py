@@ -15,7 +15,7 @@ from math import factorial, prod
 import numpy as np
 
 from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
-from spark_assign.kernels.server.target_assignments import Targets
+from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -24,7 +24,7 @@ FEW = 24
 
 
 @dataclass(frozen=True)
-class Differing:
+class HeterogeneousTies:
     """What `assign_heterogeneous` takes."""
 
     members: int
@@ -33,7 +33,7 @@ class Differing:
     ranks: Sequence[int]
     previous: PartitionSlices
 
-    def assign(self) -> Targets:
+    def assign(self) -> TargetAssignments:
         """Its answer, in these orders."""
         return assign_heterogeneous(self.members, self.subscribers, self.partitions, self.ranks, self.previous)
 

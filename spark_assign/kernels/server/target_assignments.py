@@ -12,7 +12,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, 
 
 
 @dataclass(frozen=True)
-class Targets:
+class TargetAssignments:
     """The target assignment.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.share.pool_assignment import OVER_SHARED, STAYS
 from spark_assign.kernels.share.share_group_input import ShareGroupInput
-from spark_assign.kernels.share.simple_assignor import Answer
+from spark_assign.kernels.share.simple_assignor import ShareAssignment
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
 
@@ -22,7 +22,7 @@ REASONS = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShareAssignmentChanges:
     """An answer, of the groups in which Kafka gives one. Members and topics are numbers of the specs.
 
     Attributes:
@@ -31,7 +31,7 @@ class Outcome:
 
     specs: GroupSpecs
     listed: ShareGroupInput
-    answer: Answer
+    answer: ShareAssignment
 
     def group(self, topic: IntArray) -> IntArray:
         """Of topics their group."""

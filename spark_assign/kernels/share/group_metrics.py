@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.share.assignment_changes import Outcome
+from spark_assign.kernels.share.assignment_changes import ShareAssignmentChanges
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
 
@@ -21,7 +21,7 @@ FIGURES = {
 """Columns and types; `share.schemas.METRICS` says what they are."""
 
 
-def measure(specs: GroupSpecs, outcome: Outcome) -> dict[str, pa.Array]:
+def measure(specs: GroupSpecs, outcome: ShareAssignmentChanges) -> dict[str, pa.Array]:
     """Of each group of the specs its figures."""
     groups, topics, told = specs.number, specs.topics, outcome.listed.groups
     assigned, of_row = outcome.assigned, outcome.group(outcome.assigned.topic)

@@ -35,7 +35,7 @@ from spark_assign.kernels.group.key_index import named
 from spark_assign.kernels.group.plan_groups import named_groups
 from spark_assign.kernels.group.tagged_rows import tagged
 from spark_assign.kernels.server.coordinator_hash_order import TopicIds
-from spark_assign.kernels.share.assignment_changes import REASONS, Outcome
+from spark_assign.kernels.share.assignment_changes import REASONS, ShareAssignmentChanges
 from spark_assign.kernels.share.group_metrics import FIGURES, measure
 from spark_assign.kernels.share.share_group_input import list_groups
 from spark_assign.kernels.share.simple_assignor import assign_simple
@@ -96,11 +96,13 @@ def _answer(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     yield METRICS, _without_members(facts, idle_groups(told, set(faults)))
 
 
-def _ask(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]) -> Iterator[Outcome]:
+def _ask(
+    specs: GroupSpecs, ids: TopicIds, chosen: BoolArray, refused: dict[int, tuple[str, str]]
+) -> Iterator[ShareAssignmentChanges]:
     """The answer for these groups, all at once; those that cannot be foretold are found by halving, and refused."""
     listed = list_groups(specs, ids, chosen)
     try:
-        yield Outcome(specs, listed, assign_simple(listed.groups))
+        yield ShareAssignmentChanges(specs, listed, assign_simple(listed.groups))
     except IdentityDecides:
         groups = np.flatnonzero(chosen)
         if len(groups) == 1:
@@ -122,7 +124,7 @@ def _rows(specs: GroupSpecs, runs: PartitionSlices, ids: pa.Array) -> pa.Table:
     return pa.table(names | {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")})
 
 
-def _changes(outcome: Outcome) -> Iterator[pa.Table]:
+def _changes(outcome: ShareAssignmentChanges) -> Iterator[pa.Table]:
     specs = outcome.specs
     left = outcome.left()
     went = left, np.full(len(left), REASONS.index("member-left"))

@@ -48,7 +48,7 @@ STAYS, UNSUBSCRIBED, OVER_QUOTA, OVER_SHARED = range(4)
 
 
 @dataclass(frozen=True)
-class Pools:
+class PartitionPools:
     """Pools of partitions to be shared.
 
     Attributes:
@@ -102,7 +102,7 @@ def quotas(members: IntArray, partitions: IntArray) -> tuple[IntArray, IntArray]
     return sharing, (np.ceil(precise * (place + 1)) - np.ceil(precise * place)).astype(np.int64)
 
 
-def share_out(pools: Pools) -> Shares:
+def share_out(pools: PartitionPools) -> Shares:
     """Steps 2 to 4.
 
     Raises:
@@ -114,7 +114,7 @@ def share_out(pools: Pools) -> Shares:
     return _give(pools, reason)
 
 
-def _take_from_members(pools: Pools, reason: IntArray) -> None:
+def _take_from_members(pools: PartitionPools, reason: IntArray) -> None:
     """Step 2."""
     surplus = np.bincount(pools.pool_member, minlength=len(pools.quota)) - pools.quota
     some = np.flatnonzero(surplus[pools.pool_member] > 0)
@@ -127,7 +127,7 @@ def _take_from_members(pools: Pools, reason: IntArray) -> None:
     reason[walk[ranks_of(pool_member) < surplus[pool_member]]] = OVER_QUOTA
 
 
-def _take_from_partitions(pools: Pools, reason: IntArray) -> None:
+def _take_from_partitions(pools: PartitionPools, reason: IntArray) -> None:
     """Step 3."""
     sharing = pools.sharing[pools.of_key]
     surplus = np.bincount(pools.key[reason == STAYS], minlength=len(sharing)) - sharing
@@ -145,7 +145,7 @@ def _take_from_partitions(pools: Pools, reason: IntArray) -> None:
     reason[walk[ranks_of(key) < surplus[key]]] = OVER_SHARED
 
 
-def _walk_of_what_is_left(pools: Pools, rows: IntArray, reason: IntArray) -> IntArray:
+def _walk_of_what_is_left(pools: PartitionPools, rows: IntArray, reason: IntArray) -> IntArray:
     """The rows of one partition in the walk of its set of members, those first that step 2 has taken out of it.
 
     A bucket that is a tree changes its order when something is taken out, which step 2 does in the order of the map of
@@ -165,7 +165,7 @@ def _walk_of_what_is_left(pools: Pools, rows: IntArray, reason: IntArray) -> Int
     return np.array([row[each] for each in (*gone, *table.walk())], np.int64)
 
 
-def _give(pools: Pools, reason: IntArray) -> Shares:
+def _give(pools: PartitionPools, reason: IntArray) -> Shares:
     """Step 4."""
     kept = reason == STAYS
     lacking = pools.quota - np.bincount(pools.pool_member[kept], minlength=len(pools.quota))
@@ -234,7 +234,7 @@ def _deal(
             return
 
 
-def _walk_of_partitions(pools: Pools) -> IntArray:
+def _walk_of_partitions(pools: PartitionPools) -> IntArray:
     """The map of partitions: what members had goes in first, then what is to be shared."""
     calls = np.append(pools.key, pools.wanted)
     order = np.argsort(pools.of_key[calls], kind="stable")
@@ -243,7 +243,7 @@ def _walk_of_partitions(pools: Pools) -> IntArray:
     return computed_order(calls, pools.of_key[calls], pools.hashes, pools.ranks, capacities_for(made_for))
 
 
-def _holders(pools: Pools, kept: BoolArray, chosen: BoolArray) -> dict[int, set[int]]:
+def _holders(pools: PartitionPools, kept: BoolArray, chosen: BoolArray) -> dict[int, set[int]]:
     """Who has some of the partitions."""
     holders: dict[int, set[int]] = {}
     some = kept & chosen[pools.key]

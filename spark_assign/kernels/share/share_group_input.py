@@ -18,7 +18,7 @@ from spark_assign.kernels.group.indexed_facts import owned
 from spark_assign.kernels.group.key_index import Places
 from spark_assign.kernels.group.owned_order import as_told, told_in_order
 from spark_assign.kernels.server.coordinator_hash_order import TopicIds, set_order
-from spark_assign.kernels.share.simple_assignor import ShareGroups
+from spark_assign.kernels.share.simple_assignor import ShareGroupSpecs
 from spark_assign.kernels.sticky.plan_batch import ALL_MEMBERS
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
@@ -38,7 +38,7 @@ class ShareGroupInput:
         empty_member, empty_topic: members and topics of which they have a set without partitions.
     """
 
-    groups: ShareGroups
+    groups: ShareGroupSpecs
     members: IntArray
     empty_member: IntArray
     empty_topic: IntArray
@@ -58,7 +58,7 @@ def list_groups(specs: GroupSpecs, ids: TopicIds, chosen: BoolArray) -> ShareGro
     order = np.lexsort((_walk_of_names(specs)[asked], asking))
     assignable, partition = _assignable(specs, chosen)
     had, empty = _previous(specs, place, ids)
-    groups = ShareGroups(
+    groups = ShareGroupSpecs(
         group=specs.members.group[members],
         names=specs.members.subscribes[members],
         alike=alike,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.share.pool_assignment import STAYS, UNSUBSCRIBED, Pools, quotas, share_out
+from spark_assign.kernels.share.pool_assignment import STAYS, UNSUBSCRIBED, PartitionPools, quotas, share_out
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
@@ -35,7 +35,7 @@ _LOW = (1 << PARTITION_BITS) - 1
 
 
 @dataclass(frozen=True)
-class ShareGroups:
+class ShareGroupSpecs:
     """Share groups as the assignor is told of them; groups, members and topics are numbers.
 
     Attributes:
@@ -64,7 +64,7 @@ class ShareGroups:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShareAssignment:
     """What the assignor says.
 
     Attributes:
@@ -84,7 +84,7 @@ class Answer:
     sharing: IntArray
 
 
-def assign_simple(groups: ShareGroups) -> Answer:
+def assign_simple(groups: ShareGroupSpecs) -> ShareAssignment:
     """The next assignment of each group.
 
     Raises:
@@ -102,10 +102,10 @@ def assign_simple(groups: ShareGroups) -> Answer:
         sharing[cut.topics] = shared.sharing[cut.pool]
         given = tuple(np.append(*both) for both in zip(given, shared.given, strict=True))
     member, topic, partition = given
-    return Answer(reason, member, topic, partition, dropped, failed, sharing)
+    return ShareAssignment(reason, member, topic, partition, dropped, failed, sharing)
 
 
-def _dropped(groups: ShareGroups) -> BoolArray:
+def _dropped(groups: ShareGroupSpecs) -> BoolArray:
     """Of each topic whether it is decided without any pool that nobody has it any more."""
     subscribed = np.zeros(len(groups.topic_group), bool)
     subscribed[groups.asked] = True
@@ -137,7 +137,7 @@ class _Cut:
     compare: bool
 
 
-def _by_group(groups: ShareGroups) -> _Cut:
+def _by_group(groups: ShareGroupSpecs) -> _Cut:
     """A pool for each group whose members subscribe to the same names, if to any; its keys are topic and partition."""
     first = np.flatnonzero(starts_new_key(groups.group))
     first = first[groups.alike[groups.group[first]] & groups.names[first]]
@@ -149,7 +149,7 @@ def _by_group(groups: ShareGroups) -> _Cut:
     return _Cut(topics, of_topic, groups.group[first], pool[groups.group[members]], members, compare=False)
 
 
-def _by_topic(groups: ShareGroups) -> _Cut:
+def _by_topic(groups: ShareGroupSpecs) -> _Cut:
     """A pool for each topic that somebody subscribes to in the other groups; its keys are numbers of partitions."""
     mixed = ~groups.alike[groups.topic_group[groups.asked]]
     topics, pool = np.unique(groups.asked[mixed], return_inverse=True)
@@ -162,7 +162,7 @@ class _Shared:
     """What has become of pools.
 
     Attributes:
-        rows: what members had of them, as places in the columns of `ShareGroups`.
+        rows: what members had of them, as places in the columns of `ShareGroupSpecs`.
         reason: of each whether it stays.
         given: member, topic and partition.
         sharing: of each pool.
@@ -176,7 +176,7 @@ class _Shared:
     failed: IntArray
 
 
-def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
+def _share(groups: ShareGroupSpecs, cut: _Cut) -> _Shared:
     """Number what is in the pools, and share it."""
     pool = np.full(len(groups.topic_group), -1, np.int64)
     pool[cut.topics] = cut.pool
@@ -201,7 +201,7 @@ def _share(groups: ShareGroups, cut: _Cut) -> _Shared:
     quota = np.zeros(len(pool_members), np.int64)
     quota[np.searchsorted(pool_members, subscriber)] = wants
     order = np.argsort(holder, kind="stable")
-    pools = Pools(
+    pools = PartitionPools(
         pool_of_member=pool_of_member,
         member=member - first[pool_of_member],
         quota=quota,

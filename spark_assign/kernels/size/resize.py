@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_assign.kernels.group.facts import ALIKE, ASKS, GROUP, IN_ORDER, LAYOUT, LEFT, MEMBER, OWNED, RATES
 from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.indexed_facts import KINDS, Told, owned
+from spark_assign.kernels.group.indexed_facts import KINDS, IndexedFacts, owned
 from spark_assign.kernels.group.key_index import Names, Places, named
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import exclusive_sum, expand_slices, ranges_by_length, starts_new_key
@@ -117,7 +117,7 @@ class _Rows:
         which, nth = expand_slices(np.zeros(len(row), np.int64), np.ones(len(row), np.int64), self.joining[new])
         self._add(ASKS, row[which], new[which], self.joiners[nth], told.topic[row[which]])
 
-    def told(self, window_assignors: Collection[str]) -> Told:
+    def told(self, window_assignors: Collection[str]) -> IndexedFacts:
         """The facts."""
         base = self.specs.told
         lengths = [len(row) for _, row, *_ in self.parts]
@@ -135,7 +135,7 @@ class _Rows:
             for part, given in self.runs.items():
                 values[begins[part] : begins[part + 1]] = given[at]
             columns[name] = pa.array(values, pa.int32(), mask=values < 0)
-        told = Told(
+        told = IndexedFacts(
             facts=pa.table(columns),
             rows={kind: np.concatenate([np.empty(0, np.int64), *each]) for kind, each in rows.items()},
             group=of,
@@ -160,7 +160,7 @@ def _with_joiners(names: pa.Array, number: int) -> tuple[pa.Array, IntArray, Int
     return numbered.texts, numbered.columns[0], numbered.columns[1]
 
 
-def _lay_out(told: Told, assignors: Collection[str]) -> Told:
+def _lay_out(told: IndexedFacts, assignors: Collection[str]) -> IndexedFacts:
     """What the windows of range and round robin add to subscriptions (`assignors.range`, `assignors.roundrobin`)."""
     rows, size = told.rows[ASKS], max(len(told.topics), 1)
     group, topic, member = told.group[rows], told.topic[rows], told.member[rows]
@@ -190,7 +190,7 @@ def _lay_out(told: Told, assignors: Collection[str]) -> Told:
     return replace(told, facts=pa.table(columns))
 
 
-def _instances(told: Told, group: IntArray, member: IntArray) -> IntArray:
+def _instances(told: IndexedFacts, group: IntArray, member: IntArray) -> IntArray:
     """Of each group and member the number of its instance id, a large one where it has none."""
     rows, size = told.rows[MEMBER], max(len(told.member_id), 1)
     instance = Names(told.column("group_instance_id", rows)).columns[0]

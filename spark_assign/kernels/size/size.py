@@ -20,14 +20,14 @@ from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.faults import find_faults, refusals
 from spark_assign.kernels.group.group_properties import other_kinds
 from spark_assign.kernels.group.group_specs import GroupSpecs, idle_groups, read_group_specs
-from spark_assign.kernels.group.indexed_facts import Told, read
+from spark_assign.kernels.group.indexed_facts import IndexedFacts, read
 from spark_assign.kernels.group.member_load import capacities, given_number
 from spark_assign.kernels.group.plan_groups import CONFIGURED, choose
-from spark_assign.kernels.group.plan_groups import Question as Chosen
+from spark_assign.kernels.group.plan_groups import PlanParams as Chosen
 from spark_assign.kernels.group.tagged_rows import tagged_rows, tagged_table
 from spark_assign.kernels.size.candidate_counts import MOST, between, numbers_to_try
-from spark_assign.kernels.size.sizing_inputs import Case, read_cases
-from spark_assign.kernels.size.sweep import Swept, Terms, in_order, sweep
+from spark_assign.kernels.size.sizing_inputs import SizingInput, read_cases
+from spark_assign.kernels.size.sweep import LoadByMemberCount, SizingCriteria, in_order, sweep
 from spark_assign.kernels.size.verdict import answer, keeps_up
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 
@@ -54,7 +54,7 @@ SIZED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Question:
+class SizeParams:
     """What is asked.
 
     Attributes:
@@ -65,13 +65,13 @@ class Question:
     """
 
     assignors: tuple[str, ...]
-    terms: Terms
+    terms: SizingCriteria
     known: tuple[str, ...]
     numbers: tuple[int, ...] = ()
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
 
-def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def size(facts: pa.Table, asked: SizeParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `SIZED`."""
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -93,7 +93,7 @@ def size(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
             yield from _of_assignor(specs, assignor, np.flatnonzero(chosen & sound), asked)
 
 
-def _idle(told: Told, known: set[int]) -> list[dict[str, Any]]:
+def _idle(told: IndexedFacts, known: set[int]) -> list[dict[str, Any]]:
     """Groups without members."""
     detail = "It has no members now: nothing tells what new ones would read"
     groups = told.group[idle_groups(told, known)].tolist()
@@ -119,7 +119,7 @@ def _named(specs: GroupSpecs, group: int) -> dict[str, Any]:
     return {"cluster": specs.cluster[group].as_py(), "group_id": specs.group_id[group].as_py()}
 
 
-def _by_assignor(specs: GroupSpecs, asked: Question) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
+def _by_assignor(specs: GroupSpecs, asked: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
     """By assignor the groups that it is asked for; and those that have an assignor that nobody knows."""
     found = {name: np.ones(specs.number, bool) for name in asked.assignors if name != CONFIGURED}
     if CONFIGURED not in asked.assignors:
@@ -132,7 +132,7 @@ def _by_assignor(specs: GroupSpecs, asked: Question) -> tuple[dict[str, BoolArra
     return found, unknown
 
 
-def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: Question) -> Iterator[pa.Table]:
+def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: SizeParams) -> Iterator[pa.Table]:
     terms, capacity = asked.terms, capacities(specs)
     cases = read_cases(specs, assignor, groups, terms)
     tried = {group: _numbers(cases[group], asked) for group in groups.tolist()}
@@ -156,7 +156,7 @@ def _of_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, asked: Ques
     yield tagged_table(OF_NUMBER, _curve(specs, curves, terms), SIZED)
 
 
-def _numbers(case: Case, asked: Question) -> IntArray:
+def _numbers(case: SizingInput, asked: SizeParams) -> IntArray:
     if asked.numbers:
         return np.unique(np.append(np.array(asked.numbers, np.int64), case.now))
     enough = case.load_high * (1 + asked.terms.headroom) / case.capacity
@@ -164,7 +164,7 @@ def _numbers(case: Case, asked: Question) -> IntArray:
     return numbers_to_try(case.now, case.partitions, enough, of_use)
 
 
-def _more(found: Swept, group: int, case: Case, terms: Terms) -> IntArray:
+def _more(found: LoadByMemberCount, group: int, case: SizingInput, terms: SizingCriteria) -> IntArray:
     """Numbers to look at once more: before the first that keeps up; where none does, on to that of the partitions."""
     mine = _of_group(found, group)
     if np.isnan(case.capacity):
@@ -177,18 +177,20 @@ def _more(found: Swept, group: int, case: Case, terms: Terms) -> IntArray:
 
 
 def _swept(
-    specs: GroupSpecs, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: Terms
-) -> Swept:
+    specs: GroupSpecs, assignor: str, numbers: Mapping[int, IntArray], capacity: FloatArray, terms: SizingCriteria
+) -> LoadByMemberCount:
     group = np.repeat(list(numbers), [len(each) for each in numbers.values()]).astype(np.int64)
     return sweep(specs, assignor, group, np.concatenate(list(numbers.values())), capacity, terms)
 
 
-def _of_group(found: Swept, group: int) -> Swept:
+def _of_group(found: LoadByMemberCount, group: int) -> LoadByMemberCount:
     begin, end = np.searchsorted(found.group, [group, group + 1])
-    return Swept(**{one.name: getattr(found, one.name)[begin:end] for one in fields(Swept)})
+    return LoadByMemberCount(**{one.name: getattr(found, one.name)[begin:end] for one in fields(LoadByMemberCount)})
 
 
-def _curve(specs: GroupSpecs, curves: list[tuple[int, Swept, Case]], terms: Terms) -> pa.Table:
+def _curve(
+    specs: GroupSpecs, curves: list[tuple[int, LoadByMemberCount, SizingInput]], terms: SizingCriteria
+) -> pa.Table:
     """A row per group and number of members."""
     parts = []
     for group, mine, case in curves:

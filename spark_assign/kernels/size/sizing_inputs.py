@@ -9,13 +9,13 @@ import numpy as np
 from spark_assign.kernels.group.group_metrics import subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.member_load import capacities, given_number
-from spark_assign.kernels.size.sweep import Terms, high_rates
+from spark_assign.kernels.size.sweep import SizingCriteria, high_rates
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 
 @dataclass(frozen=True)
-class Case:
+class SizingInput:
     """One group and assignor.
 
     Attributes:
@@ -38,7 +38,7 @@ class Case:
     hot: tuple[str, int, float, float]
 
 
-def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Terms) -> dict[int, Case]:
+def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: SizingCriteria) -> dict[int, SizingInput]:
     """By group what there is to size; each has a partition whose rate is known."""
     loads, topics = specs.loads, specs.topics
     topic, partition = expand_slices(
@@ -54,7 +54,7 @@ def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: Terms)
     now, partitions = np.bincount(specs.members.group, minlength=specs.number), subscribed_partitions(specs)
     capacity, given = capacities(specs), ~np.isnan(given_number(specs, "capacity"))
     return {
-        each: Case(
+        each: SizingInput(
             assignor=assignor,
             now=int(now[each]),
             partitions=int(partitions[each]),

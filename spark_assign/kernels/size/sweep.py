@@ -13,7 +13,7 @@ from spark_assign.kernels.group.custom_assignor import GroupAssignor
 from spark_assign.kernels.group.facts import WINDOW_ASSIGNORS
 from spark_assign.kernels.group.group_metrics import held, subscribed_partitions
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.group.member_load import Carried, by_group, drain_seconds, largest
+from spark_assign.kernels.group.member_load import MemberLoads, by_group, drain_seconds, largest
 from spark_assign.kernels.group.ownership_changes import count_changes
 from spark_assign.kernels.group.transition_cost import later_rounds, seconds_paused
 from spark_assign.kernels.protocol.settings import Timing
@@ -26,7 +26,7 @@ TOGETHER = 1_000_000
 
 
 @dataclass(frozen=True)
-class Terms:
+class SizingCriteria:
     """On which terms a number of members is enough.
 
     Attributes:
@@ -49,7 +49,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Swept:
+class LoadByMemberCount:
     """Figures, side by side; of each
 
     Attributes:
@@ -79,22 +79,24 @@ class Swept:
     refused: BoolArray
 
 
-def in_order(parts: Sequence[Swept]) -> Swept:
+def in_order(parts: Sequence[LoadByMemberCount]) -> LoadByMemberCount:
     """All of them, by group and number of members."""
-    columns = {one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Swept)}
+    columns = {
+        one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(LoadByMemberCount)
+    }
     order = np.lexsort((columns["members"], columns["group"]))
-    return Swept(**{name: column[order] for name, column in columns.items()})
+    return LoadByMemberCount(**{name: column[order] for name, column in columns.items()})
 
 
-def high_rates(specs: GroupSpecs, terms: Terms) -> FloatArray:
+def high_rates(specs: GroupSpecs, terms: SizingCriteria) -> FloatArray:
     """Of each partition its rate at the quantile; as the mean where its spread is not known."""
     loads = specs.loads
     return loads.in_rate + terms.deviations * np.nan_to_num(loads.in_rate_stddev)
 
 
 def sweep(
-    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
-) -> Swept:
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: SizingCriteria
+) -> LoadByMemberCount:
     """Each of these groups with each of these numbers of members.
 
     Args:
@@ -117,8 +119,8 @@ def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator
 
 
 def _sweep(
-    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: Terms
-) -> Swept:
+    specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, terms: SizingCriteria
+) -> LoadByMemberCount:
     window_assignors = [
         name for name in WINDOW_ASSIGNORS if name == client_side(assignor) and assignor not in terms.custom
     ]
@@ -129,12 +131,12 @@ def _sweep(
     fine[list(planned.refused)] = False
     later = later_rounds(new, assignor, fine, terms.custom)
     counts = count_changes(held(new, planned.given, planned.runs.take(planned.withheld), fine))
-    carried, loads = Carried(new, planned.runs), new.loads
+    carried, loads = MemberLoads(new, planned.runs), new.loads
     load = carried.sums(loads.in_rate)
     idle = np.bincount(new.members.group[carried.partitions() == 0], minlength=new.number)
     drain = drain_seconds(carried.sums(loads.lag), load, capacity[group][new.members.group])
     behind = by_group(new, carried.known(loads.lag)) > 0
-    return Swept(
+    return LoadByMemberCount(
         group=group,
         members=members,
         max_load=largest(new, load),

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from spark_assign.kernels.size.candidate_counts import SAME, knee, of_no_more_use
-from spark_assign.kernels.size.sizing_inputs import Case
-from spark_assign.kernels.size.sweep import Swept, Terms
+from spark_assign.kernels.size.sizing_inputs import SizingInput
+from spark_assign.kernels.size.sweep import LoadByMemberCount, SizingCriteria
 from spark_assign.numeric.array_types import BoolArray
 
 ENOUGH, TOO_FEW, TOO_MANY, CANNOT, UNKNOWN = "enough", "too-few", "too-many", "cannot", "unknown"
@@ -28,13 +28,13 @@ PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
 leaves some without any (range in each topic for itself)."""
 
 
-def keeps_up(swept: Swept, capacity: float, terms: Terms) -> BoolArray:
+def keeps_up(swept: LoadByMemberCount, capacity: float, terms: SizingCriteria) -> BoolArray:
     """Whether everything is read, and the most loaded member can read what it has, and the headroom beside it."""
     read = ~swept.refused & (swept.unassigned <= 0)
     return np.asarray(read & (swept.max_load_high * (1 + terms.headroom) <= capacity), bool)
 
 
-def answer(case: Case, swept: Swept, terms: Terms) -> dict[str, Any]:
+def answer(case: SizingInput, swept: LoadByMemberCount, terms: SizingCriteria) -> dict[str, Any]:
     """A row of `advice.schemas.SIZES` but for cluster and group_id, from the figures of one group."""
     fine = ~swept.refused
     members, most = swept.members[fine], swept.max_load[fine]
@@ -79,13 +79,13 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _bound(case: Case, members: Any, most: Any) -> str:
+def _bound(case: SizingInput, members: Any, most: Any) -> str:
     if most.min() <= case.hot[2] * (1 + SAME):
         return HOT_PARTITION if members[int(np.argmin(most))] < case.partitions else PARTITIONS
     return ASSIGNOR
 
 
-def _verdict(case: Case, needed: int | None) -> str:
+def _verdict(case: SizingInput, needed: int | None) -> str:
     if np.isnan(case.capacity):
         return UNKNOWN
     if needed is None:
@@ -93,7 +93,7 @@ def _verdict(case: Case, needed: int | None) -> str:
     return ENOUGH if needed == case.now else TOO_FEW if needed > case.now else TOO_MANY
 
 
-def _reason(case: Case, row: Mapping[str, Any], hot_high: float, terms: Terms) -> str:
+def _reason(case: SizingInput, row: Mapping[str, Any], hot_high: float, terms: SizingCriteria) -> str:
     """Why, with figures."""
     beside = f" with {terms.headroom:.0%} headroom" if terms.headroom else ""
     if row["verdict"] == UNKNOWN:

@@ -24,18 +24,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
-from spark_assign.kernels.sticky.ownership_conflicts import Claims
-from spark_assign.kernels.sticky.retained_partitions import ByTopic, keep_owned
-from spark_assign.kernels.sticky.sticky_types import NOT_FILLED, NOTHING_LEFT, OVER_QUOTA, STAYS, Decided, Groups
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership
+from spark_assign.kernels.sticky.retained_partitions import TopicOrder, keep_owned
+from spark_assign.kernels.sticky.sticky_types import (
+    NOT_FILLED,
+    NOTHING_LEFT,
+    OVER_QUOTA,
+    STAYS,
+    StickyAssignment,
+    StickyGroups,
+)
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, compress_sorted
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 
 def plan_constrained(
-    groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules = LATEST_RULES
-) -> Decided:
+    groups: StickyGroups,
+    claims: ResolvedOwnership,
+    told: PartitionSlices | TopicOrder,
+    rules: ReleaseRules = LATEST_RULES,
+) -> StickyAssignment:
     """Plan groups whose members all subscribe to the same topics.
 
     Args:
@@ -52,7 +62,7 @@ def plan_constrained(
     return decide(groups, claims, kept, left, to_member, refused, rules)
 
 
-def without_contested(claims: Claims) -> PartitionSlices:
+def without_contested(claims: ResolvedOwnership) -> PartitionSlices:
     """What members own; nobody keeps what is contested, even if a third claimer won it."""
     if not len(claims.contested):
         return claims.runs
@@ -64,7 +74,7 @@ def without_contested(claims: Claims) -> PartitionSlices:
 
 
 @dataclass(frozen=True)
-class Quota:
+class MemberQuota:
     """What each member owns, and how much of it it keeps.
 
     Attributes:
@@ -80,7 +90,7 @@ class Quota:
     may_have_more: BoolArray
 
 
-def quotas(groups: Groups, owned: IntArray) -> Quota:
+def quotas(groups: StickyGroups, owned: IntArray) -> MemberQuota:
     """Quota by group, and who keeps one more."""
     group = groups.member_group
     members = np.bincount(group, minlength=groups.number)
@@ -93,7 +103,7 @@ def quotas(groups: Groups, owned: IntArray) -> Quota:
     candidates = candidates[np.argsort(group[candidates], kind="stable")]
     keeps_more[candidates[row_numbers(group[candidates]) < extra[group[candidates]]]] = True
     room = np.bincount(group[keeps_more], minlength=groups.number) < extra
-    return Quota(
+    return MemberQuota(
         owned=owned,
         keeps=np.minimum(owned, least + keeps_more),
         least=least,
@@ -105,7 +115,7 @@ def quotas(groups: Groups, owned: IntArray) -> Quota:
 
 
 @dataclass(frozen=True)
-class LeftOver:
+class UnassignedPartitions:
     """Partitions that nobody keeps, by (topic, partition).
 
     Attributes:
@@ -119,26 +129,26 @@ class LeftOver:
     owner: IntArray
     keeper: IntArray
 
-    def where(self, chosen: BoolArray | IntArray) -> LeftOver:
+    def where(self, chosen: BoolArray | IntArray) -> UnassignedPartitions:
         """Some of the partitions."""
-        return LeftOver(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
+        return UnassignedPartitions(self.topic[chosen], self.partition[chosen], self.owner[chosen], self.keeper[chosen])
 
 
 def left_over(
-    groups: Groups,
+    groups: StickyGroups,
     owned: PartitionSlices,
     kept: PartitionSlices,
     given_up: PartitionSlices,
     again: PartitionSlices,
     shared: IntArray,
-) -> LeftOver:
+) -> UnassignedPartitions:
     """What is to be dealt.
 
     Args:
         groups: the groups.
         owned, kept, given_up: by members.
         again: partitions that are dealt although somebody keeps them.
-        shared: as `Claims` has it.
+        shared: as `ResolvedOwnership` has it.
     """
     from_member = np.full(len(again), -1, np.int64)
     if len(shared):
@@ -155,7 +165,7 @@ def left_over(
     row, partition = expand_slices(given_up.first, given_up.step, np.minimum(given_up.count, fitting))
     topics, numbers = unowned(owned, groups.partitions)
     nobody = np.full(len(row) + len(topics), -1, np.int64)
-    left = LeftOver(
+    left = UnassignedPartitions(
         topic=np.concatenate([given_up.topic[row], topics, again.topic]),
         partition=np.concatenate([partition, numbers, again.first]),
         owner=np.concatenate([given_up.member[row], nobody[len(row) :], from_member]),
@@ -212,7 +222,7 @@ def each_once(runs: PartitionSlices, shared: IntArray) -> PartitionSlices:
     return runs.take(once)
 
 
-def dealt_again(groups: Groups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
+def dealt_again(groups: StickyGroups, kept: PartitionSlices, shared: IntArray) -> PartitionSlices:
     """Kept partitions that Kafka deals once more.
 
     Its search for unassigned partitions goes along the kept ones in order, and gets stuck at the first that does not
@@ -230,7 +240,7 @@ def dealt_again(groups: Groups, kept: PartitionSlices, shared: IntArray) -> Part
     return rows.take(~stops & (rows.partition_keys > stuck[groups.topic_group[rows.topic]]))
 
 
-def _fill(groups: Groups, quota: Quota, left: LeftOver) -> tuple[IntArray, dict[int, str]]:
+def _fill(groups: StickyGroups, quota: MemberQuota, left: UnassignedPartitions) -> tuple[IntArray, dict[int, str]]:
     """The member that takes each left over partition, and the groups in which it does not come out even."""
     lacking = np.maximum(quota.least - quota.keeps, 0)
     return deal(groups.member_group, groups.topic_group[left.topic], lacking, quota.may_have_more, groups.number)
@@ -282,14 +292,14 @@ def deal(
 
 
 def decide(
-    groups: Groups,
-    claims: Claims,
+    groups: StickyGroups,
+    claims: ResolvedOwnership,
     kept: PartitionSlices,
-    left: LeftOver,
+    left: UnassignedPartitions,
     to_member: IntArray,
     refused: dict[int, str],
-    rules: Rules,
-) -> Decided:
+    rules: ReleaseRules,
+) -> StickyAssignment:
     """What is kept and what is dealt, together."""
     if refused:
         fine = np.ones(groups.number, bool)
@@ -312,7 +322,7 @@ def decide(
         withheld = given_up | np.isin((left.topic << PARTITION_BITS) | left.partition, claims.contested)
     runs, reason, withheld = as_runs(to_member, left.topic, left.partition, reason, withheld)
     stays = np.zeros(len(kept), np.int64)
-    return Decided(
+    return StickyAssignment(
         kept.concat(runs),
         np.concatenate([stays, reason]),
         np.concatenate([stays.astype(bool), withheld]),

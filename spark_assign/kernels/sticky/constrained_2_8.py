@@ -21,11 +21,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import Rules
-from spark_assign.kernels.sticky.constrained import LeftOver, as_runs, left_over, without_contested
-from spark_assign.kernels.sticky.ownership_conflicts import Claims
-from spark_assign.kernels.sticky.retained_partitions import ByTopic, first_told, keep_told
-from spark_assign.kernels.sticky.sticky_types import AT_CAPACITY, OVER_QUOTA, STAYS, UNDER_CAPACITY, Decided, Groups
+from spark_assign.kernels.release_rules import ReleaseRules
+from spark_assign.kernels.sticky.constrained import UnassignedPartitions, as_runs, left_over, without_contested
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership
+from spark_assign.kernels.sticky.retained_partitions import TopicOrder, first_told, keep_told
+from spark_assign.kernels.sticky.sticky_types import (
+    AT_CAPACITY,
+    OVER_QUOTA,
+    STAYS,
+    UNDER_CAPACITY,
+    StickyAssignment,
+    StickyGroups,
+)
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
@@ -42,7 +49,9 @@ class _Quota:
     most: IntArray
 
 
-def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules) -> Decided:
+def plan_first_constrained(
+    groups: StickyGroups, claims: ResolvedOwnership, told: PartitionSlices | TopicOrder, rules: ReleaseRules
+) -> StickyAssignment:
     """Plan groups whose members all subscribe to the same topics; arguments: `constrained.plan_constrained`."""
     owned = without_contested(claims)
     quota = _quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
@@ -64,7 +73,7 @@ def plan_first_constrained(groups: Groups, claims: Claims, told: PartitionSlices
     return _decide(groups, claims, kept, left, to_members, stolen.take(some), thief[some], refused)
 
 
-def _quotas(groups: Groups, owned: IntArray) -> _Quota:
+def _quotas(groups: StickyGroups, owned: IntArray) -> _Quota:
     group = groups.member_group
     members = np.bincount(group, minlength=groups.number)
     total = np.bincount(groups.topic_group, groups.partitions, groups.number).astype(np.int64)
@@ -73,7 +82,7 @@ def _quotas(groups: Groups, owned: IntArray) -> _Quota:
     return _Quota(owned, np.minimum(owned, most), np.maximum(least - owned, 0), least, most)
 
 
-def _fill(groups: Groups, quota: _Quota, dealt: IntArray) -> IntArray:
+def _fill(groups: StickyGroups, quota: _Quota, dealt: IntArray) -> IntArray:
     """Step 2: who takes the partitions of each group, one after the other; `dealt`, how many there are of each."""
     member = np.repeat(np.arange(len(quota.lacks)), quota.lacks)
     to_members = member[np.lexsort((ranges_by_length(quota.lacks), groups.member_group[member]))]
@@ -81,7 +90,7 @@ def _fill(groups: Groups, quota: _Quota, dealt: IntArray) -> IntArray:
 
 
 def _steal(
-    groups: Groups, quota: _Quota, filled: IntArray, kept: PartitionSlices, told: PartitionSlices | ByTopic
+    groups: StickyGroups, quota: _Quota, filled: IntArray, kept: PartitionSlices, told: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, IntArray, list[int]]:
     """Step 3: what is stolen, by whom, and the groups in which there is too little to steal."""
     group = groups.member_group
@@ -98,7 +107,7 @@ def _steal(
     return first.take(np.searchsorted(first.member, from_member)), thief, poor.tolist()
 
 
-def _hand_out_rest(groups: Groups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
+def _hand_out_rest(groups: StickyGroups, quota: _Quota, dealt: IntArray) -> tuple[IntArray, list[int]]:
     """Step 4: who takes one more, group by group, and the groups in which there is too much left."""
     group = groups.member_group
     rest = np.maximum(dealt - np.bincount(group, quota.lacks, groups.number).astype(np.int64), 0)
@@ -112,15 +121,15 @@ def _hand_out_rest(groups: Groups, quota: _Quota, dealt: IntArray) -> tuple[IntA
 
 
 def _decide(
-    groups: Groups,
-    claims: Claims,
+    groups: StickyGroups,
+    claims: ResolvedOwnership,
     kept: PartitionSlices,
-    left: LeftOver,
+    left: UnassignedPartitions,
     to_members: IntArray,
     stolen: PartitionSlices,
     thief: IntArray,
     refused: dict[int, str],
-) -> Decided:
+) -> StickyAssignment:
     """What is kept, dealt and stolen, together."""
     if len(stolen):
         near = np.isin(_pairs(kept), _pairs(stolen))
@@ -141,7 +150,9 @@ def _decide(
         to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
     )
     nothing = np.zeros(len(kept), np.int64)
-    return Decided(kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused)
+    return StickyAssignment(
+        kept.concat(runs), np.append(nothing, reason), np.append(nothing.astype(bool), withheld), refused
+    )
 
 
 def _pairs(runs: PartitionSlices) -> IntArray:

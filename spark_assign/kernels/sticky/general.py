@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.kernels.sticky.constrained import as_runs
-from spark_assign.kernels.sticky.general_balance import Balance, KafkaFails, Subscribers
-from spark_assign.kernels.sticky.ownership_conflicts import Claims
+from spark_assign.kernels.sticky.general_balance import AssignorError, GeneralBalancer, Subscribers
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.kernels.sticky.rack_aware import Racks
-from spark_assign.kernels.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS, Decided, Groups
+from spark_assign.kernels.sticky.sticky_types import BALANCING, RACK_MISMATCH, STAYS, StickyAssignment, StickyGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 
@@ -30,13 +30,13 @@ def earlier_claims(claims: PartitionSlices, walk: IntArray, claimed_in: IntArray
 
 
 def plan_general(
-    groups: Groups,
+    groups: StickyGroups,
     raw: PartitionSlices,
-    claims: Claims,
+    claims: ResolvedOwnership,
     subscribers: Subscribers,
     racks: Racks | None,
-    rules: Rules = LATEST_RULES,
-) -> Decided:
+    rules: ReleaseRules = LATEST_RULES,
+) -> StickyAssignment:
     """Plan one group of any subscriptions.
 
     Args:
@@ -47,26 +47,30 @@ def plan_general(
         racks: where racks matter.
         rules: of which release.
     """
-    return even_out(groups, raw, claims, Balance(groups, claims.runs.expand(), subscribers, racks, rules))
+    return even_out(groups, raw, claims, GeneralBalancer(groups, claims.runs.expand(), subscribers, racks, rules))
 
 
-def even_out(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
+def even_out(
+    groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
+) -> StickyAssignment:
     """Fill and balance these books, and read what comes out; arguments: `plan_general`."""
     try:
         balance.fill()
         balance.even_out()
-    except KafkaFails as failure:
+    except AssignorError as failure:
         return nothing_decided(claims.runs, str(failure))
     return _decide(groups, raw, claims, balance)
 
 
-def nothing_decided(claims: PartitionSlices, why: str) -> Decided:
+def nothing_decided(claims: PartitionSlices, why: str) -> StickyAssignment:
     """The one group is refused."""
     nothing = claims.take(np.empty(0, np.int64))
-    return Decided(nothing, nothing.member, nothing.member.astype(bool), {0: why})
+    return StickyAssignment(nothing, nothing.member, nothing.member.astype(bool), {0: why})
 
 
-def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balance) -> Decided:
+def _decide(
+    groups: StickyGroups, raw: PartitionSlices, claims: ResolvedOwnership, balance: GeneralBalancer
+) -> StickyAssignment:
     member, key = balance.assignment()
     rows = claims.runs.expand()
     order = np.argsort(rows.partition_keys)
@@ -83,7 +87,7 @@ def _decide(groups: Groups, raw: PartitionSlices, claims: Claims, balance: Balan
     if groups.cooperative:
         withheld = _transferring(raw, member, key, balance.final_walk)
     runs, reason, withheld = as_runs(member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld)
-    return Decided(runs, reason, withheld, {})
+    return StickyAssignment(runs, reason, withheld, {})
 
 
 def _transferring(raw: PartitionSlices, member: IntArray, key: IntArray, walk: IntArray) -> BoolArray:

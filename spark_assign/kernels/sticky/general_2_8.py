@@ -19,13 +19,13 @@ import numpy as np
 
 from spark_assign.java.hash_map import spread_hashes, table_order
 from spark_assign.java.tree_bin import IdentityDecides
-from spark_assign.kernels.release_rules import Rules
+from spark_assign.kernels.release_rules import ReleaseRules
 from spark_assign.kernels.sticky.general import even_out, nothing_decided
-from spark_assign.kernels.sticky.general_balance import Balance, Subscribers
+from spark_assign.kernels.sticky.general_balance import GeneralBalancer, Subscribers
 from spark_assign.kernels.sticky.no_rebalance_2_4 import plan_at_rest
-from spark_assign.kernels.sticky.ownership_conflicts import Claims
-from spark_assign.kernels.sticky.retained_partitions import ByTopic, in_order
-from spark_assign.kernels.sticky.sticky_types import Decided, Groups
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership
+from spark_assign.kernels.sticky.retained_partitions import TopicOrder, in_order
+from spark_assign.kernels.sticky.sticky_types import StickyAssignment, StickyGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
@@ -40,7 +40,7 @@ _UNREADABLE = -2
 
 
 @dataclass(frozen=True)
-class Asked:
+class GenerationInput:
     """One group, besides its claims.
 
     Attributes:
@@ -52,7 +52,7 @@ class Asked:
         claimed_in: of each member the generation that its claims are of; -1 for none.
     """
 
-    groups: Groups
+    groups: StickyGroups
     of_topic: BoolArray
     topic_hash: IntArray
     without_metadata: int
@@ -61,8 +61,12 @@ class Asked:
 
 
 def plan_from_generations(
-    asked: Asked, raw: PartitionSlices, gone: PartitionSlices, told: PartitionSlices | ByTopic, rules: Rules
-) -> Decided:
+    asked: GenerationInput,
+    raw: PartitionSlices,
+    gone: PartitionSlices,
+    told: PartitionSlices | TopicOrder,
+    rules: ReleaseRules,
+) -> StickyAssignment:
     """Plan one group.
 
     Args:
@@ -97,12 +101,12 @@ def plan_from_generations(
     newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in (claims.newest, claims.second))
     earlier = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
     subscribers = Subscribers(asked.of_topic, asked.topic_hash, earlier)
-    books = Balance(groups, newest, subscribers, None, rules, order)
-    return even_out(groups, raw, Claims(newest, np.empty(0, np.int64)), books)
+    books = GeneralBalancer(groups, newest, subscribers, None, rules, order)
+    return even_out(groups, raw, ResolvedOwnership(newest, np.empty(0, np.int64)), books)
 
 
 @dataclass(frozen=True)
-class ByGeneration:
+class OwnersByGeneration:
     """Claims of one group by generation.
 
     Attributes:
@@ -115,7 +119,9 @@ class ByGeneration:
     second: PartitionSlices
 
 
-def by_generation(raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, unreadable: BoolArray) -> ByGeneration:
+def by_generation(
+    raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, unreadable: BoolArray
+) -> OwnersByGeneration:
     """Claims of one group, in the order in which they are put into the hash map.
 
     Args:
@@ -135,10 +141,10 @@ def by_generation(raw: PartitionSlices, walk: IntArray, claimed_in: IntArray, un
     same = ~starts_new_key(keys) & ~np.append(True, read[1:] != read[:-1])[: len(keys)]
     rows = rows.take(~same)
     rank = row_numbers(rows.partition_keys)
-    return ByGeneration(rows.take(rank == 0), rows.take(rank == 1))
+    return OwnersByGeneration(rows.take(rank == 0), rows.take(rank == 1))
 
 
-def as_put(raw: PartitionSlices, told: PartitionSlices | ByTopic, walk: IntArray) -> PartitionSlices:
+def as_put(raw: PartitionSlices, told: PartitionSlices | TopicOrder, walk: IntArray) -> PartitionSlices:
     """Claims in the order in which a leader puts them into the hash map: member by member, as each tells them."""
     rows = in_order(raw.expand(), told)
     return rows.take(np.argsort(walk[rows.member], kind="stable"))
@@ -167,7 +173,7 @@ class Hashes:
         return (31 * (31 + rows.first) + self.topic[rows.topic]) & 0xFFFFFFFF
 
 
-def order_of_2_4(put: PartitionSlices, claims: ByGeneration, partitions: IntArray, hashes: Hashes) -> IntArray:
+def order_of_2_4(put: PartitionSlices, claims: OwnersByGeneration, partitions: IntArray, hashes: Hashes) -> IntArray:
     """Keys of all partitions in the order in which 2.4 walks over them where subscriptions are equal.
 
     Whoever has most, and of those the last by id, names one of its partitions: first those that another member had

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.kernels.sticky.hash_map_order import walk_after_balancing, walk_while_balanced
-from spark_assign.kernels.sticky.movements import Movements
+from spark_assign.kernels.sticky.movements import PartitionMovements
 from spark_assign.kernels.sticky.rack_aware import Racks
-from spark_assign.kernels.sticky.sticky_types import Groups
+from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from spark_assign.kernels.sticky.water_filling import level_of, unevenness
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
@@ -58,20 +58,20 @@ class Subscribers:
     earlier: dict[int, int]
 
 
-class KafkaFails(Exception):
+class AssignorError(Exception):
     """Kafka's class would throw here."""
 
 
-class Balance:
+class GeneralBalancer:
     """The books while a group is balanced. Partitions are numbered in the order in which Kafka walks over them."""
 
     def __init__(
         self,
-        groups: Groups,
+        groups: StickyGroups,
         owned: PartitionSlices,
         subscribers: Subscribers,
         racks: Racks | None,
-        rules: Rules = LATEST_RULES,
+        rules: ReleaseRules = LATEST_RULES,
         order: IntArray | None = None,
     ) -> None:
         """The books before anything is dealt.
@@ -105,7 +105,7 @@ class Balance:
         self.partition = partition
         self.sets = racks.set_of(self.topic, partition) if racks else None
         self.near = racks.near() if racks else None
-        self.movements = Movements(subscribers.topic_hash)
+        self.movements = PartitionMovements(subscribers.topic_hash)
         self.alike = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
@@ -264,7 +264,7 @@ class Balance:
             performed |= modified
             if not modified:
                 return performed
-        raise KafkaFails(ENDLESS)
+        raise AssignorError(ENDLESS)
 
     def _state(self) -> object:
         """All that the next moves hang on."""
@@ -296,7 +296,7 @@ class Balance:
             number = int(rest[chosen])
             if goes_back[chosen]:
                 if not self.takes_part[back[chosen]]:
-                    raise KafkaFails(NO_SUCH_MEMBER)
+                    raise AssignorError(NO_SUCH_MEMBER)
                 self._move(number, int(back[chosen]))
                 moved = True
             elif self.copies is None:
@@ -311,13 +311,13 @@ class Balance:
     def _fewest(self, topic: int) -> int:
         candidates = self.subscribers[topic][self.takes_part[self.subscribers[topic]]]
         if not len(candidates):
-            raise KafkaFails(NO_SUCH_MEMBER)
+            raise AssignorError(NO_SUCH_MEMBER)
         return int(candidates[np.argmin(self.size[candidates])])
 
     def _has_much_more(self, holder: int, number: int) -> bool:
         """Whether some subscriber has at least two partitions less; asked in the order in which Kafka asks."""
         if holder < 0 or not self.takes_part[holder]:
-            raise KafkaFails(NO_SUCH_MEMBER)
+            raise AssignorError(NO_SUCH_MEMBER)
         candidates = self.subscribers[self.topic[number]]
         line = candidates[np.argsort(self.walk[candidates])]
         if self.racks is not None and self.racks.of_member[holder] >= 0:
@@ -331,7 +331,7 @@ class Balance:
     def _any_below(self, line: IntArray, holder: int) -> bool:
         for member in line.tolist():
             if not self.takes_part[member]:
-                raise KafkaFails(NO_SUCH_MEMBER)
+                raise AssignorError(NO_SUCH_MEMBER)
             if self.size[holder] > self.size[member] + 1:
                 return True
         return False
@@ -340,7 +340,7 @@ class Balance:
         actual = self.movements.actual(number, int(self.topic[number]), int(self.holder[number]), receiver)
         from_member = int(self.holder[actual])
         if self.copies is not None and not (self.takes_part[from_member] and self.takes_part[receiver]):
-            raise KafkaFails(NO_SUCH_MEMBER)
+            raise AssignorError(NO_SUCH_MEMBER)
         self.movements.record(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, receiver)
         if self.copies is None:
             self.size[from_member] -= 1
@@ -383,7 +383,7 @@ class Balance:
                     if self.copies[member, number]:
                         continue
                     if number not in holders:
-                        raise KafkaFails(NO_SUCH_MEMBER)
+                        raise AssignorError(NO_SUCH_MEMBER)
                     if self.size[member] + self.enough_less < self.size[holders[number]]:
                         return False
         return True

@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.java.hash_map import HashTable, table_orders
-from spark_assign.kernels.sticky.sticky_types import Groups, TreeifiedMembers
+from spark_assign.kernels.sticky.sticky_types import StickyGroups, TreeifiedMembers
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 
 def walks(
     hashes: IntArray, ids: IntArray, group: IntArray, listed: IntArray
 ) -> tuple[IntArray, TreeifiedMembers | None]:
-    """`Groups.walk` and `Groups.treeified`.
+    """`StickyGroups.walk` and `StickyGroups.treeified`.
 
     Args:
         hashes: of each member the `String.hashCode` of its id.
@@ -36,14 +36,14 @@ def walks(
     return walk, None if again is order else TreeifiedMembers(_places(listed[again]), hashes)
 
 
-def walk_while_balanced(groups: Groups, takes_part: BoolArray) -> IntArray:
+def walk_while_balanced(groups: StickyGroups, takes_part: BoolArray) -> IntArray:
     """Of each member of one group its place in the map of what members own, while the group is balanced."""
     if groups.treeified is None:
         return groups.walk
     return _places(_set_aside(groups, takes_part)[0].walk() + np.flatnonzero(~takes_part).tolist())
 
 
-def walk_after_balancing(groups: Groups, takes_part: BoolArray, *, reverted: bool) -> IntArray:
+def walk_after_balancing(groups: StickyGroups, takes_part: BoolArray, *, reverted: bool) -> IntArray:
     """The same at the end; `reverted` where balancing has not helped."""
     if groups.treeified is None:
         return groups.walk
@@ -57,7 +57,7 @@ def walk_after_balancing(groups: Groups, takes_part: BoolArray, *, reverted: boo
     return _places(owned.walk())
 
 
-def _set_aside(groups: Groups, takes_part: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
+def _set_aside(groups: StickyGroups, takes_part: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
     """What members own, without those that take no part, and these (`GeneralAssignmentBuilder.balance`)."""
     assert groups.treeified is not None
     listed = np.argsort(groups.walk).tolist()

@@ -6,7 +6,7 @@ from spark_assign.java.hash_map import HashTable, partition_hash
 from spark_assign.numeric.array_types import IntArray
 
 
-class Movements:
+class PartitionMovements:
     """Which partition has moved from whom to whom."""
 
     def __init__(self, topic_hash: IntArray) -> None:

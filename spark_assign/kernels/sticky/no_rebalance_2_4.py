@@ -12,7 +12,7 @@ import numpy as np
 from spark_assign.java.hash_map import capacities, spread_hashes, treeified_groups
 from spark_assign.kernels.sticky.constrained import as_runs, unowned
 from spark_assign.kernels.sticky.ownership_conflicts import crossing_topics
-from spark_assign.kernels.sticky.sticky_types import STAYS, Decided, Groups
+from spark_assign.kernels.sticky.sticky_types import STAYS, StickyAssignment, StickyGroups
 from spark_assign.kernels.sticky.water_filling import fill_up
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -23,8 +23,8 @@ _BY_31 = pow(31, -1, _WORD)
 
 
 def plan_at_rest(
-    groups: Groups, owned: PartitionSlices, topic_hash: IntArray, topics: IntArray | None
-) -> Decided | None:
+    groups: StickyGroups, owned: PartitionSlices, topic_hash: IntArray, topics: IntArray | None
+) -> StickyAssignment | None:
     """Plan one group all of whose members subscribe to all topics; null where it is not as easy as that.
 
     Args:
@@ -52,7 +52,7 @@ def plan_at_rest(
     nothing = np.zeros(len(to_member), np.int64)
     dealt, *_ = as_runs(to_member, topic[order], partition[order], nothing, nothing.astype(bool))
     runs = owned.concat(dealt)
-    return Decided(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
+    return StickyAssignment(runs, np.full(len(runs), STAYS), np.zeros(len(runs), bool), {})
 
 
 def _hashes_differ(topic_hash: IntArray, partitions: IntArray) -> bool:

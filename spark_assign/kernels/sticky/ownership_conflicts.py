@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
-class Claims:
+class ResolvedOwnership:
     """Claims after conflicts.
 
     Attributes:
@@ -38,14 +38,14 @@ class Claims:
     shared: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def settle(
+def resolve_conflicts(
     claims: PartitionSlices,
     walk: IntArray,
     group: IntArray,
     claimed_in: IntArray,
     generation: IntArray,
-    rules: Rules = LATEST_RULES,
-) -> Claims:
+    rules: ReleaseRules = LATEST_RULES,
+) -> ResolvedOwnership:
     """Decide between members that claim the same partition.
 
     Args:
@@ -61,7 +61,7 @@ def settle(
         claims = claims.take(in_newest(group, claimed_in)[claims.member])
     crossing = np.isin(claims.topic, crossing_topics(claims))
     if not crossing.any():
-        return Claims(claims, none)
+        return ResolvedOwnership(claims, none)
     rows = claims.take(crossing).expand()
     rows = rows.take(np.lexsort((walk[rows.member], rows.partition_keys)))
     keys = rows.partition_keys
@@ -70,8 +70,8 @@ def settle(
     if rules.newest_only:
         twice = np.unique(keys[~alone])
         if rules.shares_claims:
-            return Claims(claims.take(~crossing).concat(rows), none, twice)
-        return Claims(claims.take(~crossing).concat(rows.take(alone)), twice)
+            return ResolvedOwnership(claims.take(~crossing).concat(rows), none, twice)
+        return ResolvedOwnership(claims.take(~crossing).concat(rows.take(alone)), twice)
     winners: list[int] = []
     contested: list[int] = []
     shared: list[int] = []
@@ -94,7 +94,7 @@ def settle(
         shared += [int(keys[begin])] * (len(holders) > 1)
     settled = rows.take(np.sort(np.append(np.flatnonzero(alone), np.array(winners, np.int64))))
     claims = claims.take(~crossing).concat(settled)
-    return Claims(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
+    return ResolvedOwnership(claims, np.unique(np.array(contested, np.int64)), np.array(shared, np.int64))
 
 
 def in_newest(group: IntArray, claimed_in: IntArray) -> BoolArray:

@@ -17,16 +17,16 @@ from functools import cached_property
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.kernels.sticky.constrained import plan_constrained
 from spark_assign.kernels.sticky.constrained_2_8 import plan_first_constrained
 from spark_assign.kernels.sticky.general import earlier_claims, plan_general
-from spark_assign.kernels.sticky.general_2_8 import Asked, plan_from_generations
+from spark_assign.kernels.sticky.general_2_8 import GenerationInput, plan_from_generations
 from spark_assign.kernels.sticky.general_balance import Subscribers
-from spark_assign.kernels.sticky.ownership_conflicts import Claims, settle
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership, resolve_conflicts
 from spark_assign.kernels.sticky.rack_aware import Racks, plan_with_racks
-from spark_assign.kernels.sticky.retained_partitions import ByTopic, told_by_hash
-from spark_assign.kernels.sticky.sticky_types import Decided, Groups
+from spark_assign.kernels.sticky.retained_partitions import TopicOrder, told_by_hash
+from spark_assign.kernels.sticky.sticky_types import StickyAssignment, StickyGroups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices
 
@@ -35,7 +35,7 @@ ALL_MEMBERS = -1
 
 
 @dataclass(frozen=True)
-class Batch:
+class StickyBatch:
     """Groups 0, 1, … with all that the sticky assignors look at.
 
     Attributes:
@@ -56,7 +56,7 @@ class Batch:
         rules: of which release.
     """
 
-    groups: Groups
+    groups: StickyGroups
     claimed_in: IntArray
     generation: IntArray
     claims: PartitionSlices
@@ -67,9 +67,9 @@ class Batch:
     rack: IntArray
     rack_sets: Sequence[frozenset[int]]
     rack_set: Mapping[int, IntArray]
-    told: PartitionSlices | ByTopic = EMPTY_SLICES
+    told: PartitionSlices | TopicOrder = EMPTY_SLICES
     gone: PartitionSlices = EMPTY_SLICES
-    rules: Rules = LATEST_RULES
+    rules: ReleaseRules = LATEST_RULES
 
     @cached_property
     def other_classes_of(self) -> Mapping[int, list[int]]:
@@ -80,12 +80,14 @@ class Batch:
         return found
 
 
-def plan_batch(batch: Batch) -> Decided:
+def plan_batch(batch: StickyBatch) -> StickyAssignment:
     """Plan every group of a batch."""
     groups = batch.groups
     if batch.rules.tells_by_hash and groups.cooperative:
         batch = replace(batch, told=told_by_hash(batch.claims, batch.gone, batch.topic_hash, len(groups.member_group)))
-    claims = settle(batch.claims, groups.walk, groups.member_group, batch.claimed_in, batch.generation, batch.rules)
+    claims = resolve_conflicts(
+        batch.claims, groups.walk, groups.member_group, batch.claimed_in, batch.generation, batch.rules
+    )
     alone = _groups_on_their_own(batch)
     if not alone.any():
         return _constrained(groups, claims, batch.told, batch.rules)
@@ -99,15 +101,17 @@ def plan_batch(batch: Batch) -> Decided:
     )
     reason = np.concatenate([part.reason for part in parts])
     named = {group: member for part in parts for group, member in part.named.items()}
-    return Decided(runs, reason, np.concatenate([part.withheld for part in parts]), refused, named)
+    return StickyAssignment(runs, reason, np.concatenate([part.withheld for part in parts]), refused, named)
 
 
-def _constrained(groups: Groups, claims: Claims, told: PartitionSlices | ByTopic, rules: Rules) -> Decided:
+def _constrained(
+    groups: StickyGroups, claims: ResolvedOwnership, told: PartitionSlices | TopicOrder, rules: ReleaseRules
+) -> StickyAssignment:
     plan = plan_first_constrained if rules.first_constrained else plan_constrained
     return plan(groups, claims, told, rules)
 
 
-def take_groups(batch: Batch, chosen: BoolArray) -> Batch:
+def take_groups(batch: StickyBatch, chosen: BoolArray) -> StickyBatch:
     """Some groups of a batch, as a batch of its own."""
     groups = batch.groups
     members = np.flatnonzero(chosen[groups.member_group])
@@ -116,7 +120,7 @@ def take_groups(batch: Batch, chosen: BoolArray) -> Batch:
     mine = batch.claims.take(chosen[groups.topic_group[batch.claims.topic]])
     told = batch.told.take(chosen[groups.topic_group[batch.told.topic]])
     gone = batch.gone.take(chosen[groups.member_group[batch.gone.member]])
-    return Batch(
+    return StickyBatch(
         groups=_part(groups, members, topics, number),
         claimed_in=batch.claimed_in[members],
         generation=batch.generation[members],
@@ -138,7 +142,7 @@ def take_groups(batch: Batch, chosen: BoolArray) -> Batch:
     )
 
 
-def _groups_on_their_own(batch: Batch) -> BoolArray:
+def _groups_on_their_own(batch: StickyBatch) -> BoolArray:
     """Groups that may need another algorithm than the constrained one without racks."""
     groups = batch.groups
     alone = np.full(groups.number, batch.rules.general_only)
@@ -149,7 +153,7 @@ def _groups_on_their_own(batch: Batch) -> BoolArray:
     return alone
 
 
-def _together(batch: Batch, claims: Claims, alone: BoolArray) -> Decided:
+def _together(batch: StickyBatch, claims: ResolvedOwnership, alone: BoolArray) -> StickyAssignment:
     """All groups but some, by the constrained algorithm."""
     groups = batch.groups
     members = np.flatnonzero(~alone[groups.member_group])
@@ -162,20 +166,20 @@ def _together(batch: Batch, claims: Claims, alone: BoolArray) -> Decided:
 
 
 @dataclass(frozen=True)
-class _One:
+class _SingleGroup:
     """One group of a batch, with numbers of its own."""
 
-    batch: Batch
+    batch: StickyBatch
     number: int
     members: IntArray
     topics: IntArray
-    groups: Groups
+    groups: StickyGroups
     raw: PartitionSlices
-    told: PartitionSlices | ByTopic
-    claims: Claims
+    told: PartitionSlices | TopicOrder
+    claims: ResolvedOwnership
 
 
-def _each(batch: Batch, claims: Claims, alone: BoolArray) -> Iterator[_One]:
+def _each(batch: StickyBatch, claims: ResolvedOwnership, alone: BoolArray) -> Iterator[_SingleGroup]:
     groups = batch.groups
     raw_group = groups.member_group[batch.claims.member]
     settled_group = groups.member_group[claims.runs.member]
@@ -194,7 +198,7 @@ def _each(batch: Batch, claims: Claims, alone: BoolArray) -> Iterator[_One]:
         raw = batch.claims.take(raw_order[rows_of(raw_group, number)])
         mine = claims.runs.take(order[rows_of(settled_group, number)])
         told = batch.told.take(told_order[rows_of(told_group, number)])
-        yield _One(
+        yield _SingleGroup(
             batch,
             number,
             members,
@@ -206,8 +210,8 @@ def _each(batch: Batch, claims: Claims, alone: BoolArray) -> Iterator[_One]:
         )
 
 
-def _part(groups: Groups, members: IntArray, topics: IntArray, number: IntArray) -> Groups:
-    return Groups(
+def _part(groups: StickyGroups, members: IntArray, topics: IntArray, number: IntArray) -> StickyGroups:
+    return StickyGroups(
         member_group=number[groups.member_group[members]],
         walk=groups.walk[members],
         topic_group=number[groups.topic_group[topics]],
@@ -223,31 +227,35 @@ def _in_part(runs: PartitionSlices, members: IntArray, topics: IntArray) -> Part
     )
 
 
-def _told_in_part(told: PartitionSlices | ByTopic, members: IntArray, topics: IntArray) -> PartitionSlices | ByTopic:
+def _told_in_part(
+    told: PartitionSlices | TopicOrder, members: IntArray, topics: IntArray
+) -> PartitionSlices | TopicOrder:
     if isinstance(told, PartitionSlices):
         return _in_part(told, members, topics)
-    return ByTopic(np.searchsorted(members, told.member), np.searchsorted(topics, told.topic))
+    return TopicOrder(np.searchsorted(members, told.member), np.searchsorted(topics, told.topic))
 
 
-def _renumbered(claims: Claims, mine: PartitionSlices, members: IntArray, topics: IntArray) -> Claims:
+def _renumbered(
+    claims: ResolvedOwnership, mine: PartitionSlices, members: IntArray, topics: IntArray
+) -> ResolvedOwnership:
     def in_part(keys: IntArray) -> IntArray:
         here = keys[np.isin(keys >> PARTITION_BITS, topics)]
         return (np.searchsorted(topics, here >> PARTITION_BITS) << PARTITION_BITS) | (
             here & ((1 << PARTITION_BITS) - 1)
         )
 
-    return Claims(_in_part(mine, members, topics), in_part(claims.contested), in_part(claims.shared))
+    return ResolvedOwnership(_in_part(mine, members, topics), in_part(claims.contested), in_part(claims.shared))
 
 
-def _named(decided: Decided, members: IntArray, topics: IntArray, groups: IntArray) -> Decided:
+def _named(decided: StickyAssignment, members: IntArray, topics: IntArray, groups: IntArray) -> StickyAssignment:
     """A decision in the numbers of the batch."""
     runs = PartitionSlices(members[decided.runs.member], topics[decided.runs.topic], *decided.runs.columns[2:])
     refused = {int(groups[group]): why for group, why in decided.refused.items()}
     named = {int(groups[group]): int(members[member]) for group, member in decided.named.items()}
-    return Decided(runs, decided.reason, decided.withheld, refused, named)
+    return StickyAssignment(runs, decided.reason, decided.withheld, refused, named)
 
 
-def _alone(one: _One) -> Decided:
+def _alone(one: _SingleGroup) -> StickyAssignment:
     """One group, by the algorithm that fits it."""
     batch, members, topics, rules = one.batch, one.members, one.topics, one.batch.rules
     of_class = _classes(one)
@@ -263,7 +271,7 @@ def _alone(one: _One) -> Decided:
     elif rules.first_constrained:
         nameless = len(batch.other_classes_of.get(one.number, ()))
         hashes = batch.topic_hash[topics]
-        asked = Asked(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
+        asked = GenerationInput(one.groups, of_topic, hashes, nameless, differs, batch.claimed_in[members])
         gone = batch.gone.take(batch.groups.member_group[batch.gone.member] == one.number)
         gone = PartitionSlices(np.searchsorted(members, gone.member), *gone.columns[1:])
         decided = plan_from_generations(asked, one.raw, gone, one.told, rules)
@@ -274,7 +282,7 @@ def _alone(one: _One) -> Decided:
     return _named(decided, members, topics, np.array([one.number]))
 
 
-def _classes(one: _One) -> dict[int, BoolArray]:
+def _classes(one: _SingleGroup) -> dict[int, BoolArray]:
     """Of every class of subscribers in the group, whether each member is in it."""
     batch = one.batch
     used = {*batch.topic_class[one.topics].tolist(), *batch.other_classes_of.get(one.number, ())}
@@ -286,7 +294,7 @@ def _classes(one: _One) -> dict[int, BoolArray]:
     return found
 
 
-def _first_that_differs(one: _One, of_class: Mapping[int, BoolArray]) -> int | None:
+def _first_that_differs(one: _SingleGroup, of_class: Mapping[int, BoolArray]) -> int | None:
     """The place in the walk of the first member that asks for other topics than the first that asks for any."""
     signature = np.array(list(of_class.values()), bool).reshape(-1, len(one.members)).T[np.argsort(one.groups.walk)]
     subscribed = np.flatnonzero(signature.any(axis=1))
@@ -297,7 +305,7 @@ def _first_that_differs(one: _One, of_class: Mapping[int, BoolArray]) -> int | N
     return int(first + others[0]) if len(others) else None
 
 
-def _racks(one: _One) -> Racks | None:
+def _racks(one: _SingleGroup) -> Racks | None:
     """Racks, if they matter to the group."""
     batch = one.batch
     of_member = batch.rack[one.members]

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.kernels.release_rules import LATEST_RULES, Rules
-from spark_assign.kernels.sticky.constrained import Quota, as_runs, deal, quotas, without_contested
-from spark_assign.kernels.sticky.ownership_conflicts import Claims
-from spark_assign.kernels.sticky.retained_partitions import ByTopic, keep_owned
+from spark_assign.kernels.release_rules import LATEST_RULES, ReleaseRules
+from spark_assign.kernels.sticky.constrained import MemberQuota, as_runs, deal, quotas, without_contested
+from spark_assign.kernels.sticky.ownership_conflicts import ResolvedOwnership
+from spark_assign.kernels.sticky.retained_partitions import TopicOrder, keep_owned
 from spark_assign.kernels.sticky.sticky_types import (
     NOT_FILLED,
     NOT_REACHED,
     OVER_QUOTA,
     RACK_MISMATCH,
     STAYS,
-    Decided,
-    Groups,
+    StickyAssignment,
+    StickyGroups,
 )
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
@@ -78,8 +78,12 @@ class Racks:
 
 
 def plan_with_racks(
-    groups: Groups, claims: Claims, racks: Racks, told: PartitionSlices | ByTopic, rules: Rules = LATEST_RULES
-) -> Decided:
+    groups: StickyGroups,
+    claims: ResolvedOwnership,
+    racks: Racks,
+    told: PartitionSlices | TopicOrder,
+    rules: ReleaseRules = LATEST_RULES,
+) -> StickyAssignment:
     """Plan one group whose members all subscribe to the same topics and in which racks matter.
 
     Args:
@@ -108,7 +112,9 @@ def plan_with_racks(
     to_members, refused = deal_in_order(hand_out, len(rest))
     if refused:
         nothing = rows.take(np.empty(0, np.int64))
-        return Decided(nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest)))
+        return StickyAssignment(
+            nothing, nothing.member, nothing.member.astype(bool), *_said(refused, hand_out, len(rest))
+        )
     next_member[rest] = to_members
 
     owner = np.array([owner_of.get(key, -1) for key in left.tolist()], np.int64)
@@ -126,7 +132,7 @@ def plan_with_racks(
         np.append(stays, reason),
         np.append(stays.astype(bool), withheld),
     )
-    return Decided(runs, reason, withheld, {})
+    return StickyAssignment(runs, reason, withheld, {})
 
 
 def _said(refused: dict[int, str], near: _NearFirst, dealt: int) -> tuple[dict[int, str], dict[int, int]]:
@@ -139,7 +145,7 @@ def _said(refused: dict[int, str], near: _NearFirst, dealt: int) -> tuple[dict[i
     return {0: NOT_REACHED}, {0: int(np.argmax(lacking > 0))}
 
 
-def _left_over(groups: Groups, kept: PartitionSlices) -> IntArray:
+def _left_over(groups: StickyGroups, kept: PartitionSlices) -> IntArray:
     """Keys of the partitions that nobody keeps; behind a kept one that does not exist all count as such.
 
     So do all behind one that is kept twice.
@@ -158,7 +164,7 @@ def _left_over(groups: Groups, kept: PartitionSlices) -> IntArray:
 class _NearFirst:
     """Step 2: members below the quota stand on a ring by id, those that may have one more in a queue, rack by rack."""
 
-    def __init__(self, racks: Racks, quota: Quota, groups: Groups, *, counts: bool) -> None:
+    def __init__(self, racks: Racks, quota: MemberQuota, groups: StickyGroups, *, counts: bool) -> None:
         """`counts`: whether anybody counts how many have one more than the quota."""
         self.racks = racks
         self.counts = counts

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.java.hash_map import spread_hashes
-from spark_assign.kernels.release_rules import Rules
+from spark_assign.kernels.release_rules import ReleaseRules
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)
-class ByTopic:
+class TopicOrder:
     """Pairs of member and topic in the order in which members tell them; of one topic partitions are told ascending.
 
     Members that are not among them tell their topics by name.
@@ -28,9 +28,9 @@ class ByTopic:
     member: IntArray
     topic: IntArray
 
-    def take(self, chosen: BoolArray | IntArray) -> ByTopic:
+    def take(self, chosen: BoolArray | IntArray) -> TopicOrder:
         """Some of the pairs."""
-        return ByTopic(self.member[chosen], self.topic[chosen])
+        return TopicOrder(self.member[chosen], self.topic[chosen])
 
     def places(self, member: IntArray, topic: IntArray) -> IntArray:
         """Of each pair of member and topic a number that ascends as the member tells them."""
@@ -45,7 +45,7 @@ class ByTopic:
 
 
 def keep_owned(
-    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | ByTopic, rules: Rules
+    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | TopicOrder, rules: ReleaseRules
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """What members keep, and what they give up.
 
@@ -110,7 +110,7 @@ def _last_kept_partition(runs: PartitionSlices, keeps: IntArray) -> IntArray:
 
 
 def keep_told(
-    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | ByTopic
+    owned: PartitionSlices, number: IntArray, keeps: IntArray, told: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Cut each member's partitions after the first in the order in which it tells them; arguments: `keep_owned`."""
     too_many = (number > keeps)[owned.member]
@@ -125,20 +125,20 @@ def keep_told(
     return kept, given_up
 
 
-def _tells_singly(owned: PartitionSlices, told: PartitionSlices | ByTopic) -> BoolArray:
+def _tells_singly(owned: PartitionSlices, told: PartitionSlices | TopicOrder) -> BoolArray:
     """Of which runs it is told in which order single partitions are."""
     return np.isin(owned.member, told.member) if isinstance(told, PartitionSlices) else np.zeros(len(owned), bool)
 
 
 def _cut_by_topic(
-    runs: PartitionSlices, keeps: IntArray, told: PartitionSlices | ByTopic
+    runs: PartitionSlices, keeps: IntArray, told: PartitionSlices | TopicOrder
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """After the first by (topic, partition): of each topic it is known how many partitions are kept."""
     pairs, pair = np.unique((runs.member << PARTITION_BITS) | runs.topic, return_inverse=True)
     member = pairs >> PARTITION_BITS
     number = np.bincount(pair, runs.count, len(pairs)).astype(np.int64)
     order = np.arange(len(pairs))
-    if isinstance(told, ByTopic):
+    if isinstance(told, TopicOrder):
         order = np.lexsort((told.places(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
     before = np.empty_like(number)
     before[order] = exclusive_sum(number[order], np.searchsorted(member, member))
@@ -156,9 +156,9 @@ def _cut_by_place(
     return rows.take(first), rows.take(~first)
 
 
-def in_order(rows: PartitionSlices, told: PartitionSlices | ByTopic) -> PartitionSlices:
+def in_order(rows: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
     """Single partitions by member, and of each member in the order in which it tells them."""
-    if isinstance(told, ByTopic):
+    if isinstance(told, TopicOrder):
         return rows.take(np.lexsort((rows.first, told.places(rows.member, rows.topic), rows.member)))
     both = told.concat(rows)
     _, key = np.unique(both.partition_keys, return_inverse=True)
@@ -170,7 +170,7 @@ def in_order(rows: PartitionSlices, told: PartitionSlices | ByTopic) -> Partitio
     return rows.take(np.lexsort((rows.partition_keys, place, rows.member)))
 
 
-def first_told(kept: PartitionSlices, told: PartitionSlices | ByTopic) -> PartitionSlices:
+def first_told(kept: PartitionSlices, told: PartitionSlices | TopicOrder) -> PartitionSlices:
     """Of each member the first of the partitions that it keeps, in the order in which it tells them."""
     listed = _tells_singly(kept, told)
     begins = kept.take(~listed)
@@ -179,7 +179,7 @@ def first_told(kept: PartitionSlices, told: PartitionSlices | ByTopic) -> Partit
     return rows.take(starts_new_key(rows.member))
 
 
-def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> ByTopic:
+def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: IntArray, members: int) -> TopicOrder:
     """What members tell that own several topics, these as a `HashMap` has them (`groupPartitionsByTopic`).
 
     It is filled by `computeIfAbsent`, which puts a key before those that its bucket has, and lets the table grow only
@@ -205,4 +205,4 @@ def told_by_hash(claims: PartitionSlices, gone: PartitionSlices, topic_hash: Int
     hashes = spread_hashes(np.append(topic_hash, 0)[np.minimum(topic, len(topic_hash))])
     order = np.lexsort((-row_numbers(member), hashes & (capacity[member] - 1), member))
     order = order[(several[order] > 1) & (topic[order] < len(topic_hash))]
-    return ByTopic(member[order], topic[order])
+    return TopicOrder(member[order], topic[order])

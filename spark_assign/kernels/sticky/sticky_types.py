@@ -29,7 +29,7 @@ class TreeifiedMembers:
 
 
 @dataclass(frozen=True)
-class Groups:
+class StickyGroups:
     """Groups 0, 1, … with their members and topics.
 
     Attributes:
@@ -60,7 +60,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Decided:
+class StickyAssignment:
     """Who gets what.
 
     Attributes:

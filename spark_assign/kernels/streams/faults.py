@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
+from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, StreamsFacts
 
 ROLES = ("active", "standby", "warmup")
 
@@ -29,7 +29,7 @@ REMEDIES = {
 _Fault = tuple[str, str]
 
 
-def find_fault(told: Told) -> tuple[str, str] | None:
+def find_fault(told: StreamsFacts) -> tuple[str, str] | None:
     """The code (of the gravest fault) and the detail (of all), null if there is none."""
     found: dict[str, list[str]] = {}
     for code, row in (*_of_group(told), *_of_members(told), *_of_tasks(told)):
@@ -49,7 +49,7 @@ def _row(table: str, **values: object) -> str:
     return f"{table}: {', '.join(told)}"
 
 
-def _of_group(told: Told) -> Iterator[_Fault]:
+def _of_group(told: StreamsFacts) -> Iterator[_Fault]:
     rows = told.rows[GROUP]
     for _ in rows[1:]:
         yield "duplicate-group", _row("groups", group_id=told.group_id)
@@ -69,7 +69,7 @@ def _of_group(told: Told) -> Iterator[_Fault]:
         yield "no-topology", _row("subtopologies", group_id=told.group_id)
 
 
-def _of_members(told: Told) -> Iterator[_Fault]:
+def _of_members(told: StreamsFacts) -> Iterator[_Fault]:
     for name, times in Counter(row["member_id"] for row in told.rows[MEMBER]).items():
         if name is None:
             yield "null-key", _row("members", member_id=None)
@@ -77,7 +77,7 @@ def _of_members(told: Told) -> Iterator[_Fault]:
             yield "duplicate-member", _row("members", member_id=name)
 
 
-def _of_tasks(told: Told) -> Iterator[_Fault]:
+def _of_tasks(told: StreamsFacts) -> Iterator[_Fault]:
     known = {row["member_id"] for row in told.rows[MEMBER]}
     for row in told.rows[TASK]:
         if row["member_id"] is not None and row["member_id"] not in known:

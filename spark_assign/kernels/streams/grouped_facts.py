@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class StreamsFacts:
     """The facts of one group, by kind, each in the order of its columns."""
 
     cluster: str
@@ -52,12 +52,12 @@ class Told:
         return "streams" in kinds or any(self.rows[kind] for kind in (SUBTOPOLOGY, TASK, LEFT))
 
 
-def read_groups(facts: pa.Table) -> Iterator[Told]:
+def read_groups(facts: pa.Table) -> Iterator[StreamsFacts]:
     """The streams groups of these facts, one after the other."""
     names = [name for name in FACTS.names if name != "offset"]
     ordered = facts.sort_by([(name, "ascending") for name in [*names, "offset"]])
     for (cluster, group_id), rows in groupby(ordered.to_pylist(), itemgetter("cluster", "group_id")):
-        told = Told(cluster, group_id)
+        told = StreamsFacts(cluster, group_id)
         for row in rows:
             told.rows[row["kind"]].append(row)
         if told.of_streams:

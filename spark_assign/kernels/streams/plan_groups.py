@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.kernels.streams.faults import find_fault
-from spark_assign.kernels.streams.grouped_facts import Told, read_groups
+from spark_assign.kernels.streams.grouped_facts import StreamsFacts, read_groups
 from spark_assign.kernels.streams.sticky import STICKY, STICKY_4_3, assign_tasks
 from spark_assign.kernels.streams.streams_group_input import StreamsGroupInput, read_group_input
 from spark_assign.kernels.streams.task_assignor_api import Group, Target, Task, TaskAssignor
@@ -54,7 +54,7 @@ _Rows = Iterator[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Question:
+class StreamsPlanParams:
     """What is asked of a fleet's streams groups.
 
     Attributes:
@@ -68,7 +68,7 @@ class Question:
     standby_replicas: int | None = None
 
 
-def decide(facts: pa.Table, question: Question) -> Iterable[pa.Table]:
+def decide(facts: pa.Table, question: StreamsPlanParams) -> Iterable[pa.Table]:
     """Answer for all streams groups of these facts (`told`), in tables with the columns of `DECIDED`."""
     rows: list[dict[str, Any]] = []
     for told in read_groups(facts):
@@ -80,7 +80,7 @@ def decide(facts: pa.Table, question: Question) -> Iterable[pa.Table]:
     yield pa.Table.from_pylist(rows, DECIDED)
 
 
-def _answer(told: Told, question: Question) -> _Rows:
+def _answer(told: StreamsFacts, question: StreamsPlanParams) -> _Rows:
     if (fault := find_fault(told)) is not None:
         yield {"kind": REJECTED, "code": fault[0], "detail": fault[1]}
         return

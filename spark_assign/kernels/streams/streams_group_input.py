@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_assign.java.hash_map import java_key
-from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, Told
+from spark_assign.kernels.streams.grouped_facts import GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK, Row, StreamsFacts
 from spark_assign.kernels.streams.hash_order import member_order, process_walk
 from spark_assign.kernels.streams.task_assignor_api import Group, Member, Task
 
@@ -37,7 +37,7 @@ class StreamsGroupInput:
     state: dict[tuple[str, Task], int | None]
 
 
-def read_group_input(told: Told, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
+def read_group_input(told: StreamsFacts, *, release_4_3: bool, standby_replicas: int | None) -> StreamsGroupInput:
     """Number the names of a group.
 
     Args:

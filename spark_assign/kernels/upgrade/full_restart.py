@@ -13,13 +13,13 @@ from spark_assign.kernels.group.ownership_changes import count_changes
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
 from spark_assign.kernels.migration.group_subset import part_of
 from spark_assign.kernels.upgrade.group_membership import next_id
-from spark_assign.kernels.upgrade.upgrade_path import Setup
+from spark_assign.kernels.upgrade.upgrade_path import ClientConfig
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES
 
 
 def simulate_full_restart(
-    specs: GroupSpecs, setups: Sequence[Setup | None]
+    specs: GroupSpecs, setups: Sequence[ClientConfig | None]
 ) -> tuple[IntArray, IntArray, dict[int, tuple[str, str]]]:
     """All members of groups stop, then all start with nothing, under other ids.
 

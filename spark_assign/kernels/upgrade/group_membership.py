@@ -33,7 +33,7 @@ def next_id(member_id: str) -> str:
     return f"{_UUID.sub('', member_id)}-{uuid.UUID(bytes=digest, version=4)}"
 
 
-class Seats:
+class GroupMembership:
     """One group."""
 
     def __init__(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_assign.kernels.group.key_index import Places
-from spark_assign.kernels.release_rules import CLIENT_SIDE, LATEST_RULES, Rules, read_profile
+from spark_assign.kernels.release_rules import CLIENT_SIDE, LATEST_RULES, ReleaseRules, read_profile
 from spark_assign.kernels.sticky.retained_partitions import in_order, told_by_hash
 from spark_assign.kernels.upgrade.group_membership import Assignors
 from spark_assign.numeric.array_types import IntArray
@@ -27,7 +27,7 @@ SETTLED = 1
 """The generation that is over: all that a group remembers is of one."""
 
 
-def rules_of(release: str) -> Rules:
+def rules_of(release: str) -> ReleaseRules:
     """What the assignors of a release do."""
     found = read_profile(f"{CLIENT_SIDE[-1]}@{release}")
     return LATEST_RULES if found is None else found[1]

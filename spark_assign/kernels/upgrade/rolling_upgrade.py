@@ -32,9 +32,9 @@ from spark_assign.kernels.group.group_specs import GroupSpecs
 from spark_assign.kernels.group.owned_order import told_in_order
 from spark_assign.kernels.group.ownership_changes import count_changes
 from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
-from spark_assign.kernels.migration.group_subset import Part, part_of
+from spark_assign.kernels.migration.group_subset import GroupSubset, part_of
 from spark_assign.kernels.migration.rolling_restart import played as restarts_played
-from spark_assign.kernels.upgrade.group_membership import Seats, next_id
+from spark_assign.kernels.upgrade.group_membership import GroupMembership, next_id
 from spark_assign.kernels.upgrade.reported_subscription import (
     generation_told,
     is_eager,
@@ -43,7 +43,14 @@ from spark_assign.kernels.upgrade.reported_subscription import (
     rules_of,
     tells_owned,
 )
-from spark_assign.kernels.upgrade.upgrade_path import RESTART, SETTLE, Course, Played, Setup, Step
+from spark_assign.kernels.upgrade.upgrade_path import (
+    RESTART,
+    SETTLE,
+    ClientConfig,
+    RollingUpgrade,
+    UpgradePath,
+    UpgradeStep,
+)
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, intersect_partitions, mask_from_indexes
 
@@ -51,14 +58,14 @@ MOST_ROUNDS = 16
 """Cooperative members are followed for so many rounds of one rebalance."""
 
 
-def play(specs: GroupSpecs, courses: Sequence[Course | None]) -> Played:
+def play(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> RollingUpgrade:
     """Restart the members of groups in the order of their ids, and once more for each further bounce.
 
     Args:
         specs: all groups.
         courses: of each group what becomes of it; null: nothing.
     """
-    groups = _Groups(specs, courses)
+    groups = _UpgradingGroups(specs, courses)
     members = np.bincount(specs.members.group, minlength=specs.number)
     fits = restarts_played(specs)
     bounces = np.array([0 if each is None else len(each.bounces) for each in courses], np.int64)
@@ -72,13 +79,13 @@ def play(specs: GroupSpecs, courses: Sequence[Course | None]) -> Played:
     static[specs.members.group[groups.static]] = True
     groups.settle(np.flatnonzero(whole & static))
     whole[list(groups.refused)] = False
-    return Played(groups.steps, whole, groups.refused, groups.claims)
+    return RollingUpgrade(groups.steps, whole, groups.refused, groups.claims)
 
 
-class _Groups:
+class _UpgradingGroups:
     """The groups as they are: who has what, under which id, on which release; who leads; and the steps so far."""
 
-    def __init__(self, specs: GroupSpecs, courses: Sequence[Course | None]) -> None:
+    def __init__(self, specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> None:
         members = specs.members
         self.specs, self.courses = specs, courses
         self.claims, self.order = specs.claims, _in_order(specs, courses)
@@ -87,7 +94,7 @@ class _Groups:
         self.static = np.array([each is not None for each in self.instance], bool)
         self.begins = np.searchsorted(members.group, np.arange(specs.number + 1))
         of_member = [courses[group] for group in members.group.tolist()]
-        self.setup: list[Setup | None] = [None if each is None else each.before for each in of_member]
+        self.setup: list[ClientConfig | None] = [None if each is None else each.before for each in of_member]
         self.remembered = ["" if each is None else each.before.assignors[0] for each in of_member]
         self.generation, self.in_user_data = members.generation.copy(), members.in_user_data.copy()
         self.told = members.told.copy()
@@ -95,7 +102,7 @@ class _Groups:
             (group, name): at for at, (group, name) in enumerate(zip(members.group.tolist(), self.ids, strict=True))
         }
         self.seats = {
-            group: Seats(
+            group: GroupMembership(
                 ((self.ids[at], self.instance[at]) for at in self._members(group)),
                 course.before.assignors,
                 course.leader,
@@ -107,7 +114,7 @@ class _Groups:
             string_hashes(specs.told.topics.to_pylist())[specs.topics.name] if len(specs.topics) else EMPTY_SLICES.topic
         )
         self.figures = np.zeros((4, specs.number), np.int64)
-        self.steps: list[list[Step]] = [[] for _ in courses]
+        self.steps: list[list[UpgradeStep]] = [[] for _ in courses]
         self.refused: dict[int, tuple[str, str]] = {}
 
     def _members(self, group: int) -> range:
@@ -147,7 +154,7 @@ class _Groups:
     def _note(self, group: int, what: str, bounce: int, member: int, led: int) -> None:
         leader = self._leader(group)
         self.steps[group].append(
-            Step(
+            UpgradeStep(
                 group,
                 what,
                 bounce,
@@ -257,12 +264,12 @@ class _Groups:
         self.figures[3, part.groups] += still.claimed - still.kept
         self._own(part, state.claims)
 
-    def _setup(self, member: int) -> Setup:
+    def _setup(self, member: int) -> ClientConfig:
         setup = self.setup[member]
         assert setup is not None
         return setup
 
-    def _asked(self, part: Part) -> tuple[list[str], list[str]]:
+    def _asked(self, part: GroupSubset) -> tuple[list[str], list[str]]:
         """Of each group the elected assignor as of its leader's release, and as of the old one."""
         names, olds = [], []
         for group in part.groups.tolist():
@@ -273,7 +280,7 @@ class _Groups:
             olds.append(f"{elected}@{course.before.release}")
         return names, olds
 
-    def _told(self, part: Part, state: GroupSpecs, names: Sequence[str]) -> GroupSpecs:
+    def _told(self, part: GroupSubset, state: GroupSpecs, names: Sequence[str]) -> GroupSpecs:
         """The groups as their members tell of themselves."""
         members, rows = part.specs.members, part.members.tolist()
         elected = [names[group].partition("@")[0] for group in members.group.tolist()]
@@ -308,7 +315,7 @@ class _Groups:
         )
 
     def _assign(
-        self, told: GroupSpecs, part: Part, names: Sequence[str], todo: BoolArray
+        self, told: GroupSpecs, part: GroupSubset, names: Sequence[str], todo: BoolArray
     ) -> tuple[PartitionSlices, PartitionSlices]:
         """What is given in this round, and withheld until the next one, of the groups that have something to do."""
         given, withheld, kinds = EMPTY_SLICES, EMPTY_SLICES, np.array(names, object)
@@ -331,7 +338,7 @@ class _Groups:
             kept = kept.concat(assign_without_spark(told, name, differs & (kinds == name)).runs)
         return intersect_partitions(before, kept)
 
-    def _own(self, part: Part, runs: PartitionSlices) -> None:
+    def _own(self, part: GroupSubset, runs: PartitionSlices) -> None:
         """These groups have this now."""
         others = ~np.isin(self.specs.members.group[self.claims.member], part.groups)
         given = part.outward(runs)
@@ -347,12 +354,12 @@ class _Groups:
         self.order = self.order.take(others).concat(after)
 
 
-def _keeps_as_told(course: Course | None) -> bool:
+def _keeps_as_told(course: UpgradePath | None) -> bool:
     """Whether a leader on the way asks in which order its members have what they have."""
     return course is not None and any(rules_of(each.release).keeps_as_told for each in (course.before, *course.bounces))
 
 
-def _in_order(specs: GroupSpecs, courses: Sequence[Course | None]) -> PartitionSlices:
+def _in_order(specs: GroupSpecs, courses: Sequence[UpgradePath | None]) -> PartitionSlices:
     """What members tell in order now; where the facts do not say in which, by topic and partition."""
     told = told_in_order(specs)
     asked = np.array([_keeps_as_told(each) for each in courses], bool)[specs.members.group]

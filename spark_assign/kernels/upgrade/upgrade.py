@@ -29,8 +29,8 @@ from spark_assign.kernels.upgrade import words
 from spark_assign.kernels.upgrade.full_restart import simulate_full_restart
 from spark_assign.kernels.upgrade.reported_subscription import rules_of
 from spark_assign.kernels.upgrade.rolling_upgrade import play
-from spark_assign.kernels.upgrade.upgrade_path import Course, Played, Setup, Step
-from spark_assign.kernels.upgrade.upgrade_verdict import GO, NOT_KNOWN, THERE, Case, is_there, judge, known
+from spark_assign.kernels.upgrade.upgrade_path import ClientConfig, RollingUpgrade, UpgradePath, UpgradeStep
+from spark_assign.kernels.upgrade.upgrade_verdict import GO, NOT_KNOWN, THERE, UpgradeCandidate, is_there, judge, known
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -54,7 +54,7 @@ UPGRADED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Question:
+class UpgradeParams:
     """What is asked.
 
     Attributes:
@@ -66,7 +66,7 @@ class Question:
     assignor: str | None = None
 
 
-def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def upgrade(facts: pa.Table, asked: UpgradeParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `UPGRADED`."""
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -94,14 +94,14 @@ def upgrade(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
     yield tagged_rows(OF_STEP, [step for group in range(specs.number) for step in found.steps(group)], UPGRADED)
 
 
-def _cases(specs: GroupSpecs, asked: Question) -> list[Case]:
+def _cases(specs: GroupSpecs, asked: UpgradeParams) -> list[UpgradeCandidate]:
     """Of each group what is known of it, and where it goes."""
     now, leaders = assignors_of(specs), leaders_of(specs.told)
     names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
     led = [leaders.get(name, (None, None, None)) for name in names]
     clients = clients_of(specs, now, [library for library, _, _ in led])
     return [
-        Case(assignor, library, releases, of, asked.to, asked.assignor)
+        UpgradeCandidate(assignor, library, releases, of, asked.to, asked.assignor)
         for assignor, (library, releases, _), of in zip(now, led, clients, strict=True)
     ]
 
@@ -109,7 +109,7 @@ def _cases(specs: GroupSpecs, asked: Question) -> list[Case]:
 class _Found:
     """All groups played, and as rows."""
 
-    def __init__(self, specs: GroupSpecs, cases: Sequence[Case | None]) -> None:
+    def __init__(self, specs: GroupSpecs, cases: Sequence[UpgradeCandidate | None]) -> None:
         """`cases`: of those groups that have something to do."""
         self.specs, self.cases = specs, cases
         self.way = play(specs, [_course(each) for each in cases])
@@ -127,7 +127,7 @@ class _Found:
         """The names of a group."""
         return {"cluster": self.names[0][group], "group_id": self.names[1][group]}
 
-    def row(self, group: int, case: Case, otherwise: str, why: str | None) -> dict[str, Any]:
+    def row(self, group: int, case: UpgradeCandidate, otherwise: str, why: str | None) -> dict[str, Any]:
         """What is said of a group; `otherwise`: the verdict where it is `why` nothing can be."""
         row = self.named(group) | {
             "assignor": case.assignor,
@@ -159,7 +159,7 @@ class _Found:
             "moved_by_new_rules": self._alone(self.new, group, total),
         }
 
-    def _alone(self, played: Played, group: int, total: dict[str, int]) -> int | None:
+    def _alone(self, played: RollingUpgrade, group: int, total: dict[str, int]) -> int | None:
         case = self.cases[group]
         if case is not None and case.way is None and case.same_rules:
             return total.get("moved")
@@ -195,31 +195,33 @@ class _Found:
             }
 
 
-def _course(case: Case | None) -> Course | None:
+def _course(case: UpgradeCandidate | None) -> UpgradePath | None:
     if case is None or not case.rolls:
         return None
-    return Course(Setup(str(case.release), case.lists[0][:1]), tuple(Setup(case.to, each) for each in case.lists))
+    return UpgradePath(
+        ClientConfig(str(case.release), case.lists[0][:1]), tuple(ClientConfig(case.to, each) for each in case.lists)
+    )
 
 
-def _alone(case: Case | None, new: bool) -> Course | None:
+def _alone(case: UpgradeCandidate | None, new: bool) -> UpgradePath | None:
     """The same restarts by one release's rules; null: they decide alike."""
     if case is None or not case.rolls or (case.way is None and case.same_rules):
         return None
-    setup = Setup(case.to if new else str(case.release), case.lists[0][:1])
-    return Course(setup, (setup,))
+    setup = ClientConfig(case.to if new else str(case.release), case.lists[0][:1])
+    return UpgradePath(setup, (setup,))
 
 
-def _full_restart(case: Case | None) -> Setup | None:
+def _full_restart(case: UpgradeCandidate | None) -> ClientConfig | None:
     if case is None or case.way is None or case.way.kind != STOP_ALL:
         return None
-    return Setup(case.to, case.lists[-1])
+    return ClientConfig(case.to, case.lists[-1])
 
 
-def _figures(step: Step) -> dict[str, int]:
+def _figures(step: UpgradeStep) -> dict[str, int]:
     return dict(zip(FIGURES, (step.moved, step.revoked, step.stopped, step.by_rules), strict=True))
 
 
-def _total(steps: Sequence[Step]) -> dict[str, int]:
+def _total(steps: Sequence[UpgradeStep]) -> dict[str, int]:
     """Added up over the restarts; what settles later is not among them."""
     each = [_figures(step) for step in steps if step.member >= 0]
     return {name: sum(figures[name] for figures in each) for name in FIGURES}

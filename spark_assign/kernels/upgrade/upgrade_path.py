@@ -12,7 +12,7 @@ RESTART, SETTLE = "restart", "settle"
 
 
 @dataclass(frozen=True)
-class Setup:
+class ClientConfig:
     """How a member runs: the release of its library, and its list of assignors."""
 
     release: str
@@ -20,7 +20,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Course:
+class UpgradePath:
     """What becomes of one group.
 
     Attributes:
@@ -29,13 +29,13 @@ class Course:
         leader: who leads now, by its id; null: not known.
     """
 
-    before: Setup
-    bounces: tuple[Setup, ...]
+    before: ClientConfig
+    bounces: tuple[ClientConfig, ...]
     leader: str | None = None
 
 
 @dataclass(frozen=True)
-class Step:
+class UpgradeStep:
     """One member of one group has restarted, or (`settle`) everybody has joined once more.
 
     Attributes:
@@ -66,7 +66,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Played:
+class RollingUpgrade:
     """What was played.
 
     Attributes:
@@ -76,7 +76,7 @@ class Played:
         after: who has what in the end, in all groups.
     """
 
-    steps: list[list[Step]]
+    steps: list[list[UpgradeStep]]
     whole: BoolArray
     refused: dict[int, tuple[str, str]]
     after: PartitionSlices

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spark_assign.kernels.client_libraries import NOT_THERE, ROLLING, UNKNOWN, Way, read_clients, way_over
+from spark_assign.kernels.client_libraries import NOT_THERE, ROLLING, UNKNOWN, AssignorSwitch, plan_switch, read_clients
 from spark_assign.kernels.release_rules import CLIENT_SIDE, read_profile
 from spark_assign.kernels.upgrade.cooperative_switch import OF_LIBRARY
 from spark_assign.kernels.upgrade.group_membership import Assignors
@@ -24,7 +24,7 @@ _ONE = re.compile(r"(?:<=|.*-)?(\d+\.\d+(?:\.\d+)?)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Case:
+class UpgradeCandidate:
     """One group.
 
     Attributes:
@@ -51,11 +51,11 @@ class Case:
         return found[1]
 
     @property
-    def way(self) -> Way | None:
+    def way(self) -> AssignorSwitch | None:
         """How its members switch to another assignor; null: they do not."""
         if self.switch is None or self.switch == self.assignor:
             return None
-        return way_over(self.assignor, self.switch, self.clients)
+        return plan_switch(self.assignor, self.switch, self.clients)
 
     @property
     def rolls(self) -> bool:
@@ -79,7 +79,7 @@ class Case:
         return (now, self.switch), (self.switch,)
 
 
-def known(case: Case) -> str | None:
+def known(case: UpgradeCandidate) -> str | None:
     """Why nothing can be said of a group; null: something can."""
     if case.assignor not in CLIENT_SIDE:
         runs = "What it runs with is not known" if case.assignor is None else f"It runs with {case.assignor}"
@@ -98,13 +98,13 @@ def known(case: Case) -> str | None:
     return None
 
 
-def is_there(case: Case) -> bool:
+def is_there(case: UpgradeCandidate) -> bool:
     """Whether there is nothing to do: the release is that one or newer, and the assignor stays."""
     assert case.release is not None
     return case.way is None and _version(case.release) >= _version(case.to)
 
 
-def judge(case: Case, by_rules: int | None, whole: bool) -> tuple[str, str]:
+def judge(case: UpgradeCandidate, by_rules: int | None, whole: bool) -> tuple[str, str]:
     """The verdict and the note of a group that something can be said of.
 
     Args:

@@ -17,8 +17,8 @@ from spark_assign.kernels.weighted.weighted_groups import (
     OVER_CAPACITY,
     OVER_LOAD,
     RELAXED,
-    Answer,
-    Weighted,
+    WeightedAssignment,
+    WeightedGroups,
 )
 from spark_assign.kernels.weighted.zero_load import share_idle
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ _MANY = 5_000
 """Of more partitions, what is given up is as good as exact: there is nothing to be won by another try."""
 
 
-def plan_weighted(groups: Weighted) -> Answer:
+def plan_weighted(groups: WeightedGroups) -> WeightedAssignment:
     """Who gets what, why what moves does, and how it went with each group's bound."""
     owner, reason = groups.owner.copy(), np.full(len(groups.owner), STAYS)
     busy = (groups.load > 0) & (np.array([len(some) for some in groups.may], np.int64)[groups.kind] > 0)
@@ -47,15 +47,15 @@ def plan_weighted(groups: Weighted) -> Answer:
     much = np.zeros(len(owner), bool)
     much[had] = (before > groups.bound[groups.member_group] * (1 + _ROUNDING))[groups.owner[had]]
     reason[moves] = np.where(idle, OVER_QUOTA, np.where(much, OVER_LOAD, MAKES_ROOM))[moves]
-    return Answer(owner, reason, _words(groups, owner, busy))
+    return WeightedAssignment(owner, reason, _words(groups, owner, busy))
 
 
-def _loads(groups: Weighted, owner: IntArray, busy: BoolArray) -> FloatArray:
+def _loads(groups: WeightedGroups, owner: IntArray, busy: BoolArray) -> FloatArray:
     some = busy & (owner >= 0)
     return np.bincount(owner[some], groups.load[some], len(groups.member_group)).astype(np.float64)
 
 
-def _open(groups: Weighted, owner: IntArray, load: FloatArray, busy: BoolArray, rows: slice) -> bool:
+def _open(groups: WeightedGroups, owner: IntArray, load: FloatArray, busy: BoolArray, rows: slice) -> bool:
     """Whether something has to be done in a group: a partition is with nobody, or somebody has too much."""
     mine = owner[rows][busy[rows]]
     if not len(mine):
@@ -66,7 +66,7 @@ def _open(groups: Weighted, owner: IntArray, load: FloatArray, busy: BoolArray, 
 # --- one group ----------------------------------------------------------------------------------------------------
 
 
-def _settle_group(groups: Weighted, rows: IntArray, owner: IntArray, first: int) -> None:
+def _settle_group(groups: WeightedGroups, rows: IntArray, owner: IntArray, first: int) -> None:
     """Each part of a group that has members of its own."""
     kinds, kind = np.unique(groups.kind[rows], return_inverse=True)
     may = [groups.may[number] for number in kinds.tolist()]
@@ -167,7 +167,7 @@ def like_home(packing: Packing, found: IntArray) -> IntArray:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def _share_idle_ones(groups: Weighted, rows: IntArray, owner: IntArray, number: IntArray) -> None:
+def _share_idle_ones(groups: WeightedGroups, rows: IntArray, owner: IntArray, number: IntArray) -> None:
     """Partitions without load, those together that the same members may have."""
     rows = rows[np.argsort(groups.kind[rows], kind="stable")]
     for begin, end in key_ranges(groups.kind[rows]):
@@ -178,7 +178,7 @@ def _share_idle_ones(groups: Weighted, rows: IntArray, owner: IntArray, number: 
         owner[some] = first + share_idle(np.where(owner[some] >= 0, owner[some] - first, -1), may - first, window)
 
 
-def _words(groups: Weighted, owner: IntArray, busy: BoolArray) -> IntArray:
+def _words(groups: WeightedGroups, owner: IntArray, busy: BoolArray) -> IntArray:
     some = busy & (owner >= 0)
     members = len(groups.member_group)
     load = np.bincount(owner[some], groups.load[some], members)

@@ -18,7 +18,7 @@ it made room for another one, that fitted nowhere else."""
 
 
 @dataclass(frozen=True)
-class Weighted:
+class WeightedGroups:
     """Groups 0, 1, … with members and partitions.
 
     Attributes:
@@ -43,7 +43,7 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WeightedAssignment:
     """Who gets what.
 
     Attributes:

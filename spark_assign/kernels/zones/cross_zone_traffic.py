@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.kernels.group.group_specs import GroupSpecs
-from spark_assign.kernels.zones.partition_racks import Ground
+from spark_assign.kernels.zones.partition_racks import PartitionRacks
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 
 @dataclass(frozen=True)
-class Crossing:
+class CrossZoneTraffic:
     """Of each group, in bytes a day and in partitions that a member has.
 
     Attributes:
@@ -41,7 +41,9 @@ class Crossing:
     unknown: IntArray
 
 
-def crossing(specs: GroupSpecs, ground: Ground, runs: PartitionSlices) -> tuple[Crossing, Crossing]:
+def crossing(
+    specs: GroupSpecs, ground: PartitionRacks, runs: PartitionSlices
+) -> tuple[CrossZoneTraffic, CrossZoneTraffic]:
     """What crosses a zone where members have these partitions: without follower fetching, and with it."""
     member, place = ground.numbered(runs)
     group, rack, leader = specs.members.group[member], specs.members.rack[member], ground.leader[place]
@@ -60,8 +62,8 @@ def crossing(specs: GroupSpecs, ground: Ground, runs: PartitionSlices) -> tuple[
         np.add.at(sums, group[some], size[some])  # whole numbers: in any order the same
         return sums
 
-    def judged(hidden: BoolArray, far: BoolArray) -> Crossing:
-        return Crossing(
+    def judged(hidden: BoolArray, far: BoolArray) -> CrossZoneTraffic:
+        return CrossZoneTraffic(
             partitions=total(np.ones(len(place), bool)),
             without_bytes=total(~known),
             without_rack=total(hidden),

@@ -18,7 +18,7 @@ MOST = 10**18
 
 
 @dataclass(frozen=True)
-class Ground:
+class PartitionRacks:
     """Partitions of topics, numbered topic by topic; racks by their names' places in `GroupSpecs.racks`.
 
     Attributes:
@@ -43,7 +43,7 @@ class Ground:
         return rows.member[there], place[there]
 
 
-def survey(specs: GroupSpecs) -> Ground:
+def survey(specs: GroupSpecs) -> PartitionRacks:
     """Where the partitions of all groups lie; the facts have the racks of preferred leaders, and loads."""
     partitions = np.maximum(specs.topics.partitions, 0)
     begin = np.append(0, np.cumsum(partitions))
@@ -55,7 +55,7 @@ def survey(specs: GroupSpecs) -> Ground:
     known = np.isfinite(rate) & (rate >= 0)
     a_day = np.rint(np.minimum(np.where(known, rate, 0) * SECONDS_A_DAY, MOST)).astype(np.int64)
     near = near.reshape(len(specs.rack_sets), len(specs.racks))
-    return Ground(begin, _leaders(specs, begin), near, replicas, np.where(known, a_day, -1))
+    return PartitionRacks(begin, _leaders(specs, begin), near, replicas, np.where(known, a_day, -1))
 
 
 def _leaders(specs: GroupSpecs, begin: IntArray) -> IntArray:

@@ -21,7 +21,7 @@ CURRENT = "today"
 
 
 @dataclass(frozen=True)
-class Way:
+class ReadOption:
     """One way in which a group may read.
 
     Attributes:
@@ -42,7 +42,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupContext:
     """What is known of a group besides.
 
     Attributes:
@@ -62,7 +62,7 @@ class Told:
     worth: float
 
 
-def recommend(ways: Sequence[Way], told: Told) -> tuple[int | None, list[str]]:
+def recommend(ways: Sequence[ReadOption], told: GroupContext) -> tuple[int | None, list[str]]:
     """The place of the way to take, null where nothing can be said, and of every way why (not)."""
     now = next(way for way in ways if _is_now(way, told))
     if now.cost is None or not now.partitions:
@@ -76,16 +76,16 @@ def recommend(ways: Sequence[Way], told: Told) -> tuple[int | None, list[str]]:
     return best, [_reason(way, at == best, now, ways[best], told) for at, way in enumerate(ways)]
 
 
-def _is_now(way: Way, told: Told) -> bool:
+def _is_now(way: ReadOption, told: GroupContext) -> bool:
     return way.assignor == CURRENT and way.fetching == told.fetching
 
 
-def _change(way: Way, told: Told) -> tuple[bool, bool, int, bool]:
+def _change(way: ReadOption, told: GroupContext) -> tuple[bool, bool, int, bool]:
     other = way.assignor != CURRENT
     return not _is_now(way, told), other, way.moved, other and way.assignor != told.runs_with
 
 
-def _unknown(now: Way, told: Told) -> str:
+def _unknown(now: ReadOption, told: GroupContext) -> str:
     if not told.members:
         return "It has no members: it reads nothing"
     if not now.partitions:
@@ -97,7 +97,7 @@ def _unknown(now: Way, told: Told) -> str:
     return "Leaders are on brokers without a rack: set broker.rack"
 
 
-def _reason(way: Way, chosen: bool, now: Way, best: Way, told: Told) -> str:
+def _reason(way: ReadOption, chosen: bool, now: ReadOption, best: ReadOption, told: GroupContext) -> str:
     if way.refused is not None:
         return way.refused
     if way.cost is None or now.cost is None:
@@ -120,13 +120,13 @@ def _reason(way: Way, chosen: bool, now: Way, best: Way, told: Told) -> str:
     return f"Saves no more than {name(best)}, which changes less"
 
 
-def _moves(way: Way) -> str:
+def _moves(way: ReadOption) -> str:
     if not way.moved:
         return "and moves nothing"
     return f"and moves {way.moved:,} of {way.partitions:,} partitions once"
 
 
-def name(way: Way) -> str:
+def name(way: ReadOption) -> str:
     """A way in words."""
     if way.assignor == CURRENT:
         return "follower fetching alone" if way.fetching else "today"

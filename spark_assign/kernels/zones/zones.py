@@ -26,9 +26,9 @@ from spark_assign.kernels.group.indexed_facts import read
 from spark_assign.kernels.group.key_index import named
 from spark_assign.kernels.group.tagged_rows import tagged, tagged_rows, tagged_table
 from spark_assign.kernels.server import SERVER_SIDE
-from spark_assign.kernels.zones.cross_zone_traffic import Crossing, crossing
-from spark_assign.kernels.zones.partition_racks import MOST, SECONDS_A_DAY, Ground, survey
-from spark_assign.kernels.zones.recommend import CURRENT, Told, Way, recommend
+from spark_assign.kernels.zones.cross_zone_traffic import CrossZoneTraffic, crossing
+from spark_assign.kernels.zones.partition_racks import MOST, SECONDS_A_DAY, PartitionRacks, survey
+from spark_assign.kernels.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 
@@ -63,7 +63,7 @@ ZONED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Question:
+class ZoneParams:
     """What is asked.
 
     Attributes:
@@ -79,7 +79,7 @@ class Question:
     follower_fetching: bool = False
 
 
-def zones(facts: pa.Table, asked: Question) -> Iterator[pa.Table]:
+def zones(facts: pa.Table, asked: ZoneParams) -> Iterator[pa.Table]:
     """Answer for all groups of these facts, in tables with the columns of `ZONED`."""
     told = read(facts)
     faults = find_faults(told, also=("share", "streams"))
@@ -106,7 +106,7 @@ BEYOND = (
 )
 
 
-def _beyond(specs: GroupSpecs, ground: Ground) -> BoolArray:
+def _beyond(specs: GroupSpecs, ground: PartitionRacks) -> BoolArray:
     """Groups that would read more than anybody writes."""
     topic = np.repeat(np.arange(len(specs.topics)), np.diff(ground.begin))
     a_day = np.maximum(ground.read, 0).astype(np.float64)
@@ -114,7 +114,7 @@ def _beyond(specs: GroupSpecs, ground: Ground) -> BoolArray:
     return total
 
 
-def _ways(specs: GroupSpecs, ground: Ground, asked: Question, fine: BoolArray) -> list[list[dict[str, Any]]]:
+def _ways(specs: GroupSpecs, ground: PartitionRacks, asked: ZoneParams, fine: BoolArray) -> list[list[dict[str, Any]]]:
     """Of each group the ways in which it may read, as rows."""
     now = assignors_of(specs)
     by_broker = np.array(
@@ -149,7 +149,7 @@ def _ways(specs: GroupSpecs, ground: Ground, asked: Question, fine: BoolArray) -
     return found
 
 
-def _figures(crosses: Crossing, group: int, asked: Question) -> dict[str, Any]:
+def _figures(crosses: CrossZoneTraffic, group: int, asked: ZoneParams) -> dict[str, Any]:
     """What crosses in one group, in bytes and in money; null is what nobody knows."""
     partitions, unknown = int(crosses.partitions[group]), int(crosses.without_bytes[group])
     row: dict[str, Any] = {
@@ -169,12 +169,12 @@ def _figures(crosses: Crossing, group: int, asked: Question) -> dict[str, Any]:
     return row
 
 
-def _judge(rows: list[dict[str, Any]], asked: Question, runs_with: str | None) -> None:
+def _judge(rows: list[dict[str, Any]], asked: ZoneParams, runs_with: str | None) -> None:
     """Add to the rows of a group what each saves, which is recommended, and why."""
     now = next(
         row for row in rows if row["assignor"] == CURRENT and row["follower_fetching"] == asked.follower_fetching
     )
-    about = Told(
+    about = GroupContext(
         fetching=asked.follower_fetching,
         runs_with=runs_with,
         members=now["members"],
@@ -184,7 +184,7 @@ def _judge(rows: list[dict[str, Any]], asked: Question, runs_with: str | None) -
         worth=asked.worth,
     )
     ways = [
-        Way(
+        ReadOption(
             row["assignor"],
             row["follower_fetching"],
             row.get("partitions") or 0,
@@ -201,7 +201,7 @@ def _judge(rows: list[dict[str, Any]], asked: Question, runs_with: str | None) -
         row |= {"recommended": at == best, "reason": reason}
 
 
-def _idle(told: Any, excluded: set[int], asked: Question) -> Iterator[dict[str, Any]]:
+def _idle(told: Any, excluded: set[int], asked: ZoneParams) -> Iterator[dict[str, Any]]:
     """Groups without members: nothing is read."""
     for row in idle_groups(told, excluded).tolist():
         here = {name: column(told.facts, name)[row].as_py() for name in ("cluster", "group_id")}
@@ -211,7 +211,7 @@ def _idle(told: Any, excluded: set[int], asked: Question) -> Iterator[dict[str, 
         yield from rows
 
 
-def _owners(ground: Ground, runs: PartitionSlices) -> IntArray:
+def _owners(ground: PartitionRacks, runs: PartitionSlices) -> IntArray:
     """Of each partition who has it; -1 for nobody."""
     member, place = ground.numbered(runs)
     owner = np.full(len(ground.leader), -1, np.int64)
@@ -219,14 +219,14 @@ def _owners(ground: Ground, runs: PartitionSlices) -> IntArray:
     return owner
 
 
-def _moved(specs: GroupSpecs, ground: Ground, owner: IntArray, runs: PartitionSlices) -> IntArray:
+def _moved(specs: GroupSpecs, ground: PartitionRacks, owner: IntArray, runs: PartitionSlices) -> IntArray:
     """Of each group the partitions that somebody has who is not the owner."""
     member, place = ground.numbered(runs)
     other = (owner[place] >= 0) & (owner[place] != member)
     return np.bincount(specs.members.group[member[other]], minlength=specs.number)
 
 
-def _reads(specs: GroupSpecs, ground: Ground, fine: BoolArray) -> pa.Table:
+def _reads(specs: GroupSpecs, ground: PartitionRacks, fine: BoolArray) -> pa.Table:
     """What is read today, by partition and rack: the groups of a cluster together."""
     member, place = ground.numbered(specs.claims)
     chosen = (ground.read[place] >= 0) & fine[specs.members.group[member]]

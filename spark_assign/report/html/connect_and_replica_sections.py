@@ -145,7 +145,7 @@ def _courses(rows: ConnectRows) -> list[Picture]:
     found = []
     for at, name in enumerate(names, start=1):
         lines = [
-            drawings.Course(
+            drawings.LineSeries(
                 protocol,
                 [(row["at_ms"], row["so_far"]) for row in drawn[name][protocol]],
                 _cost(costs.get((name, protocol)), drawn[name][protocol]),

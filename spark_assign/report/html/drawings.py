@@ -77,7 +77,7 @@ def histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Markup:
 
 
 @dataclass(frozen=True)
-class Panel:
+class TimePanel:
     """One protocol's part of a drawing over time.
 
     Attributes:
@@ -96,7 +96,7 @@ class Panel:
 _TALL = 76
 
 
-def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) -> Markup:
+def over_time(panels: Sequence[TimePanel], ident: str, title: str, partitions: int) -> Markup:
     """A panel per protocol, one below the other on the same scales: partitions not consumed, and rebalances below."""
     alt = charts.altair()
     begin, end = _window(panels)
@@ -139,7 +139,7 @@ def over_time(panels: Sequence[Panel], ident: str, title: str, partitions: int) 
 
 
 @dataclass(frozen=True)
-class Course:
+class LineSeries:
     """A line of a drawing of several: its name, points (ms, value) in order, and what it is in words."""
 
     name: str
@@ -150,7 +150,7 @@ class Course:
 _HOUR, _HIGH, _LINE = 3_600_000, 220, 17
 
 
-def courses(lines: Sequence[Course], ident: str, title: str, unit: str) -> Markup:
+def courses(lines: Sequence[LineSeries], ident: str, title: str, unit: str) -> Markup:
     """Values that grow in steps over time, a line each, all on one scale; each line's name stands at its end."""
     alt = charts.altair()
     end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
@@ -185,7 +185,7 @@ def courses(lines: Sequence[Course], ident: str, title: str, unit: str) -> Marku
     return charts.inline(chart, ident, title, told or "There is nothing to show.")
 
 
-def _window(panels: Sequence[Panel]) -> tuple[float, float]:
+def _window(panels: Sequence[TimePanel]) -> tuple[float, float]:
     """From when to when there is something to see, in ms, and a little more."""
     busy = [(since, until) for panel in panels for since, until, level in panel.periods if level > 0]
     busy += [each for panel in panels for each in panel.rounds]

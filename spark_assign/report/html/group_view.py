@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_assign.kernels.client_libraries import known_of
-from spark_assign.kernels.rule_source import whose_rules
+from spark_assign.kernels.rule_source import find_rule_source
 from spark_assign.report.formatting import count, number, ratio, share, short_names
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
 from spark_assign.report.worst_groups import even_share, nobody_gets, over_share
@@ -100,7 +100,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
         row=row,
         brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
         facts=_facts(row, silent),
-        rules=whose_rules(row["assignor"], row.get("led_by")).words,
+        rules=find_rule_source(row["assignor"], row.get("led_by")).words,
         bars=bars,
         hidden=_hidden(row, ordered),
         mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),

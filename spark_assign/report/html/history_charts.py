@@ -80,7 +80,7 @@ def heat_map(
 
 
 @dataclass(frozen=True)
-class Past:
+class MemberTimeline:
     """One group over time.
 
     Attributes:
@@ -97,7 +97,7 @@ class Past:
 _TALL = 60
 
 
-def over_time(past: Past, ident: str, title: str) -> Markup:
+def over_time(past: MemberTimeline, ident: str, title: str) -> Markup:
     """The members of a group over time, a mark for every generation above it, below the partitions that stood still."""
     alt = charts.altair()
     begin, end = _window(past)
@@ -143,7 +143,7 @@ def _format(ms: int) -> str:
     )
 
 
-def _window(past: Past) -> tuple[int, int]:
+def _window(past: MemberTimeline) -> tuple[int, int]:
     """From when to when there is something to see, and a little more."""
     seen = [at for at, *_ in past.members] + [at for since, until, _ in past.pauses for at in (since, until)]
     begin, end = min(seen, default=0), max(seen, default=1000)

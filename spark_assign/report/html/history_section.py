@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from spark_assign.report.formatting import NONE, cell, count, duration, number, without_uuids
 from spark_assign.report.history import moment, name_of, summary_lines, type_of
 from spark_assign.report.html import history_charts
-from spark_assign.report.html.history_charts import Cell, Past
+from spark_assign.report.html.history_charts import Cell, MemberTimeline
 from spark_assign.report.html.plan_section import by_group, rejected_table
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, HistoryRows, Row, Rows
 from spark_assign.report.html.simulation_section import Drawing
@@ -191,7 +191,7 @@ def _drawing(
         else f"generations {mine[0]['generation']:,} to {mine[-1]['generation']:,}"
     )
     said = f"{count(len(mine), 'rebalance')}, {generations}; {count(len(still), 'pause')}, {_time(group['stopped_ms'])}"
-    past = Past(
+    past = MemberTimeline(
         [(_ms(row["at"]), row["generation"], row["members"]) for row in mine],
         [(_ms(row["since"]), _ms(row["until"]), row["partitions"]) for row in still],
         f"{said} of partition-time stopped by rebalances.",

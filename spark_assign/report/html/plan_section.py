@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.kernels.rule_source import whose_rules
+from spark_assign.kernels.rule_source import find_rule_source
 from spark_assign.kernels.server import SERVER_SIDE
 from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
 from spark_assign.report.html import drawings
@@ -270,7 +270,7 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        ruled = whose_rules(row["assignor"], row.get("led_by")).words if row["members"] else NONE
+        ruled = find_rule_source(row["assignor"], row.get("led_by")).words if row["members"] else NONE
         changes = advice is not None and advice["verdict"] in ("change", "unknown")
         told = NONE if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
         now = NONE if advice is None else _now(advice)

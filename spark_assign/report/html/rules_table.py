@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from spark_assign.kernels.rule_source import IN_WORDS, KINDS, TO_NAME, whose_rules
+from spark_assign.kernels.rule_source import IN_WORDS, KINDS, TO_NAME, find_rule_source
 from spark_assign.report.formatting import number
 from spark_assign.report.html.report_data import Rows
 from spark_assign.report.html.table import Table
@@ -17,7 +17,7 @@ def rules_table(rows: Rows) -> Table | None:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     which: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        whose = whose_rules(row["assignor"], row["led_by"])
+        whose = find_rule_source(row["assignor"], row["led_by"])
         sums[whose.kind].update(groups=row["groups"], partitions=row["partitions"])
         which[whose.kind][whose.words] += row["groups"]
     remedy = "Where the leader is not known or a guess, name it: plan --clients 'PATTERN=Java@3.3'. "

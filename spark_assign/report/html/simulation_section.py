@@ -62,7 +62,7 @@ def of_simulation(rows: SimulationRows) -> SimulationSection:
 def _drawing(at: int, key: tuple[str, str], size: Row, rounds: Rows, pauses: Rows, costs: Rows) -> Drawing:
     cost = {row["protocol"]: row for row in costs}
     panels = [
-        drawings.Panel(
+        drawings.TimePanel(
             name=protocol,
             periods=[
                 (row["from_ms"], row["to_ms"], row["not_consumed"]) for row in pauses if row["protocol"] == protocol

@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_assign.wire.group_records.classic import RECORDS as _OF_CLASSIC
 from spark_assign.wire.group_records.consumer import RECORDS as _OF_CONSUMER
-from spark_assign.wire.group_records.decoder import Layout
+from spark_assign.wire.group_records.decoder import StructDecoder
 from spark_assign.wire.group_records.encoder import write
 from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
 from spark_assign.wire.group_records.record_schema import Record, Struct
@@ -102,14 +102,14 @@ def _record(type: int) -> Record:
 
 
 @cache
-def _key_layout(type: int) -> Layout:
-    return Layout(Struct(RECORDS[type].key), 0, 0, flexible=False)
+def _key_layout(type: int) -> StructDecoder:
+    return StructDecoder(Struct(RECORDS[type].key), 0, 0, flexible=False)
 
 
 @cache
-def _layout(type: int, version: int) -> Layout:
+def _layout(type: int, version: int) -> StructDecoder:
     record = RECORDS[type]
-    return Layout(Struct(record.value), version, record.newest, flexible=record.is_flexible(version))
+    return StructDecoder(Struct(record.value), version, record.newest, flexible=record.is_flexible(version))
 
 
 def _int16(number: int) -> bytes:

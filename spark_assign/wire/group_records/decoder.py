@@ -35,7 +35,7 @@ _TEXTS: dict[tuple[str, bool, bool], Take] = {
 }
 
 
-class Layout:
+class StructDecoder:
     """What one version of a struct looks like, and all that is in it."""
 
     def __init__(self, struct: Struct, version: int, newest: int, *, flexible: bool) -> None:
@@ -89,8 +89,8 @@ class Layout:
             return lambda reader: None if reader.uvarint() <= 0 else inside(reader)
         return self._take(field.kind, nullable=field.nullable)
 
-    def _of(self, struct: Struct) -> Layout:
-        return Layout(struct, self._version, self._newest, flexible=self._flexible)
+    def _of(self, struct: Struct) -> StructDecoder:
+        return StructDecoder(struct, self._version, self._newest, flexible=self._flexible)
 
 
 def _constant(field: Field) -> Take:

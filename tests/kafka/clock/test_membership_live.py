@@ -15,7 +15,7 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.kernels.membership.membership import ABOUT, OF_OPTION, membership
-from spark_assign.kernels.membership.params import Question
+from spark_assign.kernels.membership.params import MembershipParams
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.protocol.facts import facts_of_rows
 from spark_assign.sources.kafka import snapshot
@@ -105,7 +105,7 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
         [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
     )
     timing = Timing(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
-    asked = Question(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
+    asked = MembershipParams(timing, restarts_ms=AWAY_MS, restart_ms=AWAY_MS[0], sessions_ms=(SESSION_MS,))
     answer = pa.concat_tables(list(membership(facts, asked))).to_pylist()
     options = [row for row in answer if row["kind"] == OF_OPTION and row["protocol"] == "eager"]
     return {(row["membership"], row["restart_ms"]): row for row in options}

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet, plan, size
 from spark_assign.sources import snapshot_files
 from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.kafka_loads import Loads
+from spark_assign.sources.kafka_loads import LoadReadOptions
 from spark_assign.sources.snapshot import Snapshot
 from tests.kafka.broker import Cluster
 
@@ -126,7 +126,7 @@ def wait_until_settled(consumers: list[Limited]) -> None:
 
 def read(broker: Cluster) -> Snapshot:
     """Three readings in ten seconds."""
-    return snapshot(broker.bootstrap_servers, groups=GROUP, topics=TOPIC, loads=Loads(every_s=5, times=3))
+    return snapshot(broker.bootstrap_servers, groups=GROUP, topics=TOPIC, loads=LoadReadOptions(every_s=5, times=3))
 
 
 def lags(taken: Snapshot) -> tuple[int, int]:

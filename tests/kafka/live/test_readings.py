@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
 from spark_assign.sources import kafka_log_dirs, snapshot_files
 from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.kafka_loads import Loads
+from spark_assign.sources.kafka_loads import LoadReadOptions
 from spark_assign.sources.snapshot import Snapshot
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
@@ -148,9 +148,9 @@ def taken(broker: Cluster) -> Taken:
     with running(broker) as traffic:
         time.sleep(3)  # until all are at work
         traffic.run(change)
-        loads = Loads(every_s=EVERY_S, times=TIMES)
+        loads = LoadReadOptions(every_s=EVERY_S, times=TIMES)
         readings = snapshot(broker.bootstrap_servers, loads=loads, progress=said.append, **chosen)
-        since = snapshot(broker.bootstrap_servers, loads=Loads(since_s=8), **chosen)
+        since = snapshot(broker.bootstrap_servers, loads=LoadReadOptions(since_s=8), **chosen)
     after = snapshot(broker.bootstrap_servers, **chosen)
     admin.close()
     return Taken(readings, since, after, said)
@@ -242,7 +242,11 @@ def test_brokers_that_do_not_tell_sizes(broker: Cluster, monkeypatch: pytest.Mon
     monkeypatch.setattr(kafka_log_dirs.kafka_permissions, "no_sizes", lambda _: "no reason")
     said: list[str] = []
     some = snapshot(
-        broker.bootstrap_servers, topics="rd.still", groups="rd-still", loads=Loads(0.2, 2), progress=said.append
+        broker.bootstrap_servers,
+        topics="rd.still",
+        groups="rd-still",
+        loads=LoadReadOptions(0.2, 2),
+        progress=said.append,
     )
     row = loads_of(some)["rd.still", 0, None]
     assert (row["bytes"], row["in_rate"]) == (None, 0)

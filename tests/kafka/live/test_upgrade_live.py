@@ -17,9 +17,9 @@ import pytest
 from kafka.admin import NewTopic
 
 from spark_assign.kernels.upgrade import rolling_upgrade as kernel
-from spark_assign.kernels.upgrade.group_membership import Seats
+from spark_assign.kernels.upgrade.group_membership import GroupMembership
 from spark_assign.kernels.upgrade.rolling_upgrade import play
-from spark_assign.kernels.upgrade.upgrade_path import Course, Setup
+from spark_assign.kernels.upgrade.upgrade_path import ClientConfig, UpgradePath
 from spark_assign.sources.kafka import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
@@ -158,7 +158,7 @@ def test_who_leads_and_who_has_what_after_each_restart(
     drawn = {now[f"c{at}"]: ids(story[f"{at} back"], group)[f"c{at}"] for at in range(MEMBERS)}
     monkeypatch.setattr(kernel, "next_id", drawn.__getitem__)
     specs, listed = specs_of([row_of(before, group)]), (ASSIGNORS[group],)
-    course = Course(Setup(OLD, listed), (Setup(NEW, listed),), leader=now[f"c{FIRST}"])
+    course = UpgradePath(ClientConfig(OLD, listed), (ClientConfig(NEW, listed),), leader=now[f"c{FIRST}"])
     steps = play(specs, [course]).steps[0]
     leads = f"c{FIRST}"
     for number, step in enumerate(steps):
@@ -195,7 +195,7 @@ def test_the_first_member_leads_whatever_it_runs_on(
     row, left = row_of(story["before"], group), ids(story["before"], group)
     away = row | {"members": [each for each in row["members"] if each["id"] != left[f"c{FIRST}"]]}
     specs = specs_of([away])
-    leader = Seats(((each, None) for each in specs.member_id.to_pylist()), (MIXED[group],)).group.leader_id
+    leader = GroupMembership(((each, None) for each in specs.member_id.to_pylist()), (MIXED[group],)).group.leader_id
     (name,) = (name for name, each in left.items() if each == leader)
     library, releases = leader_of(story["2 back"], group)
     assert (library, WRITTEN_BY[str(releases)]) == ("Java", OLD if name in ("c2", "c3") else NEW)
