@@ -54,7 +54,7 @@ def plan_alike(group: Group, before: list[int], order: list[int]) -> Alike:
 
 
 def _held(group: Group, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
-    """What from_members own, the highest partition numbers last, and of these the last topics."""
+    """What these members own, the highest partition numbers last, and of these the last topics."""
     held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
     if from_members:
         for partition, member in enumerate(owner):
