@@ -97,6 +97,19 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
     ]
 
 
+def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absence() -> None:
+    """Two generations are written in the same millisecond, the first with a member and the second without."""
+    told = past(
+        generation(1, 0, [(A, [0])]),
+        generation(2, 112_000, []),
+        generation(3, 300_000, [(B, [0])]),
+        generation(4, 300_000, []),
+        generation(5, 500_000, [(B, [0])]),
+        commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
+    )
+    assert [(each.generation, each.stopped_ms) for each in pauses(told, Asked())] == [(2, 12_000), (5, 11_000)]
+
+
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
     """A rebalance that keeps it from two of them does."""
     told = past(

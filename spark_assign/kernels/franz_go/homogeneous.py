@@ -54,7 +54,7 @@ def plan_homogeneous(group: FranzGoGroup, before: list[int], order: list[int]) -
 
 
 def _held(group: FranzGoGroup, owner: list[int], from_members: set[int]) -> dict[int, list[int]]:
-    """What from_members own, the highest partition numbers last, and of these the last topics."""
+    """What these members own, the highest partition numbers last, and of these the last topics."""
     held: dict[int, list[int]] = {from_member: [] for from_member in from_members}
     if from_members:
         for partition, member in enumerate(owner):

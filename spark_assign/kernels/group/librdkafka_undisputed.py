@@ -35,18 +35,18 @@ def plan_undisputed(specs: GroupSpecs, undisputed: UndisputedGroups) -> GroupAss
     """Plan these groups."""
     members, topics = specs.members, specs.topics
     name, topic_name = byte_ranks(specs.member_id), byte_ranks(specs.topic)
-    to_members = np.flatnonzero(members.subscribes & undisputed.groups[members.group])
-    group = members.group[to_members]
+    subscribers = np.flatnonzero(members.subscribes & undisputed.groups[members.group])
+    group = members.group[subscribers]
     left = _in_turn(specs, undisputed, topic_name)
     free = np.bincount(topics.group[undisputed.topic], minlength=specs.number)
-    to_member = to_members[fill_up(group, undisputed.load[to_members], name[to_members], free)]
+    to_member = subscribers[fill_up(group, undisputed.load[subscribers], name[subscribers], free)]
     filled = np.zeros(len(to_member), np.int64)
     dealt, reason, withheld = as_runs(
         to_member, undisputed.topic[left], undisputed.partition[left], filled, filled.astype(bool)
     )
 
     load = undisputed.load + np.bincount(to_member, minlength=len(members))
-    from_member, turn, getter = _moves(group, to_members, load, name, specs.number)
+    from_member, turn, getter = _moves(group, subscribers, load, name, specs.number)
     kept, moved = _given(undisputed.owned, load, from_member, topic_name)
     # The moved ones are sorted by member; each member's turns count from 0.
     begin = np.searchsorted(moved.member, from_member)
@@ -81,10 +81,10 @@ def _in_turn(specs: GroupSpecs, undisputed: UndisputedGroups, topic_name: IntArr
 
 
 def _moves(
-    group: IntArray, to_members: IntArray, load: IntArray, name: IntArray, number: int
+    group: IntArray, subscribers: IntArray, load: IntArray, name: IntArray, number: int
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Who gives, the how-manieth partition that it gives, and to whom."""
-    has, name = load[to_members], name[to_members]
+    has, name = load[subscribers], name[subscribers]
     size = np.maximum(np.bincount(group, minlength=number), 1)
     quota = (np.bincount(group, has, number).astype(np.int64) // size)[group]
     gives, gets = np.maximum(has - quota, 0), np.maximum(quota + 1 - has, 0)
@@ -104,7 +104,7 @@ def _moves(
     there = at < begins[group[high] + 1]
     high, turn, at = high[there], turn[there], at[there]
     moves = has[high] - turn > levels[at] + 1
-    return to_members[high[moves]], turn[moves], to_members[low[at[moves]]]
+    return subscribers[high[moves]], turn[moves], subscribers[low[at[moves]]]
 
 
 def _spread(group: IntArray, has: IntArray, number: int) -> IntArray:

@@ -151,7 +151,8 @@ def _absences(timeline: Timeline, asked: HistoryThresholds) -> list[Span]:
             found.append((since, each.at_ms))
             since = None
         elif not each.members and since is None:
-            since = each.at_ms
+            # Members that were there for no millisecond do not end an absence.
+            since = found.pop()[0] if found and found[-1][1] == each.at_ms else each.at_ms
     if since is not None:
         found.append((since, max(since, timeline.last_ms)))
     return [(since, until) for since, until in found if until - since > asked.together_ms]

@@ -17,7 +17,7 @@ class Balance:
         given: by member id, what it has so far.
         owner: of each partition whom it counts as owned by, which may be somebody who claims it in vain.
         before: of some partitions the member that had it before.
-        to_members: of each topic that somebody subscribes to its subscribers.
+        subscribers: of each topic with subscribers, their member ids.
         partitions: of each topic its count.
     """
 
@@ -26,22 +26,19 @@ class Balance:
         given: Given,
         owner: dict[TopicPartition, str],
         before: dict[TopicPartition, str],
-        to_members: dict[str, list[str]],
+        subscribers: dict[str, list[str]],
         partitions: dict[str, int],
     ) -> None:
         self.given: dict[str, dict[TopicPartition, None]] = {who: dict.fromkeys(what) for who, what in given.items()}
-        self._owner, self._before, self._to_members = (
-            owner,
-            before,
-            {topic: set(who) for topic, who in to_members.items()},
-        )
+        self._owner, self._before = owner, before
+        self._subscribers = {topic: set(who) for topic, who in subscribers.items()}
         self._most: Counter[str] = Counter()
         self._topics: dict[str, list[str]] = {who: [] for who in given}
-        for topic, members in to_members.items():
+        for topic, members in subscribers.items():
             for member in members:
                 self._most[member] += partitions[topic]
                 self._topics[member].append(topic)
-        self._of_topic: dict[str, Counter[str]] = {topic: Counter() for topic in to_members}
+        self._of_topic: dict[str, Counter[str]] = {topic: Counter() for topic in subscribers}
         for who, what in self.given.items():
             for topic, _ in what:
                 self._of_topic[topic][who] += 1
@@ -51,9 +48,9 @@ class Balance:
 
     def hand_out(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
         """Give a partition to whoever has least of those who may have it; false where nobody may."""
-        to_members = self._to_members[partition[0]]
+        subscribers = self._subscribers[partition[0]]
         for _, who in self._line:
-            if who in to_members and (fits is None or fits(who, partition)):
+            if who in subscribers and (fits is None or fits(who, partition)):
                 self._add(who, partition)
                 self._owner[partition] = who
                 return True
@@ -68,7 +65,7 @@ class Balance:
             fresh: whether nobody owned anything.
             given_up: whether somebody had to give up what it owns.
         """
-        movable = [partition for partition in ordered if len(self._to_members[partition[0]]) > 1]
+        movable = [partition for partition in ordered if len(self._subscribers[partition[0]]) > 1]
         fixed = {who: list(what) for who, what in self.given.items() if not self._takes_part(who)}
         for who in fixed:
             self._line.remove((len(self.given[who]), who))
@@ -76,7 +73,7 @@ class Balance:
         before = {who: dict(what) for who, what in self.given.items()}
         movements = Movements()
         if not given_up:
-            self._reassign(movements, [partition for partition in left if len(self._to_members[partition[0]]) > 1])
+            self._reassign(movements, [partition for partition in left if len(self._subscribers[partition[0]]) > 1])
         moved = self._reassign(movements, movable)
         if not fresh and moved and _imbalance(self.given) >= _imbalance(before):
             self.given = before
@@ -86,7 +83,7 @@ class Balance:
         """Whether a member could get more, or has something that another may have."""
         if len(self.given[who]) < self._most[who]:
             return True
-        return any(len(self._to_members[topic]) > 1 for topic, _ in self.given[who])
+        return any(len(self._subscribers[topic]) > 1 for topic, _ in self.given[who])
 
     def _reassign(self, movements: Movements, partitions: list[TopicPartition]) -> bool:
         any_moved = again = False
@@ -110,8 +107,8 @@ class Balance:
         has = len(self.given[owner])
         if before is not None and has > len(self.given[before]) + 1:
             return before
-        to_members = self._to_members[partition[0]]
-        least = next((count, who) for count, who in self._line if who in to_members)
+        subscribers = self._subscribers[partition[0]]
+        least = next((count, who) for count, who in self._line if who in subscribers)
         return least[1] if has > least[0] + 1 else None
 
     def _move(self, movements: Movements, partition: TopicPartition, to_member: str) -> None:

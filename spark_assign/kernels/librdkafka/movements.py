@@ -51,8 +51,8 @@ class Movements:
         self._by_topic: dict[str, dict[tuple[str, str], _PairMoves]] = {}
 
     def instead(self, partition: TopicPartition, owner: str, to_member: str) -> TopicPartition | None:
-        """What moves in place of a partition: one of its topic, or itself, that came from the receiving member to the
-        owner."""
+        """Returns what moves in place of a partition: one of its topic, or itself, that `owner` got from
+        `to_member`."""
         if partition[0] not in self._by_topic:
             return None
         moved = self._of.get(partition)

@@ -61,13 +61,13 @@ def read_claims(group: LibrdkafkaGroup) -> Claims:
 def assign_sticky(group: LibrdkafkaGroup) -> Given:
     """Who gets what in the end, before anything is withheld."""
     claims = read_claims(group)
-    to_members = {
+    subscribers = {
         topic: [member.member_id for member in group.members if topic in member.topics]
         for topic, count in group.partitions.items()
         if count > 0
     }
-    to_members = {topic: members for topic, members in to_members.items() if members}
-    ordered = _in_order(group, claims, to_members)
+    subscribers = {topic: members for topic, members in subscribers.items() if members}
+    ordered = _in_order(group, claims, subscribers)
     racks = racks_that_matter(group)
     kept: set[TopicPartition] = set()
     given_up = False
@@ -75,7 +75,7 @@ def assign_sticky(group: LibrdkafkaGroup) -> Given:
     for member_id, owned in claims.owned.items():
         stays = []
         for partition in owned:
-            if not _exists(group, to_members, partition):
+            if not _exists(group, subscribers, partition):
                 claims.owner.pop(partition, None)
             elif partition[0] not in topics[member_id] or not near(group, racks, member_id, partition):
                 given_up = True
@@ -83,7 +83,7 @@ def assign_sticky(group: LibrdkafkaGroup) -> Given:
                 stays.append(partition)
         kept.update(stays)
         claims.owned[member_id] = stays
-    balance = Balance(claims.owned, claims.owner, claims.before, to_members, group.partitions)
+    balance = Balance(claims.owned, claims.owner, claims.before, subscribers, group.partitions)
     left = [partition for partition in ordered if partition not in kept]
     unassigned = left
     if racks is not None:
@@ -110,28 +110,30 @@ def near(group: LibrdkafkaGroup, racks: dict[str, str] | None, member_id: str, p
     return racks is None or racks[member_id] in group.racks_of(partition)
 
 
-def _exists(group: LibrdkafkaGroup, to_members: dict[str, list[str]], partition: TopicPartition) -> bool:
-    return partition[0] in to_members and 0 <= partition[1] < group.partitions[partition[0]]
+def _exists(group: LibrdkafkaGroup, subscribers: dict[str, list[str]], partition: TopicPartition) -> bool:
+    return partition[0] in subscribers and 0 <= partition[1] < group.partitions[partition[0]]
 
 
-def _in_order(group: LibrdkafkaGroup, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
+def _in_order(group: LibrdkafkaGroup, claims: Claims, subscribers: dict[str, list[str]]) -> list[TopicPartition]:
     """All partitions in the order in which they are looked at."""
-    backwards = [(topic, at) for topic in reversed(to_members) for at in reversed(range(group.partitions[topic]))]
-    wanted = {member.topics.intersection(to_members) for member in group.members}
+    backwards = [(topic, at) for topic in reversed(subscribers) for at in reversed(range(group.partitions[topic]))]
+    wanted = {member.topics.intersection(subscribers) for member in group.members}
     if len(wanted) > 1:
-        return sorted(backwards, key=lambda partition: (len(to_members[partition[0]]), partition))
-    ordered = _from_the_fullest(group, claims, to_members)
+        return sorted(backwards, key=lambda partition: (len(subscribers[partition[0]]), partition))
+    ordered = _from_the_fullest(group, claims, subscribers)
     if not ordered:
         return sorted(backwards)
     there = set(ordered)
     return ordered + [partition for partition in backwards if partition not in there]
 
 
-def _from_the_fullest(group: LibrdkafkaGroup, claims: Claims, to_members: dict[str, list[str]]) -> list[TopicPartition]:
+def _from_the_fullest(
+    group: LibrdkafkaGroup, claims: Claims, subscribers: dict[str, list[str]]
+) -> list[TopicPartition]:
     """What is owned, each time one of the member that has most left; first what another member has had before."""
     left: dict[str, list[TopicPartition]] = {}
     for member_id, owned in claims.owned.items():
-        here = sorted(partition for partition in owned if _exists(group, to_members, partition))
+        here = sorted(partition for partition in owned if _exists(group, subscribers, partition))
         if here:
             moved = [partition for partition in here if partition in claims.before]
             left[member_id] = (moved + [partition for partition in here if partition not in claims.before])[::-1]
