@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.kernels.protocol.assignment_request import CODE_BITS
-from spark_assign.kernels.protocol.leader import Answer, Ask, Joined, Topics, assign, code
+from spark_assign.kernels.protocol.leader import (
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
+    Topics,
+    assign,
+    code,
+)
 from tests.golden.vectors import Row, Sets
 
 
-def ask_of(row: Row, assignor: str) -> Ask:
+def ask_of(row: Row, assignor: str) -> AssignmentRequest:
     """One case; its topics have names behind and before them that nobody asks for."""
     asked = {topic for member in row["members"] for topic in member["topics"]}
     owned = {topic for member in row["members"] for topic, _ in member["owned"]}
@@ -24,7 +31,7 @@ def ask_of(row: Row, assignor: str) -> Ask:
     for member, hash_code in zip(row["members"], hashes, strict=True):
         some = frozenset(number[topic] for topic in member["topics"])
         members.append(
-            Joined(
+            JoinedMember(
                 member_id=member["id"],
                 group_instance_id=member["instance"],
                 rack_id=member["rack"],
@@ -35,20 +42,22 @@ def ask_of(row: Row, assignor: str) -> Ask:
                 user_data_generation_id=_or_none(member["user_generation"]) if "user_generation" in member else None,
             )
         )
-    return Ask(assignor, members, topics, {number[topic]: count for topic, count in row["topics"].items()})
+    return AssignmentRequest(
+        assignor, members, topics, {number[topic]: count for topic, count in row["topics"].items()}
+    )
 
 
 def _or_none(generation: int | None) -> int:
     return -1 if generation is None else generation
 
 
-def answered(asks: Sequence[Ask], size: int) -> list[Answer]:
+def answered(asks: Sequence[AssignmentRequest], size: int) -> list[AssignmentResponse]:
     """The answers to all asks, so many at once."""
     batches = (asks[begin : begin + size] for begin in range(0, len(asks), size))
     return [answer for batch in batches for answer in assign(batch)]
 
 
-def sets_of(rows: Sequence[Row], asks: Sequence[Ask], answers: Sequence[Answer]) -> Sets:
+def sets_of(rows: Sequence[Row], asks: Sequence[AssignmentRequest], answers: Sequence[AssignmentResponse]) -> Sets:
     """What each member is assigned, by name; a member's list has to be ascending, each partition once."""
     sets: Sets = {}
     for row, ask, answer in zip(rows, asks, answers, strict=True):

@@ -81,7 +81,13 @@ def everything(name: str) -> HistoryRows:
     keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
     figures = {"rebalances": 12, "replayed": 12, "moved": 9, "stopped_ms": 216_000, "saved_ms": None, "note": name}
     time_buckets = [
-        {"cluster": "shop", "group_id": group_id, "interval": BEGIN_S // 300 + at_, "rebalances": at_, "stopped_ms": ms}
+        {
+            "cluster": "shop",
+            "group_id": group_id,
+            "time_bucket": BEGIN_S // 300 + at_,
+            "rebalances": at_,
+            "stopped_ms": ms,
+        }
         for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
     ]
     return HistoryRows(

@@ -107,7 +107,10 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
         generation(5, 500_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
     )
-    assert [(each.generation, each.stopped_ms) for each in pauses(told, Asked())] == [(2, 12_000), (5, 11_000)]
+    assert [(each.generation, each.stopped_ms) for each in pauses(told, HistoryThresholds())] == [
+        (2, 12_000),
+        (5, 11_000),
+    ]
 
 
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:

@@ -15,7 +15,15 @@ import pytest
 
 from spark_assign.errors import UnknownAssignorError
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer, Ask, Joined, Topics, assign, code
+from spark_assign.kernels.protocol.leader import (
+    ASSIGNORS,
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
+    Topics,
+    assign,
+    code,
+)
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
@@ -31,20 +39,20 @@ def _rows(strategy: str, small: int) -> list[vectors.Row]:
     return list(random_groups.groups(strategy, seed_for(f"leader {strategy}"), small=small, mid_size=1))
 
 
-def _sets(rows: list[vectors.Row], asks: list[Ask], answers: list[Answer]) -> vectors.Sets:
+def _sets(rows: list[vectors.Row], asks: list[AssignmentRequest], answers: list[AssignmentResponse]) -> vectors.Sets:
     return leader_rows.sets_of(rows, asks, answers)
 
 
-def _ask(assignor: str, owned: dict[str, list[int]], partitions: dict[str, int]) -> Ask:
+def _ask(assignor: str, owned: dict[str, list[int]], partitions: dict[str, int]) -> AssignmentRequest:
     """A group whose members all subscribe to all topics."""
     topics = Topics.of(partitions)
     asked = frozenset(range(len(topics.names)))
     hashes = string_hashes(list(owned)).tolist()
     members = [
-        Joined(name, None, None, hash_code, asked, codes, generation_id=1 if codes else -1)
+        JoinedMember(name, None, None, hash_code, asked, codes, generation_id=1 if codes else -1)
         for (name, codes), hash_code in zip(owned.items(), hashes, strict=True)
     ]
-    return Ask(assignor, members, topics, {at: partitions[name] for at, name in enumerate(topics.names)})
+    return AssignmentRequest(assignor, members, topics, {at: partitions[name] for at, name in enumerate(topics.names)})
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
@@ -55,21 +63,21 @@ def test_textbook_range_and_round_robin(assignor: str) -> None:
         "range": [[code(0, 2), code(1, 2)], [code(0, 0), code(0, 1), code(1, 0), code(1, 1)]],
         "roundrobin": [[code(0, 1), code(1, 0), code(1, 2)], [code(0, 0), code(0, 2), code(1, 1)]],
     }
-    assert answer == Answer(expected[assignor])
+    assert answer == AssignmentResponse(expected[assignor])
 
 
 def test_a_consumer_joins_two() -> None:
     """Sticky gives the partition that moves at once; cooperative-sticky gives it to nobody until it is given up."""
     before = {"a": [0, 1], "b": [2], "c": []}
-    assert assign([_ask("sticky", before, {"t": 3})]) == [Answer([[0], [2], [1]])]
-    assert assign([_ask("cooperative-sticky", before, {"t": 3})]) == [Answer([[0], [2], []])]
-    assert assign([_ask("cooperative-sticky", before | {"a": [0]}, {"t": 3})]) == [Answer([[0], [2], [1]])]
+    assert assign([_ask("sticky", before, {"t": 3})]) == [AssignmentResponse([[0], [2], [1]])]
+    assert assign([_ask("cooperative-sticky", before, {"t": 3})]) == [AssignmentResponse([[0], [2], []])]
+    assert assign([_ask("cooperative-sticky", before | {"a": [0]}, {"t": 3})]) == [AssignmentResponse([[0], [2], [1]])]
 
 
 def test_what_is_owned_of_topics_that_are_gone() -> None:
     """Claims of topics without metadata are overlooked, those of partitions that do not exist are not: Kafka throws."""
     ask = _ask("cooperative-sticky", {"a": [code(0, 0), code(1, 7)], "b": [code(0, 1)]}, {"t0": 2, "t1": 0})
-    assert assign([ask]) == [Answer([[code(0, 0)], [code(0, 1)]])]
+    assert assign([ask]) == [AssignmentResponse([[code(0, 0)], [code(0, 1)]])]
     ask.partitions = {0: 2, 1: 1}
     refused = assign([ask])[0]
     assert refused.assigned == [[], []]
@@ -120,7 +128,12 @@ def test_little_to_assign(assignor: str) -> None:
     nothing = _ask(assignor, {"a": []}, {})
     unknown = _ask(assignor, {"a": [0]}, {"t": 0})
     assert assign([]) == []
-    answers = [Answer([]), Answer([[]]), Answer([[]]), Answer([[0], [1]])]
+    answers = [
+        AssignmentResponse([]),
+        AssignmentResponse([[]]),
+        AssignmentResponse([[]]),
+        AssignmentResponse([[0], [1]]),
+    ]
     assert assign([nobody, nothing, unknown, some]) == answers
     assert assign([some, unknown, nothing, nobody]) == answers[::-1]
     assert [assign([each])[0] for each in (nobody, nothing, unknown, some)] == answers
@@ -128,7 +141,9 @@ def test_little_to_assign(assignor: str) -> None:
 
 @pytest.fixture
 def _mine() -> Iterator[None]:
-    ASSIGNORS["mine"] = lambda asks: [Answer([[number] for number in range(len(ask.members))]) for ask in asks]
+    ASSIGNORS["mine"] = lambda asks: [
+        AssignmentResponse([[number] for number in range(len(ask.members))]) for ask in asks
+    ]
     yield
     del ASSIGNORS["mine"]
 
@@ -137,10 +152,12 @@ def _mine() -> Iterator[None]:
 def test_another_assignor_by_name() -> None:
     """It is called with all of its asks at once; an unknown name says which names there are."""
     theirs, mine = (_ask(name, {"a": [], "b": []}, {"t": 2}) for name in ("roundrobin", "mine"))
-    assert assign([mine, theirs, mine]) == [Answer([[0], [1]])] * 3
+    assert assign([mine, theirs, mine]) == [AssignmentResponse([[0], [1]])] * 3
     asked: list[int] = []
-    ASSIGNORS["mine"] = lambda asks: asked.extend(len(ask.members) for ask in asks) or [Answer([[], []]) for _ in asks]
-    assert assign([_ask("mine", {}, {"t": 2}), mine]) == [Answer([]), Answer([[], []])]
+    ASSIGNORS["mine"] = lambda asks: (
+        asked.extend(len(ask.members) for ask in asks) or [AssignmentResponse([[], []]) for _ in asks]
+    )
+    assert assign([_ask("mine", {}, {"t": 2}), mine]) == [AssignmentResponse([]), AssignmentResponse([[], []])]
     assert asked == [2]  # nobody is asked for a group without members
     with pytest.raises(UnknownAssignorError, match=r"'stiky'.*cooperative-sticky, mine, range"):
         assign([_ask("stiky", {"a": []}, {"t": 2})])
@@ -148,7 +165,7 @@ def test_another_assignor_by_name() -> None:
 
 def test_a_member_that_tells_nothing() -> None:
     """It owns nothing, in no generation."""
-    member = Joined("m", None, None, 0, frozenset())
+    member = JoinedMember("m", None, None, 0, frozenset())
     assert (list(member.owned), member.generation_id, member.user_data_generation_id) == ([], -1, None)
 
 

@@ -8,17 +8,17 @@ from spark_assign.kernels.protocol.assignment_request import code
 from spark_assign.kernels.protocol.events import Event, in_order
 from spark_assign.kernels.protocol.group_simulation import GroupSimulation
 from spark_assign.kernels.protocol.initial_state import InitialState
-from spark_assign.kernels.protocol.leader import Ask, assign
+from spark_assign.kernels.protocol.leader import AssignmentRequest, assign
 from spark_assign.kernels.protocol.settings import Timing
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, owners, pauses, play, rounds, said, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
 
 
-def _asks(beginning: InitialState, *events: Event) -> list[Ask]:
+def _asks(beginning: InitialState, *events: Event) -> list[AssignmentRequest]:
     """What leaders had to decide."""
     going = GroupSimulation(beginning, in_order(events), traced=False, owners=False).run(None)
-    asks: list[Ask] = []
+    asks: list[AssignmentRequest] = []
     try:
         asks.append(next(going))
         while True:
@@ -27,7 +27,7 @@ def _asks(beginning: InitialState, *events: Event) -> list[Ask]:
         return asks
 
 
-def _told(ask: Ask) -> dict[str, tuple[list[int], int, int | None]]:
+def _told(ask: AssignmentRequest) -> dict[str, tuple[list[int], int, int | None]]:
     """Of each member what it says it owns, its generation, and the one in its user data."""
     return {
         each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign.kernels.protocol import simulate_groups, simulated_group
 from spark_assign.kernels.protocol.classic_group_state import IllegalState
-from spark_assign.kernels.protocol.leader import ASSIGNORS, Answer
+from spark_assign.kernels.protocol.leader import ASSIGNORS, AssignmentResponse
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
 from spark_assign.protocol import schemas
@@ -324,7 +324,7 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
 def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is known to be the group's becomes its row."""
 
-    def broken(_: object) -> list[Answer]:
+    def broken(_: object) -> list[AssignmentResponse]:
         raise ZeroDivisionError("ours")
 
     monkeypatch.setitem(ASSIGNORS, "range", broken)
@@ -339,10 +339,10 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         raise ZeroDivisionError("ours")
         yield
 
-    monkeypatch.setattr(simulate_groups.Play, "run", breaks)
+    monkeypatch.setattr(simulate_groups.GroupSimulation, "run", breaks)
     with pytest.raises(ZeroDivisionError, match="ours"):
         _rows(g=facts.pair(JOIN))
-    monkeypatch.setattr(simulate_groups.Play, "run", refuses)
+    monkeypatch.setattr(simulate_groups.GroupSimulation, "run", refuses)
     [row] = _rows(g=facts.pair(JOIN))
     assert (row["code"], row["detail"]) == ("kafka-refuses", "as Kafka says")
 

@@ -13,7 +13,7 @@ import pytest
 from spark_assign.java.hash_map import string_hash
 from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.kernels.history.timeline import Generation, Timeline
-from spark_assign.kernels.protocol.leader import Ask, Joined, Topics, assign
+from spark_assign.kernels.protocol.leader import AssignmentRequest, JoinedMember, Topics, assign
 from spark_assign.kernels.protocol.settings import Timing
 from spark_assign.kernels.protocol.simulate_groups import answers
 from spark_assign.kernels.replay.pause_cost import RoundDurations
@@ -122,12 +122,12 @@ def _story(
             owned = {}
             continue
         members = [
-            Joined(
+            JoinedMember(
                 each, None, None, string_hash(each), frozenset([0]), owned.get(each, []), _since(each, owned, number)
             )
             for each in ids
         ]
-        ask = Ask(assignor, members, topics, {0: partitions})
+        ask = AssignmentRequest(assignor, members, topics, {0: partitions})
         answer = assign([ask])[0]
         generations.append(recorded_pasts.generation(ask, answer, number, number * at_ms, number))
         owned = dict(zip(ids, answer.assigned, strict=True))

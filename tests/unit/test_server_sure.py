@@ -30,7 +30,7 @@ Order = tuple[list[int], list[int], list[list[Partition]]]
 
 
 def ties(random: Random, size: int) -> list[int]:
-    """Of each of so many things its stretch, most of them alone."""
+    """Of each of so many things the tie that it is in, most of them alone."""
     found = [0] * size
     for at in range(1, size):
         found[at] = found[at - 1] + (random.random() < 0.6)
@@ -38,11 +38,11 @@ def ties(random: Random, size: int) -> list[int]:
 
 
 def orders(things: list[Any], tie: list[int]) -> list[list[Any]]:
-    """The things with each stretch in every order."""
-    commit_intervals = [
+    """The things with each tie in every order."""
+    orders_of_ties = [
         [thing for thing, _ in pairs] for _, pairs in groupby(zip(things, tie, strict=True), lambda one: one[1])
     ]
-    return [[thing for part in parts for thing in part] for parts in product(*map(permutations, commit_intervals))]
+    return [[thing for part in parts for thing in part] for parts in product(*map(permutations, orders_of_ties))]
 
 
 class Group:

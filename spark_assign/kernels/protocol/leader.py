@@ -3,7 +3,7 @@
 By the same kernels that `plan` uses. An assignor is a function from asks to answers; another one is another entry of
 `ASSIGNORS`:
 
-    ASSIGNORS["mine"] = lambda asks: [Answer([[] for _ in ask.members]) for ask in asks]
+    ASSIGNORS["mine"] = lambda asks: [AssignmentResponse([[] for _ in ask.members]) for ask in asks]
 
 No answer depends on the asks beside it.
 """

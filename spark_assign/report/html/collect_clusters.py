@@ -59,7 +59,7 @@ def _costs(costs: DataFrame) -> dict[str, Rows]:
 
 
 def _added_up(rounds: DataFrame, clusters: list[str]) -> DataFrame:
-    """Stops and starts of some Connect clusters, added up until the end of each of `BUCKETS` stretches of time."""
+    """Stops and starts of some Connect clusters, added up until the end of each of `BUCKETS` time buckets."""
     these = rounds.where(F.col("connect_cluster").isin(clusters))
     of_cluster = Window.partitionBy("connect_cluster")
     begin, end = F.min("at_ms").over(of_cluster), F.max("at_ms").over(of_cluster)
@@ -68,12 +68,12 @@ def _added_up(rounds: DataFrame, clusters: list[str]) -> DataFrame:
     buckets = (
         these.withColumns({"begin": begin, "end": end})
         .withColumns({"wide": wide})
-        .groupBy(*key, F.floor((F.col("at_ms") - F.col("begin")) / F.col("wide")).alias("stretch"))
+        .groupBy(*key, F.floor((F.col("at_ms") - F.col("begin")) / F.col("wide")).alias("time_bucket"))
         .agg(
             (F.max("at_ms") - F.first("begin")).alias("at_ms"), F.sum(F.col("stopped") + F.col("started")).alias("many")
         )
     )
-    so_far = F.sum("many").over(Window.partitionBy(*key).orderBy("stretch"))
+    so_far = F.sum("many").over(Window.partitionBy(*key).orderBy("time_bucket"))
     return buckets.select(*key, "at_ms", so_far.alias("so_far")).orderBy(*key, "at_ms")
 
 

@@ -55,7 +55,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
 
 
 def width(since: datetime, until: datetime) -> int:
-    """How wide the stretches of a heat map are, in seconds, so that there are few."""
+    """How wide a time bucket of a heat map is, in seconds, so that there are few."""
     whole = (until - since).total_seconds()
     return next((wide for wide in _WIDTHS if whole <= wide * (MAX_INTERVALS - 1)), _in_years(whole))
 
@@ -69,9 +69,9 @@ def _counted(table: DataFrame, name: str) -> DataFrame:
 
 
 def _time_buckets(rebalances: DataFrame, wide: int) -> DataFrame:
-    """A row per group and stretch in which it rebalanced; all of them are few."""
-    stretch = F.floor(F.unix_seconds("at") / wide).alias("stretch")
-    added = rebalances.groupBy(*GROUP_KEY, stretch).agg(
+    """A row per group and time bucket in which it rebalanced; all of them are few."""
+    time_bucket = F.floor(F.unix_seconds("at") / wide).alias("time_bucket")
+    added = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(
         F.count(F.lit(1)).alias("rebalances"), F.sum("stopped_ms").alias("stopped_ms")
     )
     return added.limit(MAPPED_GROUPS * MAX_INTERVALS)

@@ -109,9 +109,9 @@ def _rounds(rounds: DataFrame) -> DataFrame:
 
 
 def _pauses(ownership: DataFrame) -> DataFrame:
-    """Partitions not consumed, as means of equal stretches of the time in which something stands still.
+    """Partitions not consumed, as means of equal time buckets of the time in which something stands still.
 
-    What is not consumed keeps its sum: an interval counts in every stretch that it touches, by as much as it does.
+    What is not consumed keeps its sum: an interval counts in every time bucket that it touches, by as much as it does.
     """
     still = ownership.where("state <> 'consumed' and to_ms > from_ms")
     of_group = Window.partitionBy(*GROUP_KEY)

@@ -24,7 +24,7 @@ _LABELS = 12
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of one group: which group and which stretch of time (numbers from 0), its value and how it is said."""
+    """One figure of one group: which group and which time bucket (numbers from 0), its value and how it is said."""
 
     row: int
     column: int
@@ -35,7 +35,7 @@ class Cell:
 def heat_map(
     rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
 ) -> Markup:
-    """A row per group, a column per stretch of time; the more, the darker, and the figure in each cell."""
+    """A row per group, a column per time bucket; the more, the darker, and the figure in each cell."""
     alt = charts.altair()
     most = max((cell.value for cell in cells), default=0) or 1
     step = (WIDTH - _NAMES) / max(len(columns), 1)

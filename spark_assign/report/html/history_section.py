@@ -127,9 +127,9 @@ def _maps(rows: HistoryRows) -> list[Drawing]:
     if not rows.time_buckets:
         return []
     keys = [(row["cluster"], row["group_id"]) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
-    first = min(row["stretch"] for row in rows.time_buckets)
-    columns = range(first, max(row["stretch"] for row in rows.time_buckets) + 1)
-    labels = [_begins(stretch * rows.wide_s, rows.wide_s) for stretch in columns]
+    first = min(row["time_bucket"] for row in rows.time_buckets)
+    columns = range(first, max(row["time_bucket"] for row in rows.time_buckets) + 1)
+    labels = [_begins(time_bucket * rows.wide_s, rows.wide_s) for time_bucket in columns]
     names = ["/".join(key) for key in keys]
 
     def cells(value: Callable[[Row], int | None], words: Callable[[int], str]) -> list[Cell]:
@@ -137,7 +137,7 @@ def _maps(rows: HistoryRows) -> list[Drawing]:
         for row in rows.time_buckets:
             key, told = (row["cluster"], row["group_id"]), value(row)
             if told and key in keys:
-                found.append(Cell(keys.index(key), row["stretch"] - first, told, words(told)))
+                found.append(Cell(keys.index(key), row["time_bucket"] - first, told, words(told)))
         return sorted(found, key=lambda each: (each.row, each.column))
 
     wide = f"each column is {_wide(rows.wide_s)}, times in UTC"

@@ -221,7 +221,7 @@ class HistoryRows:
         totals: the row of `report.history.totals`.
         groups: `history.schemas.GROUPS`, flapping ones first, then those that stopped longest.
         wide_s: how long a bucket of the heat maps is, in seconds; buckets are counted from 1970 on.
-        time_buckets: of the first of these groups: cluster, group_id, stretch, rebalances, stopped_ms.
+        time_buckets: of the first of these groups: cluster, group_id, time_bucket, rebalances, stopped_ms.
         rebalances, pauses: of the groups drawn, the newest: `history.schemas.REBALANCES`, `PAUSES`.
         deploys: `history.schemas.DEPLOYS`, those that stopped longest first.
         whats: what, number: how many deploys there are of each kind.
