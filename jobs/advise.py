@@ -7,9 +7,7 @@ import sys
 import click
 
 from spark_assign import Fleet, SparkAssignError, advise
-from spark_assign.advice.schemas import ADVISE_TABLES
 from spark_assign.advice.size import HEADROOM, QUANTILE
-from spark_assign.caching import cached
 from spark_assign.cli.fleet_input import on_fleet, with_capacities
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import (
@@ -25,9 +23,11 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.protocol import Settings
-from spark_assign.report.advise import advice_in_words, silence_in_words, summarize_advice
-from spark_assign.report.selected_groups import first_rows, no_match
+from spark_assign.report.text.advise import advice_in_words, silence_in_words, summarize_advice
+from spark_assign.report.text.selected_groups import first_rows, no_match
+from spark_assign.simulation import Settings
+from spark_assign.spark.caching import cached
+from spark_assign.tables.advice import ADVISE_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -11,18 +11,18 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.alerts import MAX_GROWTH, THRESHOLDS, alerts
-from spark_assign.caching import cached
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import DURATION, PLACE, fail_on, stored_run, top
 from spark_assign.cli.result_output import stored_history
-from spark_assign.comparison.schemas import DRIFT_TABLES
-from spark_assign.errors import ConfigError
+from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
-from spark_assign.locations import place_and_run
-from spark_assign.report.alerts import summarize_alerts
-from spark_assign.sinks.openmetrics import write_metrics
-from spark_assign.sinks.run_store import read_plan
+from spark_assign.report.openmetrics import write_metrics
+from spark_assign.report.text.alerts import summarize_alerts
+from spark_assign.spark.caching import cached
+from spark_assign.stores.locations import place_and_run
+from spark_assign.stores.run_store import read_plan
+from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.errors import ConfigError
 
 EXIT_CODES = """Exit codes: 0 done; 1 there are groups beyond a threshold and --fail-on alerts is given; 2 wrong usage,
 or nothing is stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job

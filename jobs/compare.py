@@ -10,16 +10,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, compare
-from spark_assign.caching import cached
 from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import fail_on, milliseconds, reads, together, top, writes
 from spark_assign.cli.result_output import store_run
-from spark_assign.protocol.settings import Settings
-from spark_assign.report.comparison import summarize_comparison
-from spark_assign.schemas import COMPARE_TABLES
-from spark_assign.sinks.run_store import read_plan
-from spark_assign.what_if import Change, read_change
+from spark_assign.comparison.what_if import Change, read_change
+from spark_assign.report.text.comparison import summarize_comparison
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.caching import cached
+from spark_assign.stores.run_store import read_plan
+from spark_assign.tables.groups import COMPARE_TABLES
 
 ASSIGNORS = "those of a group's own protocol: the clients' four, or uniform,server-range where the broker assigns"
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")

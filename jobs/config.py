@@ -15,7 +15,7 @@ import click
 from spark_assign.cli.job import Commands, Job, Options, job
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, validated
-from spark_assign.errors import ConfigError
+from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -16,12 +16,12 @@ from spark_assign.cli.result_output import store_run
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.local_simulation import Story, play_story
 from spark_assign.connect.scenarios import SCENARIOS
-from spark_assign.connect.schemas import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
-from spark_assign.errors import ConfigError
-from spark_assign.report.connect import compare_protocols, draw_comparison, summarize_plan
-from spark_assign.sinks.driver_rows import write_rows
-from spark_assign.sinks.run_store import check_output
-from spark_assign.sources.tables import Shape, read_tables
+from spark_assign.report.text.connect import compare_protocols, draw_comparison, summarize_plan
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.stores.driver_rows import write_rows
+from spark_assign.stores.run_store import check_output
+from spark_assign.tables.connect import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES, SIMULATION_TABLES
+from spark_assign.tables.errors import ConfigError
 
 TIMES = (
     ("start", "a task takes to start", 2_000),

@@ -9,16 +9,16 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, drift
-from spark_assign.caching import cached
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import PLACE, fail_on, input_format, named_values, together, top, writes
 from spark_assign.cli.result_output import store_run
-from spark_assign.comparison.schemas import DRIFT_TABLES
-from spark_assign.errors import ConfigError
-from spark_assign.locations import place_and_run
-from spark_assign.report.drift import summarize_drift
-from spark_assign.sinks.run_store import check_output, read_plan, run_before
-from spark_assign.sources.tables import read_fleet
+from spark_assign.report.text.drift import summarize_drift
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.spark.caching import cached
+from spark_assign.stores.locations import place_and_run
+from spark_assign.stores.run_store import check_output, read_plan, run_before
+from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.errors import ConfigError
 
 EXIT_CODES = """PLACE is a snapshot, PLACE@ID a run of the plans that are stored there; the two sides need not be of one
 kind, so that a plan can be held against what came of it. --from previous is the run whose name comes before that of

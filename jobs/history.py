@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError
-from spark_assign.caching import cached
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import (
     DURATION,
@@ -33,24 +32,25 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_fleet, store_run, stored_history
-from spark_assign.errors import ConfigError
-from spark_assign.history.follow_records import follow, to_its_end
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of, without_secrets
 from spark_assign.history.replay import replay
-from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, REPLAYED_TABLES
-from spark_assign.locations import for_spark, is_path
-from spark_assign.report.history import stories, summarize_history
-from spark_assign.report.replay import summarize_replay
-from spark_assign.report.selected_groups import no_match
-from spark_assign.schemas import OFFSETS, TOPICS
-from spark_assign.sinks.run_store import check_output, read_plan
-from spark_assign.sources import client_properties, secret_scope
-from spark_assign.sources.interpreted_queries import interpreted
-from spark_assign.sources.kafka import cluster_id
-from spark_assign.sources.log_segments import log_segments
-from spark_assign.sources.offsets_topic import records_in_kafka
-from spark_assign.sources.tables import Shape, read_tables
+from spark_assign.report.text.history import stories, summarize_history
+from spark_assign.report.text.replay import summarize_replay
+from spark_assign.report.text.selected_groups import no_match
+from spark_assign.sources.auth import client_properties, secret_scope
+from spark_assign.sources.files.interpreted_queries import interpreted
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.sources.kafka.follow_records import follow, to_its_end
+from spark_assign.sources.kafka.kafka_snapshot import cluster_id
+from spark_assign.sources.kafka.log_segments import log_segments
+from spark_assign.sources.kafka.offsets_topic import records_in_kafka
+from spark_assign.spark.caching import cached
+from spark_assign.stores.locations import for_spark, is_path
+from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import OFFSETS, TOPICS
+from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAYED_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -9,8 +9,9 @@ import click
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import REPEATABLE, one_snapshot_place, writes_snapshot
 from spark_assign.cli.result_output import store_snapshot
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import describe_text, snapshot_files
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.kafka import describe_text
+from spark_assign.tables.errors import ConfigError, SourceError
 
 EXIT_CODES = """Exit codes: 0 written; 2 wrong usage, or text that is not what these tools print; 3 it cannot be
 written."""

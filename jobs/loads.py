@@ -8,15 +8,15 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Offsets, SparkAssignError, loads_between
-from spark_assign.advice.schemas import LOADS_TABLES
-from spark_assign.caching import cached
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import PLACE, input_format, named_values, top, writes
 from spark_assign.cli.result_output import store_run
-from spark_assign.errors import ConfigError
-from spark_assign.report.loads import summarize_loads
-from spark_assign.sinks.run_store import check_output, read_plan
-from spark_assign.sources.tables import read_fleet
+from spark_assign.report.text.loads import summarize_loads
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.spark.caching import cached
+from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.tables.advice import LOADS_TABLES
+from spark_assign.tables.errors import ConfigError
 
 EXIT_CODES = """Without --before the loads are those that a snapshot has read itself (snapshot --every, --rates-since);
 with it they are made of the offsets of two snapshots. Exit codes: 0 done; 2 wrong usage or tables; 3 failure."""

@@ -7,7 +7,6 @@ import sys
 import click
 
 from spark_assign import Fleet, SparkAssignError, membership
-from spark_assign.advice.schemas import MEMBERSHIP_TABLES
 from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import (
@@ -23,9 +22,10 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.protocol import Settings
-from spark_assign.report.membership import group_in_words, groups_with_options, summarize_membership
-from spark_assign.report.selected_groups import no_match
+from spark_assign.report.text.membership import group_in_words, groups_with_options, summarize_membership
+from spark_assign.report.text.selected_groups import no_match
+from spark_assign.simulation import Settings
+from spark_assign.tables.advice import MEMBERSHIP_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -22,11 +22,11 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.comparison.schemas import MIGRATION_TABLES
-from spark_assign.protocol.settings import Settings
-from spark_assign.report.migration import steps_in_words, summarize_migration
-from spark_assign.report.selected_groups import no_match, with_steps
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.report.text.migration import steps_in_words, summarize_migration
+from spark_assign.report.text.selected_groups import no_match, with_steps
+from spark_assign.simulation.settings import Settings
+from spark_assign.tables.comparison import MIGRATION_TABLES
+from spark_assign.tables.groups import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")

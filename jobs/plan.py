@@ -15,13 +15,13 @@ from spark_assign import plan
 from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import named_values, reads, sample_fleet, shipped, top, writes
-from spark_assign.errors import ConfigError
-from spark_assign.locations import time_as_run_id
-from spark_assign.report.summary import summarize
-from spark_assign.sinks.openmetrics import write_metrics
-from spark_assign.sinks.run_store import check_output, stored_plan, write_plan
-from spark_assign.sources.interpreted_queries import interpreted
-from spark_assign.sources.tables import read_fleet
+from spark_assign.report.openmetrics import write_metrics
+from spark_assign.report.text.summary import summarize
+from spark_assign.sources.files.interpreted_queries import interpreted
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.locations import time_as_run_id
+from spark_assign.stores.run_store import check_output, stored_plan, write_plan
+from spark_assign.tables.errors import ConfigError
 
 SETTINGS = shipped(__file__) / "plan.toml"
 EXIT_CODES = """Exit codes: 0 planned and written; 1 the plan has what --fail-on names; 2 wrong usage, settings or

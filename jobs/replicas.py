@@ -14,15 +14,15 @@ from pyspark.sql.types import ArrayType
 from spark_assign import FleetError
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
 from spark_assign.cli.options import fail_on, fleet_or_sample, named_values, reads, writes
-from spark_assign.errors import ConfigError, Fault
-from spark_assign.locations import is_path, join
 from spark_assign.replicas import Change, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.placement import ALGORITHMS
-from spark_assign.replicas.schemas import BROKERS, REQUESTS, SIZES
-from spark_assign.report import replicas as report
-from spark_assign.schemas import REPLICAS
-from spark_assign.sinks.run_store import check_output, read_plan, write_plan
-from spark_assign.sources.tables import Shape, read_tables
+from spark_assign.report.text import replicas as report
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.stores.locations import is_path, join
+from spark_assign.stores.run_store import check_output, read_plan, write_plan
+from spark_assign.tables.errors import ConfigError, Fault
+from spark_assign.tables.groups import REPLICAS
+from spark_assign.tables.replicas import BROKERS, REQUESTS, SIZES
 
 EXIT_CODES = """Exit codes: 0 done; 1 what --fail-on names was found; 2 wrong usage or tables; 3 failure."""
 SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS}

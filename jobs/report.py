@@ -12,21 +12,20 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from spark_assign.advice.schemas import ADVISE_TABLES
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import PLACE, fail_on, reads, stored_run
 from spark_assign.cli.result_output import stored_history
-from spark_assign.comparison.schemas import DRIFT_TABLES
-from spark_assign.connect import schemas as connect
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.locations import place_and_run
-from spark_assign.protocol import schemas as protocol
-from spark_assign.protocol.compare import COMPARED, COSTS
-from spark_assign.replicas import schemas as replicas
 from spark_assign.report.html import report
-from spark_assign.schemas import COMPARE_TABLES, OFFSETS, PLAN_TABLES
-from spark_assign.sinks.run_store import StoredPlan, read_plan
-from spark_assign.sources.tables import Shape, read_tables
+from spark_assign.simulation.compare import COMPARED, COSTS
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.stores.locations import place_and_run
+from spark_assign.stores.run_store import StoredPlan, read_plan
+from spark_assign.tables import connect, replicas
+from spark_assign.tables import simulation as protocol
+from spark_assign.tables.advice import ADVISE_TABLES
+from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.groups import COMPARE_TABLES, OFFSETS, PLAN_TABLES
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its

@@ -8,12 +8,12 @@ from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import fail_on, reads, top, writes
 from spark_assign.cli.result_output import store_run
-from spark_assign.errors import ConfigError
-from spark_assign.report.share import summarize_plan
+from spark_assign.report.text.share import summarize_plan
 from spark_assign.share import plan_share
-from spark_assign.share.schemas import PLAN_TABLES
-from spark_assign.sinks.run_store import check_output
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import check_output
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.share import PLAN_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -25,25 +25,21 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_run
-from spark_assign.errors import ConfigError
-from spark_assign.protocol import Settings, Simulation, holds_for, simulate, simulate_protocols, upgrade_plan
-from spark_assign.protocol.compare import side_by_side
-from spark_assign.protocol.local_simulation import play_story
-from spark_assign.protocol.scenarios import SCENARIOS, Scenario
-from spark_assign.protocol.schemas import (
-    EVENTS,
-    SETTINGS_OF_GROUPS,
-    SETTINGS_OF_MEMBERS,
-    SETTINGS_OF_PARTITIONS,
-)
-from spark_assign.protocol.settings import BROKER_RELEASES
-from spark_assign.protocol.simulation import play_fleet
+from spark_assign.migration.cooperative_upgrade import holds_for, upgrade_plan
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, sight_of_simulation, sight_of_story
 from spark_assign.report.html.collect_simulation import drawn_ownership
-from spark_assign.report.protocol import rows_text, summarize_comparison, summarize_simulation, summarize_story
-from spark_assign.schemas import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.sinks.run_store import check_output, read_plan
-from spark_assign.sources.tables import Shape, read_fleet, read_tables
+from spark_assign.report.text.simulation import rows_text, summarize_comparison, summarize_simulation, summarize_story
+from spark_assign.simulation import Settings, Simulation, simulate, simulate_protocols
+from spark_assign.simulation.compare import side_by_side
+from spark_assign.simulation.local_simulation import play_story
+from spark_assign.simulation.scenarios import SCENARIOS, Scenario
+from spark_assign.simulation.settings import BROKER_RELEASES
+from spark_assign.simulation.simulation import play_fleet
+from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.stores.run_store import check_output, read_plan
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS, SETTINGS_OF_MEMBERS, SETTINGS_OF_PARTITIONS
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -9,7 +9,6 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, size
-from spark_assign.advice.schemas import SIZE_TABLES
 from spark_assign.advice.size import HEADROOM, OWN, QUANTILE
 from spark_assign.cli.fleet_input import on_fleet, with_capacities
 from spark_assign.cli.job import Options, job
@@ -23,10 +22,11 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.errors import ConfigError
-from spark_assign.report.selected_groups import no_match, with_steps
-from spark_assign.report.size import autoscaler, curves_in_words, summarize_sizes
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.report.text.selected_groups import no_match, with_steps
+from spark_assign.report.text.size import autoscaler, curves_in_words, summarize_sizes
+from spark_assign.tables.advice import SIZE_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

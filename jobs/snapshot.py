@@ -13,21 +13,15 @@ import click
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import DURATION, one_snapshot_place, patterns, writes_snapshot
 from spark_assign.cli.result_output import store_snapshot
-from spark_assign.errors import ConfigError
-from spark_assign.sources import (
-    client_properties,
-    client_settings,
-    connect,
-    connect_cluster_options,
-    connect_group,
-    connect_http_settings,
-    kafka,
-    kafka_loads,
-    secret_scope,
-    snapshot_files,
-)
-from spark_assign.sources.kafka_connection import ClusterConnection
-from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.auth import client_properties, client_settings, secret_scope
+from spark_assign.sources.connect import connect_cluster_options, connect_group, connect_http_settings
+from spark_assign.sources.connect import connect_snapshot as connect
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka import kafka_loads
+from spark_assign.sources.kafka import kafka_snapshot as kafka
+from spark_assign.sources.kafka.kafka_connection import ClusterConnection
+from spark_assign.tables.errors import ConfigError
 
 log = logging.getLogger("spark_assign.snapshot")
 

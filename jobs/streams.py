@@ -10,13 +10,13 @@ from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import fail_on, reads, top, writes
 from spark_assign.cli.result_output import store_run
-from spark_assign.errors import ConfigError
-from spark_assign.report.streams import summarize_streams
-from spark_assign.sinks.run_store import check_output
-from spark_assign.sources.tables import read_fleet
+from spark_assign.comparison.what_if import Change, read_change
+from spark_assign.report.text.streams import summarize_streams
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import check_output
 from spark_assign.streams import plan_streams
-from spark_assign.streams.schemas import PLAN_TABLES
-from spark_assign.what_if import Change, read_change
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.streams import PLAN_TABLES
 
 CHANGES = """Changes, one after the other: leave:GROUPS:NUMBER and join:GROUPS:NUMBER: so many members of each group
 leave or join, each as a process of its own; leave-members:MEMBERS: a host goes. GROUPS and MEMBERS are shell

@@ -13,10 +13,10 @@ from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.options import fail_on, named_values, patterns, reads, together, top, writes
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.comparison.schemas import UPGRADE_TABLES
-from spark_assign.report.selected_groups import no_match, with_steps
-from spark_assign.report.upgrade import restarts_in_words, summarize_upgrade
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.report.text.selected_groups import no_match, with_steps
+from spark_assign.report.text.upgrade import restarts_in_words, summarize_upgrade
+from spark_assign.tables.comparison import UPGRADE_TABLES
+from spark_assign.tables.groups import GROUP_KEY
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

@@ -9,7 +9,6 @@ import click
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet, SparkAssignError, zones
-from spark_assign.advice.schemas import ZONES_TABLES
 from spark_assign.advice.zones import CHANGES, CURRENCY, PRICE, WORTH, changes
 from spark_assign.cli.fleet_input import on_fleet
 from spark_assign.cli.job import Options, job
@@ -22,10 +21,11 @@ from spark_assign.cli.options import (
     writes,
 )
 from spark_assign.cli.result_output import store_or_keep
-from spark_assign.locations import is_path, join
 from spark_assign.replicas import tool_files, write_tool_files
-from spark_assign.report.selected_groups import first_rows, no_match
-from spark_assign.report.zones import summarize_zones, ways_in_words
+from spark_assign.report.text.selected_groups import first_rows, no_match
+from spark_assign.report.text.zones import summarize_zones, ways_in_words
+from spark_assign.stores.locations import is_path, join
+from spark_assign.tables.advice import ZONES_TABLES
 
 EXIT_CODES = """Exit codes: 0 done; 1 groups were rejected and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""

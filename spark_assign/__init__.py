@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_assign.advice.advise import Advised, advise
-    from spark_assign.advice.loads import loads_between
     from spark_assign.advice.membership import Membership, membership
     from spark_assign.advice.size import Size, size
     from spark_assign.advice.zones import Zones, zones
-    from spark_assign.assignors import Group, GroupAssignor, Member, register
     from spark_assign.comparison.compare import compare
     from spark_assign.comparison.drift import Drift, drift
-    from spark_assign.comparison.migrate import Migration, migrate
-    from spark_assign.comparison.upgrade import Upgrade, upgrade
     from spark_assign.comparison.what_if import Change
-    from spark_assign.convergence import converge, heartbeats
-    from spark_assign.errors import FleetError, SparkAssignError, UnknownAssignorError
-    from spark_assign.explaining import explain
     from spark_assign.fleet import Fleet
+    from spark_assign.groups.assignors.custom import Group, GroupAssignor, Member
+    from spark_assign.groups.convergence import converge, heartbeats
+    from spark_assign.groups.explaining import explain
+    from spark_assign.groups.planning import Plan, plan
+    from spark_assign.groups.registry import register
     from spark_assign.history.history import History
     from spark_assign.history.replay import Replay, replay
-    from spark_assign.planning import Plan, plan
-    from spark_assign.sources.snapshot_offsets import Offsets
+    from spark_assign.migration.migrate import Migration, migrate
+    from spark_assign.migration.upgrade import Upgrade, upgrade
+    from spark_assign.sources.files.loads_between import loads_between
+    from spark_assign.sources.files.snapshot_offsets import Offsets
+    from spark_assign.tables.errors import FleetError, SparkAssignError, UnknownAssignorError
 
 __version__ = "0.1.0"
 
@@ -69,24 +70,25 @@ __all__ = [
 
 _HOMES = {
     "advice.advise": ("Advised", "advise"),
-    "advice.loads": ("loads_between",),
+    "sources.files.loads_between": ("loads_between",),
     "advice.membership": ("Membership", "membership"),
     "advice.size": ("Size", "size"),
     "advice.zones": ("Zones", "zones"),
-    "assignors": ("Group", "GroupAssignor", "Member", "register"),
+    "groups.assignors.custom": ("Group", "GroupAssignor", "Member"),
+    "groups.registry": ("register",),
     "comparison.compare": ("compare",),
     "comparison.drift": ("Drift", "drift"),
-    "comparison.migrate": ("Migration", "migrate"),
-    "comparison.upgrade": ("Upgrade", "upgrade"),
+    "migration.migrate": ("Migration", "migrate"),
+    "migration.upgrade": ("Upgrade", "upgrade"),
     "comparison.what_if": ("Change",),
-    "errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
-    "explaining": ("explain",),
+    "tables.errors": ("FleetError", "SparkAssignError", "UnknownAssignorError"),
+    "groups.explaining": ("explain",),
     "fleet": ("Fleet",),
     "history.history": ("History",),
     "history.replay": ("Replay", "replay"),
-    "planning": ("Plan", "plan"),
-    "convergence": ("converge", "heartbeats"),
-    "sources.snapshot_offsets": ("Offsets",),
+    "groups.planning": ("Plan", "plan"),
+    "groups.convergence": ("converge", "heartbeats"),
+    "sources.files.snapshot_offsets": ("Offsets",),
 }
 
 

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_assign.comparison import fleet_changes
-from spark_assign.errors import Fault, FleetError
-from spark_assign.faulty_groups import faulty_groups
-from spark_assign.fleet_check import Sizes, check
-from spark_assign.runs import compress
-from spark_assign.schema_check import conform
-from spark_assign.schemas import GROUP_KEY, REQUIRED_TABLES, RUNS
+from spark_assign.spark.fleet_check import Sizes, check
+from spark_assign.spark.partition_slices import compress
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY, REQUIRED_TABLES, RUNS
+from spark_assign.tables.schema_check import conform
 
 if TYPE_CHECKING:
+    from spark_assign.groups.planning import Plan
     from spark_assign.history.history import History
-    from spark_assign.planning import Plan
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Clusters, topics, consumer groups and who owns what, each a DataFrame (columns: `schemas.INPUT_TABLES`).
+    """Clusters, topics, consumer groups and who owns what, each a DataFrame (columns: `tables.groups.INPUT_TABLES`).
 
     Constructing a fleet checks columns and types and reads no row. The values are checked once, by `check`, when the
     first plan is made. A fleet is immutable: every `with_…` returns a new one.
@@ -52,15 +50,6 @@ class Fleet:
 
     Examples:
         >>> same = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
-        >>> one_less = fleet.with_members_left(group_id="payments-*", number=1)
-        >>> one_less.members.select("member_id").orderBy("member_id").show()
-        +-------------+
-        |    member_id|
-        +-------------+
-        |  encoder-a-0|
-        |  encoder-a-1|
-        |payments-eu-1|
-        +-------------+
     """
 
     topics: DataFrame
@@ -113,13 +102,13 @@ class Fleet:
         Args:
             spark: the session to read with, classic or Connect.
             place: a folder, a URI or a catalog prefix; null where `tables` names everything.
-            format, options, tables: as `sources.tables.read_fleet` has them, which this calls.
+            format, options, tables: as `sources.files.tables.read_fleet` has them, which this calls.
 
         Raises:
             SourceError: a required table is not there, a file cannot be read, or a value does not parse.
             FleetError: a column is missing or has a wrong type.
         """
-        from spark_assign.sources.tables import read_fleet  # which makes the fleet, and so needs this class
+        from spark_assign.sources.files.tables import read_fleet  # which makes the fleet, and so needs this class
 
         return read_fleet(spark, place, format=format, options=options, tables=tables)
 
@@ -165,7 +154,7 @@ class Fleet:
         Raises:
             FleetError: rows that belong to no group and cannot be planned around; lists everything found.
         """
-        return check(self)
+        return check({each.name: getattr(self, each.name) for each in fields(self)})
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -174,6 +163,8 @@ class Fleet:
         Raises:
             FleetError: as `sizes`.
         """
+        from spark_assign.groups.faulty_groups import faulty_groups
+
         return faulty_groups(self)
 
     def runs(self) -> DataFrame | None:
@@ -214,6 +205,8 @@ class Fleet:
             >>> fleet.with_members_left(group_id="payments-*", number=1).members.count()
             3
         """
+        from spark_assign.comparison import fleet_changes
+
         by_pattern = member_id is not None or number is not None
         fleet_changes.either("leavers", leavers, by_pattern)
         if leavers is None:
@@ -258,6 +251,8 @@ class Fleet:
             |  joiner-01|
             +-----------+
         """
+        from spark_assign.comparison import fleet_changes
+
         fleet_changes.either("joiners", joiners, number is not None)
         if joiners is None:
             assert number is not None
@@ -296,6 +291,8 @@ class Fleet:
             |    t|         6|
             +-----+----------+
         """
+        from spark_assign.comparison import fleet_changes
+
         fleet_changes.either("partitions", partitions, topic is not None)
         if partitions is None:
             assert topic is not None
@@ -309,7 +306,8 @@ class Fleet:
 
         Args:
             library: as `groups.client_library` has it: Java, librdkafka, franz-go, …
-            release: of the library; of Java's clients one that `kernels.release_rules` knows. Null: as of today.
+            release: of the library; of Java's clients one that `groups.assignors.release_rules` knows. Null: as of
+            today.
             cluster, group_id: shell patterns; the groups that match.
 
         Raises:
@@ -325,6 +323,8 @@ class Fleet:
             |payments-eu|range@2.8|Java 2.8 (given)|
             +-----------+---------+----------------+
         """
+        from spark_assign.comparison import fleet_changes
+
         return fleet_changes.led_by(self, cluster=cluster, group_id=group_id, library=library, release=release)
 
     def with_capacity(
@@ -354,6 +354,8 @@ class Fleet:
             |payments-eu|  5000.0|
             +-----------+--------+
         """
+        from spark_assign.comparison import fleet_changes
+
         return fleet_changes.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
 
     def after(self, plan: Plan) -> Fleet:

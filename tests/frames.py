@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.schemas import ONLY_IF_GIVEN
+from spark_assign.tables.groups import ONLY_IF_GIVEN
 
 
 def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequence[Any]]) -> DataFrame:

@@ -30,8 +30,8 @@ dbutils.widgets.text("run_id", "", "Run id (the same again replaces it; empty: t
 import html
 
 from spark_assign import Fleet, plan
-from spark_assign.report.summary import summarize
-from spark_assign.sinks.run_store import read_plan
+from spark_assign.report.text.summary import summarize
+from spark_assign.stores.run_store import read_plan
 
 catalog = dbutils.widgets.get("catalog")
 fleet_place = f"{catalog}.{dbutils.widgets.get('schema')}"

@@ -1,7 +1,7 @@
 """What to do over a whole fleet, ranked: all advisers are asked, and what they say is brought together.
 
 Each adviser is a pass over the fleet (`zones` two, of which one is for replicas). Their answers, a few rows per group,
-come together by cluster, and are decided there (`kernels.advise`).
+come together by cluster, and are decided there (`advice.kernel`).
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from functools import cached_property, partial, reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.advice.kernel import advise as kernel
+from spark_assign.advice.kernel.membership import membership as of_membership
+from spark_assign.advice.kernel.membership.params import MembershipParams as OfMembership
+from spark_assign.advice.kernel.params import AdviceParams
+from spark_assign.advice.kernel.rows import MEMBERSHIP, REPLICAS, SIZE, ZONES
+from spark_assign.advice.kernel.size import size as of_size
+from spark_assign.advice.kernel.zones import zones as of_zones
 from spark_assign.advice.membership import membership
-from spark_assign.advice.schemas import ADVISE_TABLES, ADVISED
+from spark_assign.advice.schemas import ADVISED
 from spark_assign.advice.size import HEADROOM, QUANTILE, size
 from spark_assign.advice.zones import CURRENCY, PRICE, faults, zones
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.assignors.server import KAFKAS
 from spark_assign.comparison.compare import CLIENTS, compare
-from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.advise import advise as kernel
-from spark_assign.kernels.advise.params import AdviceParams
-from spark_assign.kernels.advise.rows import MEMBERSHIP, REPLICAS, SIZE, ZONES
-from spark_assign.kernels.group.plan_groups import CONFIGURED
-from spark_assign.kernels.membership import membership as of_membership
-from spark_assign.kernels.membership.params import MembershipParams as OfMembership
-from spark_assign.kernels.size import size as of_size
-from spark_assign.kernels.zones import zones as of_zones
-from spark_assign.lazy_result import LazyResult
-from spark_assign.protocol.settings import Settings
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.groups.assignors.server import KAFKAS
+from spark_assign.groups.kernel.plan_groups import CONFIGURED
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.advice import ADVISE_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
 
 _SIZES = (
     *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity"),
@@ -56,7 +57,7 @@ _MOVES = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per
 
 @dataclass(frozen=True)
 class Advised(LazyResult):
-    """What to do, as lazy DataFrames (columns: `advice.schemas.ADVISE_TABLES`).
+    """What to do, as lazy DataFrames (columns: `tables.advice.ADVISE_TABLES`).
 
     Each table is one pass of every adviser over the fleet, unless `decided` is stored (`with_decided`).
 
@@ -122,7 +123,7 @@ def advise(
     """What to do over the whole fleet, ranked, nothing contradicting.
 
     `size`, `compare`, `membership` and `zones` are asked of every group. What they say is held against what it costs
-    and against each other (`kernels.advise.resolve_conflicts`): of all that concerns one group, one assignor is
+    and against each other (`advice.kernel.resolve_conflicts`): of all that concerns one group, one assignor is
     settled, and nothing is advised whose gain is below its cost. Each figure is of the fleet as it is with this one
     change.
 

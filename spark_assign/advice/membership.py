@@ -1,6 +1,6 @@
 """Static membership, and how long a session: what a rolling restart and a crash stop in each group, and what to do.
 
-All of it is one pass over whole groups (`kernels.membership`), in which the simulator plays what is needed.
+All of it is one pass over whole groups (`advice.kernel.membership`), in which the simulator plays what is needed.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.schemas import MEMBERSHIP_ANSWER, MEMBERSHIP_TABLES
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.errors import ConfigError
-from spark_assign.faulty_groups import sound
+from spark_assign.advice.kernel.membership import membership as kernel
+from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.advice.schemas import MEMBERSHIP_ANSWER
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.membership import membership as kernel
-from spark_assign.kernels.membership.params import MembershipParams
-from spark_assign.lazy_result import LazyResult
-from spark_assign.protocol.facts import gather_facts
-from spark_assign.protocol.schemas import EVENTS
-from spark_assign.protocol.settings import Settings
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.groups.faulty_groups import sound
+from spark_assign.simulation.facts import gather_facts
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.advice import MEMBERSHIP_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.simulation import EVENTS
 
 MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 """A member's restarts in all plays take some milliseconds each."""
@@ -31,7 +32,7 @@ MEMBERS_PER_TASK, MOST_TASKS = 100, 1_000
 
 @dataclass(frozen=True)
 class Membership(LazyResult):
-    """What groups are advised to do, as lazy DataFrames (columns: `advice.schemas.MEMBERSHIP_TABLES`).
+    """What groups are advised to do, as lazy DataFrames (columns: `tables.advice.MEMBERSHIP_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
 
@@ -89,7 +90,7 @@ def membership(
     Every group is played by the simulator (`protocol.simulate`): a rolling restart of its members, and a crash of one,
     dynamic and static, by its own assignor and, if that is eager, by cooperative-sticky; groups of KIP-848 as dynamic
     and as static. What few plays tell of many session timeouts and restart times is in
-    `kernels.membership.option_grid`.
+    `advice.kernel.membership.option_grid`.
 
     Args:
         fleet: topics, groups, members, and what these own. A group in which nobody owns anything is founded first.
@@ -114,7 +115,7 @@ def membership(
         ConfigError: a time, a threshold or a bound that cannot be.
 
     Examples:
-        >>> from spark_assign.protocol import Settings
+        >>> from spark_assign.simulation import Settings
         >>> advised = membership(fleet, Settings(restore_ms=60_000)).memberships.orderBy("group_id")
         >>> advised.select("group_id", "recommendation", "to_membership", "to_session_timeout_ms").show()
         +-----------+--------------+-------------+---------------------+

@@ -1,6 +1,6 @@
 """How many consumers each group needs: every group with one number of members after the other, in one pass.
 
-All of it is done over whole groups (`kernels.size`): members leave or join as by `Fleet.with_members_left` and
+All of it is done over whole groups (`advice.kernel.size`): members leave or join as by `Fleet.with_members_left` and
 `Fleet.with_members_joined`, an assignor is asked, and the load of the most loaded member is read.
 """
 
@@ -12,19 +12,20 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
-from spark_assign import facts
-from spark_assign.advice.schemas import SIZE_TABLES, SIZED
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.assignors.registry import custom_assignors, find, names
-from spark_assign.assignors.server import BY_IDS
-from spark_assign.errors import Fault, FleetError
+from spark_assign.advice.kernel.size import size as kernel
+from spark_assign.advice.kernel.size.candidate_counts import MOST
+from spark_assign.advice.kernel.size.sweep import SizingCriteria
+from spark_assign.advice.schemas import SIZED
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.group.plan_groups import CONFIGURED
-from spark_assign.kernels.size import size as kernel
-from spark_assign.kernels.size.candidate_counts import MOST
-from spark_assign.kernels.size.sweep import SizingCriteria
-from spark_assign.lazy_result import LazyResult
-from spark_assign.protocol.settings import Settings
+from spark_assign.groups import facts
+from spark_assign.groups.assignors.server import BY_IDS
+from spark_assign.groups.kernel.plan_groups import CONFIGURED
+from spark_assign.groups.registry import custom_assignors, find, names
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.advice import SIZE_TABLES
+from spark_assign.tables.errors import Fault, FleetError
 
 HEADROOM, QUANTILE = 0.2, 0.95
 OWN = (CONFIGURED,)
@@ -33,7 +34,7 @@ OWN = (CONFIGURED,)
 
 @dataclass(frozen=True)
 class Size(LazyResult):
-    """How many members groups need, as lazy DataFrames (columns: `advice.schemas.SIZE_TABLES`).
+    """How many members groups need, as lazy DataFrames (columns: `tables.advice.SIZE_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
 
@@ -82,7 +83,7 @@ def size(
     A number of members is enough if the most loaded one can read what is written to its partitions at the `quantile` of
     their rates, and `headroom` beside it. Rates are taken to be spread normally, and all partitions to have their
     peaks at the same time. What a member can handle is `groups.capacity`, or is measured where members are behind
-    (`kernels.group.member_load.capacities`).
+    (`groups.kernel.member_load.capacities`).
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.

@@ -1,7 +1,8 @@
 """What crosses a zone: bytes that groups read across racks, in money, and what would save some of it.
 
 What each group reads from where, today and by the assignors that know racks, is one pass over whole groups
-(`kernels.zones.zones`). Replicas are looked at over all groups that read a partition (`kernels.zones.replica_moves`).
+(`advice.kernel.zones.zones`). Replicas are looked at over all groups that read a partition
+(`advice.kernel.zones.replica_moves`).
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
-from spark_assign import facts
-from spark_assign.advice.schemas import ZONED, ZONES_TABLES
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.errors import ConfigError, Fault, FleetError
+from spark_assign.advice.kernel.zones import zones as kernel
+from spark_assign.advice.kernel.zones.replica_moves import FOUND, MOVE, REORDER, replica_moves
+from spark_assign.advice.schemas import ZONED
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.zones import zones as kernel
-from spark_assign.kernels.zones.replica_moves import FOUND, MOVE, REORDER, replica_moves
-from spark_assign.lazy_result import LazyResult
-from spark_assign.schema_fields import nullable, required
+from spark_assign.groups import facts
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.advice import ZONES_TABLES
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.schema_fields import nullable, required
 
 PRICE, CURRENCY = 0.02, "USD"
 """Of a gigabyte that crosses a zone: AWS takes 0.01 USD from whoever sends it and 0.01 USD from whoever receives it
@@ -57,7 +59,7 @@ _FOUND = StructType([*_READ, *from_arrow_schema(pa.schema(FOUND))])
 
 @dataclass(frozen=True)
 class Zones(LazyResult):
-    """What crosses a zone, as lazy DataFrames (columns: `advice.schemas.ZONES_TABLES`).
+    """What crosses a zone, as lazy DataFrames (columns: `tables.advice.ZONES_TABLES`).
 
     Each table is one pass over the fleet, unless `decided` is stored (`with_decided`).
 
@@ -156,9 +158,10 @@ def zones(
     Returns:
         the zones. Its tables are lazy, but for one look over the fleet's sizes and values. Every group of the fleet is
         in `zones` or in `rejected`. A member reads what is written, once, from the preferred leader, or, with follower
-        fetching (KIP-392), from a replica in its rack (`kernels.zones.cross_zone_traffic`); assignors are those of
-        Kafka's Java clients from 3.5 on and of the broker, and ours that know racks there, which are never recommended.
-        What is, and why: `kernels.zones.recommend`.
+        fetching (KIP-392), from a replica in its rack (`advice.kernel.zones.cross_zone_traffic`); assignors are those
+        of Kafka's Java clients from 3.5 on and of the broker, and ours that know racks there, which are never
+        recommended.
+        What is, and why: `advice.kernel.zones.recommend`.
 
     Raises:
         FleetError: values that no plan can be made from; racks or loads that are missing.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, tables_with_loads
-from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
-from spark_assign.sinks.run_store import check_output
-from spark_assign.sources.interpreted_queries import interpreted
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.interpreted_queries import interpreted
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import check_output
+from spark_assign.tables.errors import ConfigError
 
 
 def on_fleet(

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from spark_assign.cli.options import CONFIG, OUTCOME, VERBOSE
 from spark_assign.cli.outcome import Outcome, asked_for, write
-from spark_assign.errors import SparkAssignError, reason
+from spark_assign.tables.errors import SparkAssignError, reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def run_job(
     """
     outcome = outcome or Outcome(job)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("spark_assign.progress").setLevel(logging.INFO)
+    logging.getLogger("spark_assign.spark.progress").setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     log = logging.getLogger(f"spark_assign.{job}")

@@ -25,8 +25,8 @@ from typing import Any
 import click
 
 from spark_assign.cli.settings_file import defaults
-from spark_assign.errors import ConfigError
-from spark_assign.locations import time_as_run_id
+from spark_assign.stores.locations import time_as_run_id
+from spark_assign.tables.errors import ConfigError
 
 Decorator = Callable[[Any], Any]
 

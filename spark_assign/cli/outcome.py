@@ -13,20 +13,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spark_assign.locations import file_system, join
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.manifest_outcome import ManifestOutcome, ReadTable, RowCounts
 
 VERSION = 1
 """Of the form of the file: keys may be added to it, none goes or changes its meaning."""
-
-Rows = Mapping[str, int]
-Read = Callable[[str], "DataFrame"]
-OfRun = Callable[[Rows, Read], Mapping[str, Any]]
-"""What a run's manifest has of the outcome, from its tables: their rows, and each as it was written."""
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
@@ -67,7 +60,7 @@ class Outcome:
         self.run_id, self.attempt, self.rows = manifest.run_id, manifest.attempt, dict(manifest.rows)
         self.places["output"] = output
 
-    def of_run(self, found: str | Callable[[Read], bool] | None = None) -> OfRun:
+    def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
         """What the manifest of a run has: job, exit code and rows, known once its tables are written.
 
         Args:
@@ -75,7 +68,7 @@ class Outcome:
                 the exit code is 0.
         """
 
-        def said(rows: Rows, read: Read) -> Mapping[str, Any]:
+        def said(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
             one = found(read) if callable(found) else bool(found and rows[found])
             return {"job": self.job, "exit_code": int(one), "started_at": self.started_at, "rows": dict(rows)}
 

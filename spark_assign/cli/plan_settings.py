@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spark_assign.cli.settings_file import from_file, validated
-from spark_assign.errors import ConfigError
-from spark_assign.schemas import INPUT_TABLES, PLAN_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
 
 OUTPUT = "output/plan"
 """Where a plan is written if nothing is said: under the folder in which the job is called."""
@@ -37,7 +37,7 @@ class Table(BaseModel):
 
 
 class FleetSettings(Table):
-    """Where the fleet is read from; the arguments of `sources.tables.read_fleet`."""
+    """Where the fleet is read from; the arguments of `sources.files.tables.read_fleet`."""
 
     location: str | None = Field(default=None, description="folder, URI or catalog prefix of the fleet's tables")
     format: str | None = Field(default=None, description="of the files, where their names do not tell it")
@@ -46,7 +46,7 @@ class FleetSettings(Table):
 
 
 class OutputSettings(Table):
-    """Where the plan is written; the arguments of `sinks.run_store.write_plan`."""
+    """Where the plan is written; the arguments of `stores.run_store.write_plan`."""
 
     location: str = Field(default=OUTPUT, description="folder, URI or catalog prefix for the plan")
     format: str | None = Field(default=None, description="parquet, csv, json, or any that Spark writes")

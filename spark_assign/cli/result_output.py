@@ -7,17 +7,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_assign.cli.job import Options, spark_session
-from spark_assign.errors import SourceError
-from spark_assign.locations import for_spark, is_path, join, place_and_run
+from spark_assign.stores.locations import for_spark, is_path, join, place_and_run
+from spark_assign.tables.errors import SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_assign.cli.outcome import Read
     from spark_assign.fleet import Fleet
-    from spark_assign.sinks.run_store import StoredPlan
-    from spark_assign.sources.snapshot import Snapshot
+    from spark_assign.sources.files.snapshot import Snapshot
+    from spark_assign.stores.manifest_outcome import ReadTable
+    from spark_assign.stores.run_store import StoredPlan
 
 
 def store_run(
@@ -26,7 +26,7 @@ def store_run(
     *,
     schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
-    found: str | Callable[[Read], bool] | None = None,
+    found: str | Callable[[ReadTable], bool] | None = None,
 ) -> None:
     """Write tables as one run, as `--output`, `--run-id`, `--output-format` and `--output-option` say.
 
@@ -37,7 +37,7 @@ def store_run(
         inputs: for the manifest.
         found: what ends the job with exit code 1 (`Outcome.of_run`).
     """
-    from spark_assign.sinks.run_store import write_plan
+    from spark_assign.stores.run_store import write_plan
 
     manifest = write_plan(
         SimpleNamespace(**tables),
@@ -76,12 +76,12 @@ def store_or_keep(
         inputs: for the manifest.
     """
     if options.output:
-        from spark_assign.sinks.run_store import read_plan
+        from spark_assign.stores.run_store import read_plan
 
         written = {name: getattr(found, name) for name in schemas}
         store_run(options, written, schemas=schemas, inputs=inputs, found=options.fail_on)
         return read_plan(found.told.sparkSession, options.output, options.run_id, schemas=schemas).tables
-    from spark_assign.caching import cached
+    from spark_assign.spark.caching import cached
 
     kept = found.with_decided(cached(found.decided()))
     return {name: getattr(kept, name) for name in schemas}
@@ -93,8 +93,8 @@ def stored_history(spark: SparkSession, place: str) -> StoredPlan:
     Raises:
         SourceError: there is none, or something else.
     """
-    from spark_assign.history.schemas import HISTORY_TABLES, REPLAYED_TABLES
-    from spark_assign.sinks.run_store import read_plan
+    from spark_assign.stores.run_store import read_plan
+    from spark_assign.tables.history import HISTORY_TABLES, REPLAYED_TABLES
 
     place, run_id = place_and_run(place)
     found = read_plan(spark, place, run_id, schemas={**HISTORY_TABLES, **REPLAYED_TABLES})
@@ -105,7 +105,7 @@ def stored_history(spark: SparkSession, place: str) -> StoredPlan:
 
 def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
     """Write the tables of a fleet into a folder or a catalog, as `read_fleet` reads them; how many rows each has."""
-    from spark_assign.schemas import INPUT_TABLES
+    from spark_assign.tables.groups import INPUT_TABLES
 
     counts = {}
     for name in INPUT_TABLES:
@@ -125,7 +125,7 @@ def store_fleet(fleet: Fleet, place: str) -> dict[str, int]:
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:
     """Write a snapshot into the folder of `--output` or the catalog of `--table-prefix`, and say what is in it."""
-    from spark_assign.sources import snapshot_catalog, snapshot_files
+    from spark_assign.sources.files import snapshot_catalog, snapshot_files
 
     if options.output:
         folders = snapshot_files.write_folder(snapshot, options.output, options.output_format)

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_assign.errors import ConfigError
-from spark_assign.locations import resolve
+from spark_assign.stores.locations import resolve
+from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
     import click

@@ -1,8 +1,8 @@
 """Which assignor for which group: all groups of a fleet, by several assignors, under several changes, in one pass.
 
 The facts of the fleet, once for each change, are brought together by group; there the assignors are asked, their
-answers counted and judged (`kernels.group.compare`). Every figure is of the end, when everybody has what was withheld
-from it at first; what the way there costs is in `moved`, `revoked`, `rounds` and `partition_seconds_paused`.
+answers counted and judged (`comparison.kernel.compare`). Every figure is of the end, when everybody has what was
+withheld from it at first; what the way there costs is in `moved`, `revoked`, `rounds` and `partition_seconds_paused`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from spark_assign import facts
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.assignors.registry import custom_assignors, find
-from spark_assign.assignors.server import BY_IDS, KAFKAS
-from spark_assign.assignors.spark_windows import BY_WINDOWS
+from spark_assign.comparison.kernel import compare as kernel
 from spark_assign.comparison.what_if import AS_IS, Change
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.group import compare as kernel
-from spark_assign.kernels.release_rules import client_side, tells_order
-from spark_assign.protocol.settings import Settings
-from spark_assign.schemas import COMPARISON
+from spark_assign.groups import facts
+from spark_assign.groups.assignors.release_rules import client_side, tells_order
+from spark_assign.groups.assignors.server import BY_IDS, KAFKAS
+from spark_assign.groups.registry import custom_assignors, find
+from spark_assign.groups.windows.window_assignors import BY_WINDOWS
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.tables.groups import COMPARISON
 
 CLIENTS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """Kafka's assignors of the clients."""
@@ -46,12 +46,14 @@ def compare(
         settings: times by which pauses are counted; by default those of the simulation. Its tables are not for this.
 
     Returns:
-        a row per group, assignor and change; columns and units: `schemas.COMPARISON`. Every group of the fleet is in
+        a row per group, assignor and change; columns and units: `tables.groups.COMPARISON`. Every group of the fleet is
+        in
         it, for every assignor and change: one that cannot be planned has its code in `rejected`, one that has no
         members left has 0 `members`. One assignor is `recommended` per group and change, unless none can plan it; the
-        rules are in `kernels.group.recommend`. `partition_seconds_paused` is what the rebalance is expected to cost,
-        from the moment when it begins until everybody has its partitions: `kernels.pause_estimates` has the formula and
-        what is not in it.
+        rules are in `comparison.kernel.recommend`. `partition_seconds_paused` is what the rebalance is expected to
+        cost,
+        from the moment when it begins until everybody has its partitions: `simulation.kernel.pause_estimates` has the
+        formula and what is not in it.
 
         The table is lazy, but for one look over the fleet's sizes and values, once for each change. All of it is one
         pass over the fleet.

@@ -1,8 +1,8 @@
 """Drift: what changed between two fleets, or between two plans, or between a plan and what came of it.
 
 Members that came and went, partitions that have another owner, topics that grew, and per group how its balance went.
-The facts of both sides are brought together by group, once, and held against each other there (`kernels.group.drift`):
-as runs, so that what both sides have in the same run is never expanded to partitions.
+The facts of both sides are brought together by group, once, and held against each other there
+(`comparison.kernel.drift`): as runs, so that what both sides have in the same run is never expanded to partitions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.arrow_batches import in_arrow
 from spark_assign.comparison.drift_inputs import State, in_whole_groups, state_of
-from spark_assign.comparison.schemas import DRIFT_TABLES, DRIFT_TOPICS, DRIFTED
+from spark_assign.comparison.kernel import drift as kernel
+from spark_assign.comparison.schemas import DRIFTED
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.group import drift as kernel
-from spark_assign.planning import Plan
-from spark_assign.runs import expand
+from spark_assign.groups.planning import Plan
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.partition_slices import expand
+from spark_assign.tables.comparison import DRIFT_TABLES, DRIFT_TOPICS
 
 _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.OWNERSHIP}
 """Of each table but the topics the kind of rows that it is made of."""
@@ -28,7 +29,7 @@ _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.
 
 @dataclass(frozen=True)
 class Drift:
-    """What changed, as lazy DataFrames (columns: `comparison.schemas.DRIFT_TABLES`).
+    """What changed, as lazy DataFrames (columns: `tables.comparison.DRIFT_TABLES`).
 
     Each table is one pass over both sides, unless `decided` is stored (`with_decided`).
 
@@ -94,7 +95,7 @@ def drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | 
 
     Args:
         before: a fleet (what is owned now), a plan (what is assigned in the end), or the tables of a stored plan
-            (`sinks.run_store.read_plan(…).tables`; metrics, rejected, and runs or assignments; with revocations what
+            (`stores.run_store.read_plan(…).tables`; metrics, rejected, and runs or assignments; with revocations what
             a cooperative plan withholds at first counts for its next owner). Of a stored plan only members that get
             something are known by name, and topics not at all.
         after: likewise. The two sides need not be of one kind: a plan against the fleet that came of it.

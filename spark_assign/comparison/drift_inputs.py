@@ -9,14 +9,15 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign import facts
-from spark_assign.errors import SourceError
+from spark_assign.comparison.kernel import group_states as kernel
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.group import group_states as kernel
-from spark_assign.kernels.group.facts import BLOCK, LEFT, OWNED
-from spark_assign.kernels.group.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
-from spark_assign.planning import Plan
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.groups import facts
+from spark_assign.groups.kernel.facts import BLOCK, LEFT, OWNED
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
+from spark_assign.groups.planning import Plan
+from spark_assign.spark.partition_slices import as_blocks
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import GROUP_KEY
 
 _ABOUT = ("member_id", "group_instance_id", "client_id", "client_host")
 _RUN = ("member_id", "topic", "first", "step", "count")
@@ -28,7 +29,7 @@ class State:
     """One side of a drift.
 
     Attributes:
-        facts: what is known of its groups (`kernels.group.group_states`), but for the column `after`.
+        facts: what is known of its groups (`comparison.kernel.group_states`), but for the column `after`.
         checked: whether they tell which groups are faulty; else that is to be found out.
         tasks: in how many tasks they are worked on; null where nobody knows how many there are.
         topics: cluster, topic, partitions; null where they are not known.
@@ -95,13 +96,13 @@ def _stored(tables: Mapping[str, DataFrame]) -> DataFrame:
     if "runs" in tables:
         known.append(_fact(tables["runs"], OWNED, *_RUN))
     else:
-        known.append(_fact(facts.as_blocks(tables["assignments"]), BLOCK, *_BLOCKS))
+        known.append(_fact(as_blocks(tables["assignments"]), BLOCK, *_BLOCKS))
     assigned, withheld = F.col("partitions"), F.lit(0)
     if "revocations" in tables:
         named = (
             tables["revocations"].where("next_member_id is not null").withColumn("member_id", F.col("next_member_id"))
         )
-        known.append(_fact(facts.as_blocks(named), kernel.LATE, *_BLOCKS))
+        known.append(_fact(as_blocks(named), kernel.LATE, *_BLOCKS))
         assigned, withheld = F.col("partitions") + F.col("withheld"), F.col("withheld")
     numbers = {"members": F.col("members"), "assigned": assigned, "withheld": withheld}
     figures = (value.cast("long").alias(name) for name, value in numbers.items())

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.errors import Fault, FleetError
-from spark_assign.java_order import string_order
-from spark_assign.kernels.client_libraries import LIBRARIES
-from spark_assign.kernels.release_rules import known_lines, read_profile
-from spark_assign.runs import compress
-from spark_assign.schemas import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
+from spark_assign.groups.assignors.release_rules import known_lines, read_profile
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.spark.java_order import string_order
+from spark_assign.spark.partition_slices import compress
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet

@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
+from spark_assign.tables.errors import ConfigError
 
 FORMS = (
     "as-is, leave:GROUPS:NUMBER, leave-members:MEMBERS, join:GROUPS:NUMBER, partitions:TOPICS:COUNT or "

@@ -6,14 +6,14 @@ from dataclasses import dataclass, fields
 
 from pyspark.sql import DataFrame
 
-from spark_assign.connect.schemas import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.errors import Fault, FleetError
-from spark_assign.schema_check import conform
+from spark_assign.tables.connect import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.schema_check import conform
 
 
 @dataclass(frozen=True)
 class ConnectFleet:
-    """Connect clusters, each a DataFrame per subject (columns: `connect.schemas.INPUT_TABLES`).
+    """Connect clusters, each a DataFrame per subject (columns: `tables.connect.INPUT_TABLES`).
 
     Constructing a fleet checks columns and types and reads no row. What is wrong with the values of a Connect cluster
     is a row of `ConnectPlan.rejected`.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from spark_assign.connect.kernel.simulate_clusters import play_facts
 from spark_assign.connect.plan import facts_of_rows
 from spark_assign.connect.scenarios import Scenario
 from spark_assign.connect.simulate import timing_of
-from spark_assign.kernels.connect.simulate_clusters import play_facts
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Story:
-    """What happened, as rows of `connect.schemas.SIMULATION_TABLES`.
+    """What happened, as rows of `tables.connect.SIMULATION_TABLES`.
 
     Attributes:
         rounds: a row per rebalance.

@@ -1,6 +1,6 @@
 """Plan one rebalance of every Connect cluster of a fleet, exactly as Kafka Connect's own assignors would.
 
-The decision is a kernel over whole clusters (`kernels.connect`). Here its facts are gathered, all of a cluster in one
+The decision is a kernel over whole clusters (`connect.kernel`). Here its facts are gathered, all of a cluster in one
 task; it answers with one row per cluster, from which the tables of the plan are unfolded.
 """
 
@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, IntegerType, StringType, StructField, StructType
 
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.schemas import DECIDED, ITEM, PLAN_TABLES, STATE
-from spark_assign.errors import Fault, FleetError
-from spark_assign.kernels.connect import indexed_facts as kinds
-from spark_assign.kernels.connect.plan_clusters import plan_facts
+from spark_assign.connect.kernel import indexed_facts as kinds
+from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.tables.connect import DECIDED, ITEM, PLAN_TABLES, STATE
+from spark_assign.tables.errors import Fault, FleetError
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -33,13 +33,13 @@ ROWS_PER_TASK = 600_000
 
 @dataclass(frozen=True)
 class ConnectPlan:
-    """What one rebalance would do, as lazy DataFrames (columns: `connect.schemas.PLAN_TABLES`).
+    """What one rebalance would do, as lazy DataFrames (columns: `tables.connect.PLAN_TABLES`).
 
     Every Connect cluster that any table names is in `metrics` or in `rejected`.
 
     Attributes:
         fleet: what was planned.
-        decided: a row per Connect cluster with everything (`connect.schemas.DECIDED`); cached where the session can.
+        decided: a row per Connect cluster with everything (`tables.connect.DECIDED`); cached where the session can.
     """
 
     fleet: ConnectFleet
@@ -73,7 +73,7 @@ class ConnectPlan:
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned Connect cluster; see `connect.schemas.METRICS`."""
+        """A row per planned Connect cluster; see `tables.connect.METRICS`."""
         return self._planned.select("connect_cluster", "metrics.*")
 
     @property
@@ -100,7 +100,7 @@ class ConnectPlan:
 
 
 def _unfolded_items(name: str) -> Column:
-    """Lists of tasks for each connector as one list of items (`connect.schemas.ITEM`)."""
+    """Lists of tasks for each connector as one list of items (`tables.connect.ITEM`)."""
 
     def of_connector(listed: Column) -> Column:
         return F.transform(listed["tasks"], lambda task: _item(listed["connector"], task))
@@ -151,7 +151,7 @@ def _decide(facts: pa.Table) -> list[pa.Table]:
     return [plan_facts(facts)]
 
 
-# --- the facts; their columns are described in kernels.connect.indexed_facts ---
+# --- the facts; their columns are described in connect.kernel.indexed_facts ---
 
 _COLUMNS = {
     "name": StringType(),
@@ -199,8 +199,8 @@ def facts_of_rows(clusters: Rows, events: Rows) -> pa.Table:
     """The same of Connect clusters that the driver holds as rows: empty ones, and what happens to them.
 
     Args:
-        clusters: rows of `connect.schemas.CLUSTERS`; columns that are left out are null.
-        events: rows of `connect.schemas.EVENTS`.
+        clusters: rows of `tables.connect.CLUSTERS`; columns that are left out are null.
+        events: rows of `tables.connect.EVENTS`.
     """
     facts: list[dict[str, Any]] = []
     for row in clusters:

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.schemas import EVENTS, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES
 
 CALM_MS = 600_000
 """Between two changes; longer than the delay, so that each change is over when the next one comes."""
@@ -30,7 +30,7 @@ class Scenario:
 
     Attributes:
         name: of the scenario, and of its Connect cluster.
-        events: rows of `connect.schemas.EVENTS`.
+        events: rows of `tables.connect.EVENTS`.
         phases: from when on each part of the story lasts: at_ms and name, in order.
         max_delay_ms: `scheduled.rebalance.max.delay.ms`.
         protocols: to compare.
@@ -44,7 +44,7 @@ class Scenario:
 
     @property
     def cluster(self) -> dict[str, Any]:
-        """The cluster before anything happens, a row of `connect.schemas.CLUSTERS`: it has nothing yet."""
+        """The cluster before anything happens, a row of `tables.connect.CLUSTERS`: it has nothing yet."""
         clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
         return {"connect_cluster": self.name, "max_delay_ms": self.max_delay_ms} | clock
 

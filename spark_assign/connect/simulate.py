@@ -10,17 +10,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.caching import cached, uncached
 from spark_assign.connect.fleet import ConnectFleet
+from spark_assign.connect.kernel import indexed_facts as kinds
+from spark_assign.connect.kernel.faults import PROTOCOLS
+from spark_assign.connect.kernel.simulate_clusters import play_facts
+from spark_assign.connect.kernel.simulation import Timing
 from spark_assign.connect.plan import EVENT_NUMBERS, fact, gather_facts, listed, tasks_for
-from spark_assign.connect.schemas import EVENTS, PLAYED
-from spark_assign.errors import Fault, FleetError, UnknownAssignorError
-from spark_assign.kernels.connect import indexed_facts as kinds
-from spark_assign.kernels.connect.faults import PROTOCOLS
-from spark_assign.kernels.connect.simulate_clusters import play_facts
-from spark_assign.kernels.connect.simulation import Timing
-from spark_assign.schema_check import conform
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.tables.connect import EVENTS, PLAYED
+from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.tables.schema_check import conform
 
 EVENTS_PER_TASK = 500
 """Plays of so many events take a task some seconds."""
@@ -30,7 +30,7 @@ MOST_TASKS = 1_000
 
 @dataclass(frozen=True)
 class ConnectSimulation:
-    """What happened, as lazy DataFrames (columns: `connect.schemas.SIMULATION_TABLES`).
+    """What happened, as lazy DataFrames (columns: `tables.connect.SIMULATION_TABLES`).
 
     Attributes:
         played: a row per Connect cluster and protocol with everything; cached where the session can.
@@ -40,13 +40,13 @@ class ConnectSimulation:
 
     @property
     def rounds(self) -> DataFrame:
-        """A row per rebalance; see `connect.schemas.ROUNDS`."""
+        """A row per rebalance; see `tables.connect.ROUNDS`."""
         rows = self._fine.select("connect_cluster", "protocol", F.explode("rounds").alias("played"))
         return rows.select("connect_cluster", "protocol", "played.*")
 
     @property
     def costs(self) -> DataFrame:
-        """A row per Connect cluster and protocol; see `connect.schemas.COSTS`."""
+        """A row per Connect cluster and protocol; see `tables.connect.COSTS`."""
         return self._fine.select("connect_cluster", "protocol", "costs.*")
 
     @property
@@ -76,7 +76,7 @@ def simulate_connect(
 
     Each cluster begins as the fleet has it, at its `now_ms`, and rests until its first event; it may begin without
     workers. Events of one instant happen together; then the workers rebalance until nobody has to join again and no
-    delay runs. `kernels.connect.simulation` says what comes when, `kernels.connect.costs` what counts as not running.
+    delay runs. `connect.kernel.simulation` says what comes when, `connect.kernel.costs` what counts as not running.
 
     Args:
         fleet: Connect clusters. The leader is `clusters.leader`, else the worker with the lowest id; when it leaves,

@@ -8,8 +8,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.errors import ConfigError
-from spark_assign.schemas import ALERTS, GROUP_KEY
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import ALERTS, GROUP_KEY
 
 _DAY_S = 86_400
 
@@ -22,10 +22,10 @@ def history_alerts(
     max_unread: int | None = None,
     last_ms: int | None = None,
 ) -> DataFrame:
-    """The groups beyond a threshold, a row for each and each threshold (columns: `schemas.ALERTS`), lazily.
+    """The groups beyond a threshold, a row for each and each threshold (columns: `tables.groups.ALERTS`), lazily.
 
     Args:
-        tables: groups, rebalances and unread of `schemas.HISTORY_TABLES`.
+        tables: groups, rebalances and unread of `tables.history.HISTORY_TABLES`.
         max_rebalances_a_day: so many rebalances of a group are allowed in any 24 hours; a tombstone is none.
         max_pause_ms: so long a partition may stand still around a rebalance.
         max_unread: so many records may be unreadable; one more, and all groups that have any are alerts. `group_id` is

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.errors import ConfigError
 from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
-from spark_assign.schemas import GROUP_KEY, MEMBERS, RUNS, SUBSCRIPTIONS
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY, MEMBERS, RUNS, SUBSCRIPTIONS
 
 _CONSUMERS = ("classic", "consumer", "share")
 

@@ -12,18 +12,18 @@ from typing import Self
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.errors import ConfigError
 from spark_assign.history import record_facts
+from spark_assign.history.kernel import history_rows as kinds
+from spark_assign.history.kernel.thresholds import HistoryThresholds
 from spark_assign.history.record_facts import conformed
-from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
-from spark_assign.kernels.history import history_rows as kinds
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.lazy_result import LazyResult
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
 
 
 @dataclass(frozen=True)
 class History(LazyResult):
-    """What became of groups, as lazy DataFrames (columns: `history.schemas.HISTORY_TABLES`).
+    """What became of groups, as lazy DataFrames (columns: `tables.history.HISTORY_TABLES`).
 
     Each table is one pass over the records, unless `decided` is stored (`with_decided`).
 

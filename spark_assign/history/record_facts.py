@@ -1,8 +1,8 @@
 """Raw records to what is told of groups, by Spark: one pass over the records, one over whole groups.
 
-The first makes facts, batch by batch (`kernels.history.reduce`): of a million commits some thousand intervals are left.
+The first makes facts, batch by batch (`history.kernel.reduce`): of a million commits some thousand intervals are left.
 Only these, and the records about the groups themselves, are shuffled, all of a group to one task
-(`kernels.history.merge_facts`), where they are told (`kernels.history.build_tables`).
+(`history.kernel.merge_facts`), where they are told (`history.kernel.build_tables`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.arrow_batches import in_arrow, in_arrow_chunks
-from spark_assign.errors import FleetError
-from spark_assign.history.schemas import RECORDS, TOLD
-from spark_assign.kernels.history import merge_facts, reduce
-from spark_assign.kernels.history.build_history import told_of
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.schema_check import conform
+from spark_assign.history.kernel import merge_facts, reduce
+from spark_assign.history.kernel.build_history import told_of
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.schemas import TOLD
+from spark_assign.spark.arrow_batches import in_arrow, in_arrow_chunks
+from spark_assign.tables.errors import FleetError
+from spark_assign.tables.history import RECORDS
+from spark_assign.tables.schema_check import conform
 
 _PARTS_PER_TASK = 8
 """Groups are told part by part, so that a task never holds more than the bytes of all of its groups."""
@@ -47,7 +48,7 @@ def told(records: DataFrame, asked: HistoryThresholds) -> DataFrame:
 
 
 def in_whole_groups(records: DataFrame, gap_ms: int) -> DataFrame:
-    """The facts of some records, all of a group in one task (`kernels.history.merge_facts.of_parts` reads them there).
+    """The facts of some records, all of a group in one task (`history.kernel.merge_facts.of_parts` reads them there).
 
     Args:
         records: as for `told`.

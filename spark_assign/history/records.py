@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
 
-from spark_assign.errors import Fault, FleetError
-from spark_assign.history.schemas import RECORDS
-from spark_assign.schema_check import conform
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.history import RECORDS
+from spark_assign.tables.schema_check import conform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ _ADD = "Add it as timestamp, or in milliseconds since 1970 as bigint"
 
 
 def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
-    """RECORDS (`history.schemas`) of a table with key, value, partition, offset and timestamp of each record.
+    """RECORDS (`tables.history`) of a table with key, value, partition, offset and timestamp of each record.
 
     What Spark's Kafka source gives is such a table. Timestamps may be milliseconds since 1970. Rows of other topics are
     left out where there is a column `topic`; all other columns are not looked at.
@@ -86,7 +86,7 @@ def without_secrets(records: DataFrame, *, without_hosts: bool = False, without_
         return records
 
     def emptied(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_assign.kernels.history import redact
+        from spark_assign.history.kernel import redact
 
         for batch in batches:
             yield redact.without_secrets(batch, hosts=without_hosts, metadata=without_metadata)

@@ -1,6 +1,6 @@
 """What the past would have cost otherwise: every rebalance on record, by other assignors and protocols.
 
-All of it is one pass over the records, in which each group's past is replayed in whole (`kernels.replay`).
+All of it is one pass over the records, in which each group's past is replayed in whole (`history.kernel.replay`).
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.errors import ConfigError, UnknownAssignorError
 from spark_assign.history import record_facts
-from spark_assign.history.schemas import REPLAY, REPLAY_TABLES
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.replay import replay as kernel
-from spark_assign.kernels.replay.read_history import replay_parts
-from spark_assign.kernels.replay.replay_variants import ASSIGNORS
-from spark_assign.lazy_result import LazyResult
-from spark_assign.protocol.settings import Settings
+from spark_assign.history.kernel.replay import replay as kernel
+from spark_assign.history.kernel.replay.read_history import replay_parts
+from spark_assign.history.kernel.replay.replay_variants import ASSIGNORS
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.schemas import REPLAY
+from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.lazy_result import LazyResult
+from spark_assign.tables.errors import ConfigError, UnknownAssignorError
+from spark_assign.tables.history import REPLAY_TABLES
 
 
 @dataclass(frozen=True)
 class Replay(LazyResult):
-    """The past of groups in several ways, as lazy DataFrames (columns: `history.schemas.REPLAY_TABLES`).
+    """The past of groups in several ways, as lazy DataFrames (columns: `tables.history.REPLAY_TABLES`).
 
     Each table is one pass over the records, unless `decided` is stored (`with_decided`).
 
@@ -78,8 +79,8 @@ def replay(
 
     Where commits show the pause of a rebalance, a partition that stops in another way stops as long as one did then:
     all of them by the eager protocol, what is given up for each round by the cooperative one, what moves by the
-    broker's. Where they do not, it is what `settings` let expect (`kernels.pause_estimates`). What waits for a crashed
-    member's session is in every way.
+    broker's. Where they do not, it is what `settings` let expect (`simulation.kernel.pause_estimates`). What waits for
+    a crashed member's session is in every way.
 
     Args:
         records: as for `History.read`: of each group all that there are.

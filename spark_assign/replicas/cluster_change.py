@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
-from spark_assign.replicas.schemas import ADDED, FACTORS, PARTITIONS, RACKS, REMOVED
 from spark_assign.replicas.table_faults import faulty_rows, raise_faults, shaped, together
+from spark_assign.tables.replicas import ADDED, FACTORS, PARTITIONS, RACKS, REMOVED
 
 _SCHEMAS = {
     "removed": REMOVED,

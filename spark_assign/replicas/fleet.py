@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
-from spark_assign.replicas.schemas import BROKERS, SIZES
 from spark_assign.replicas.table_faults import faulty_rows, raise_faults, shaped, together
-from spark_assign.schemas import REPLICAS
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.groups import REPLICAS
+from spark_assign.tables.replicas import BROKERS, SIZES
 
 KEYS = {
     "replicas": ["cluster", "topic", "partition"],

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.kernels.replicas.reassignment_batches import FILE_COLUMNS, files
-from spark_assign.locations import file_system, join
+from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, files
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.replicas.schemas import TOOL_FILES
+from spark_assign.stores.locations import file_system, join
+from spark_assign.tables.replicas import TOOL_FILES
 
 _OURS = re.compile(r"(reassign|rollback)-\d+\.json|preferred-leaders\.json")
 _Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -29,7 +29,7 @@ _Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 def tool_files(
     plan: Reassignment | DataFrame, *, partitions_per_batch: int | None = None, bytes_per_batch: int | None = None
 ) -> DataFrame:
-    """The files of every planned cluster, a row each (`schemas.TOOL_FILES`).
+    """The files of every planned cluster, a row each (`tables.replicas.TOOL_FILES`).
 
     Args:
         plan: of `reassign`, or its `changes` or others like them (`advice.zones.changes`).

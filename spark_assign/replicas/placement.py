@@ -6,7 +6,7 @@ Algorithms
 
 Requests are few; they are checked, and what they leave to chance is drawn, on one row each. Then they are cut into
 tiles, stretches of partitions, so that the partitions of one topic are spread over the executors. Without racks a
-partition is arithmetic on its number; with racks the kernel places a whole tile (`kernels.replicas.admin_utils`).
+partition is arithmetic on its number; with racks the kernel places a whole tile (`replicas.kernel.admin_utils`).
 Striped goes from partition to partition and cannot be cut: a request is one tile.
 """
 
@@ -21,12 +21,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.errors import SparkAssignError
 from spark_assign.java.hash_map import LONGEST_CHAIN
-from spark_assign.kernels.replicas.placement_chunks import TILE, place_tiles
-from spark_assign.kernels.replicas.placement_requests import ADMINUTILS, STRIPED, admit
-from spark_assign.replicas.schemas import ADMITTED, BROKERS, PLACED, PLACEMENTS, REJECTED, REQUESTS
+from spark_assign.replicas.kernel.placement_chunks import TILE, place_tiles
+from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, STRIPED, admit
 from spark_assign.replicas.table_faults import faulty_rows, raise_faults, shaped
+from spark_assign.tables.errors import SparkAssignError
+from spark_assign.tables.replicas import ADMITTED, BROKERS, PLACED, PLACEMENTS, REJECTED, REQUESTS
 
 ALGORITHMS = (ADMINUTILS, STRIPED)
 
@@ -50,7 +50,8 @@ class Placements:
     """What `place` gives.
 
     Args:
-        placements: cluster, topic, partition, replicas, leader, start_index, shift, seed (`schemas.PLACEMENTS`).
+        placements: cluster, topic, partition, replicas, leader, start_index, shift, seed
+        (`tables.replicas.PLACEMENTS`).
         rejected: cluster, topic, code, detail: the requests that Kafka refuses, with Kafka's message, and those that
             say too little or hang on Java's identity hash codes.
     """
@@ -64,9 +65,9 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
 
     Args:
         requests: cluster, topic, partitions, replication_factor, start_index?, start_partition?, seed?
-            (`schemas.REQUESTS`). A topic may have several requests as long as they do not overlap.
-        brokers: cluster, broker_id, rack_id?, fenced?, position? (`schemas.BROKERS`). adminutils takes every row,
-            fenced or not, and uses racks where all brokers of the cluster have one.
+            (`tables.replicas.REQUESTS`). A topic may have several requests as long as they do not overlap.
+        brokers: cluster, broker_id, rack_id?, fenced?, position? (`tables.replicas.BROKERS`). adminutils takes every
+            row, fenced or not, and uses racks where all brokers of the cluster have one.
         algorithm: `adminutils` or `striped`.
 
     A call with the seeds (or start indexes) that `placements` shows gives the same again. Striped counts the
@@ -150,7 +151,7 @@ def _lines(brokers: DataFrame) -> DataFrame:
 
 
 def _admitted(requests: DataFrame, lines: DataFrame, algorithm: str) -> DataFrame:
-    """A row per request (`schemas.ADMITTED`), checked, with its start drawn where it has none."""
+    """A row per request (`tables.replicas.ADMITTED`), checked, with its start drawn where it has none."""
     start = F.lit(0) if algorithm == STRIPED else F.coalesce("start_partition", F.lit(0))
     first = F.greatest(start, F.lit(0)).cast("long")
     of_topic = Window.partitionBy("cluster", "topic").orderBy("first", "end")
@@ -288,7 +289,7 @@ def _line_up(found: _Survey, replica: Callable[[int], Column], any_number: Colum
 
 
 def _shown(placed: DataFrame) -> DataFrame:
-    """The columns of `schemas.PLACEMENTS`."""
+    """The columns of `tables.replicas.PLACEMENTS`."""
     shift = F.col("base") + F.expr("partition div brokers").cast("int")
     shown = placed.withColumn("leader", F.col("replicas")[0]).withColumn("shift", shift)
     return shown.select(*PLACEMENTS.fieldNames())

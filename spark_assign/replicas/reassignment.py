@@ -1,6 +1,6 @@
 """Reassign replicas when brokers, replication factors or partitions change, moving as few as possible.
 
-Hard constraints, the fewest moves, balance within a tolerance, even leaders: `kernels.replicas.reassign` tells the
+Hard constraints, the fewest moves, balance within a tolerance, even leaders: `replicas.kernel.reassign` tells the
 order of priority and what is exact. Here the facts of each cluster are brought together, a row each; a cluster is
 planned in one task, many clusters in many.
 """
@@ -16,13 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
-from spark_assign.caching import cached, uncached
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.replicas import reassignment_facts as kinds
-from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
 from spark_assign.replicas.cluster_change import Change
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
-from spark_assign.replicas.schemas import CLUSTER_REJECTED, DECIDED, METRICS, PLACEMENT
+from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.tables.replicas import CLUSTER_REJECTED, DECIDED, METRICS, PLACEMENT
 
 ROWS_PER_TASK = 250_000
 """So many facts are handed to the kernel at once; a cluster is never parted."""
@@ -44,9 +44,10 @@ class Reassignment:
     """What `reassign` gives.
 
     Args:
-        placement: every partition of the planned clusters, with its replicas before and after (`schemas.PLACEMENT`).
-        moves: a row per replica that goes to another broker, with the reason (`schemas.MOVES`).
-        metrics: a row per planned cluster: moves, their lower bound, balance (`schemas.METRICS`).
+        placement: every partition of the planned clusters, with its replicas before and after
+        (`tables.replicas.PLACEMENT`).
+        moves: a row per replica that goes to another broker, with the reason (`tables.replicas.MOVES`).
+        metrics: a row per planned cluster: moves, their lower bound, balance (`tables.replicas.METRICS`).
         rejected: cluster, code, detail.
         after: the planned clusters as they are then.
     """
@@ -122,7 +123,7 @@ def _planner(
     return plan
 
 
-# --- the facts; their columns are described in kernels.replicas.reassignment_facts ------------------------------------
+# --- the facts; their columns are described in replicas.kernel.reassignment_facts ------------------------------------
 
 
 def _facts(fleet: ReplicaFleet, change: Change) -> DataFrame:

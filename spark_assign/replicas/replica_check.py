@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
-from spark_assign.replicas.schemas import BROKER_CHECK, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
+from spark_assign.tables.replicas import BROKER_CHECK, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
 
 SHARED_RACK = "shared-rack"
 FENCED_BROKER = "fenced-broker"
@@ -67,7 +67,7 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> Check:
 
 
 def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
-    """`schemas.BROKER_CHECK`. Brokers that only `replicas` knows are there as well, with a null rack."""
+    """`tables.replicas.BROKER_CHECK`. Brokers that only `replicas` knows are there as well, with a null rack."""
     each = fleet.replicas.select("cluster", F.posexplode("replicas").alias("place", "broker_id"))
     held = each.groupBy("cluster", "broker_id").agg(
         F.count(F.lit(1)).alias("replicas"), F.count(F.when(F.col("place") == 0, 1)).alias("leaders")
@@ -89,7 +89,7 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
 
 
 def _rack_rows(brokers: DataFrame) -> DataFrame:
-    """`schemas.RACK_CHECK`, from the rows of brokers."""
+    """`tables.replicas.RACK_CHECK`, from the rows of brokers."""
     return (
         brokers.groupBy("cluster", "rack_id")
         .agg(
@@ -102,7 +102,7 @@ def _rack_rows(brokers: DataFrame) -> DataFrame:
 
 
 def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
-    """`schemas.PROBLEMS`."""
+    """`tables.replicas.PROBLEMS`."""
     fenced = F.coalesce("fenced", F.lit(False))
     # All brokers without a rack are one rack, as in KRaft's placer.
     rack = F.coalesce(F.concat(F.lit("rack "), "rack_id"), F.lit("no rack"))
@@ -163,7 +163,7 @@ def _ids(brokers: Column) -> Column:
 
 
 def _cluster_rows(fleet: ReplicaFleet, brokers: DataFrame, problems: DataFrame) -> DataFrame:
-    """`schemas.CLUSTER_CHECK`."""
+    """`tables.replicas.CLUSTER_CHECK`."""
     living = F.coalesce(~F.col("fenced"), F.lit(False))
     sizes = brokers.groupBy("cluster").agg(
         F.count(F.when(living, 1)).alias("brokers"),

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.errors import Fault, FleetError
-from spark_assign.schema_check import conform
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.schema_check import conform
 
 _TWICE = "twice"
 

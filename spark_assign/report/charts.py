@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, missing_extra
 
 if TYPE_CHECKING:
     import altair as alt

@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.protocol.local_simulation import Story
-from spark_assign.protocol.simulation import Simulation
-from spark_assign.report.ownership_chart import MOST_LINES, draw_timeline
-from spark_assign.report.protocol import with_protocol
-from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.report.text.ownership_chart import MOST_LINES, draw_timeline
+from spark_assign.report.text.sequence_diagram import draw_sequence, sequence_diagram
+from spark_assign.report.text.simulation import with_protocol
+from spark_assign.simulation.local_simulation import Story
+from spark_assign.simulation.simulation import Simulation
+from spark_assign.tables.groups import GROUP_KEY
 
 _MOST_ROWS = 5_000
 """Of a trace, read for its diagram: those among which the first messages of the members shown are looked for."""
@@ -89,7 +89,7 @@ def draw_group(sight: GroupPictureData, group: Row, folder: Path, name: str, kin
 
     Args:
         sight: what was seen of it; several protocols are drawn below each other.
-        group: its row of `protocol.schemas.AVAILABILITY`.
+        group: its row of `tables.simulation.AVAILABILITY`.
         folder: where to; it is made if it is not there.
         name: how the files' names begin.
         kind: of the pictures: svg, png, pdf.

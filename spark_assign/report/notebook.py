@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached, uncached
 from spark_assign.report.formatting import count, number, ratio, share
-from spark_assign.report.worst_groups import SUMS, nobody_gets, over_share, worst_first
+from spark_assign.report.text.worst_groups import SUMS, nobody_gets, over_share, worst_first
+from spark_assign.spark.caching import cached, uncached
 
 if TYPE_CHECKING:
-    from spark_assign.planning import Plan
+    from spark_assign.groups.planning import Plan
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -1,6 +1,6 @@
 """Plan every share group of a fleet exactly as the broker's own assignor would.
 
-The decision is a kernel over whole groups (`kernels.share`). The facts of share groups are gathered, all of a group in
+The decision is a kernel over whole groups (`share.kernel`). The facts of share groups are gathered, all of a group in
 one task; it answers with one table, of which every table of the plan is a projection.
 """
 
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign import facts
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.caching import cached, uncached
-from spark_assign.errors import Fault, FleetError
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.share.plan_groups import ASSIGNED, CHANGE, METRICS, REJECTED, decide
-from spark_assign.runs import expand
-from spark_assign.schemas import GROUP_KEY, RUNS
-from spark_assign.share.schemas import CHANGES, DECIDED, PLAN_TABLES
-from spark_assign.share.schemas import METRICS as FIGURES
+from spark_assign.groups import facts
+from spark_assign.share.kernel.plan_groups import ASSIGNED, CHANGE, METRICS, REJECTED, decide
+from spark_assign.share.schemas import DECIDED
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.partition_slices import expand
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY, RUNS
+from spark_assign.tables.share import CHANGES, PLAN_TABLES
+from spark_assign.tables.share import METRICS as FIGURES
 
 SHARE = "share"
 """`group_type` of share groups."""
@@ -28,13 +29,13 @@ SHARE = "share"
 
 @dataclass(frozen=True)
 class SharePlan:
-    """What would be assigned, as lazy DataFrames (columns: `share.schemas.PLAN_TABLES`).
+    """What would be assigned, as lazy DataFrames (columns: `tables.share.PLAN_TABLES`).
 
     Every share group of the fleet is in `metrics` or in `rejected`.
 
     Attributes:
         fleet: what was planned.
-        decided: a row per run, group and refusal (`share.schemas.DECIDED`); cached where the session can.
+        decided: a row per run, group and refusal (`tables.share.DECIDED`); cached where the session can.
     """
 
     fleet: Fleet
@@ -56,7 +57,7 @@ class SharePlan:
 
     @property
     def changes(self) -> DataFrame:
-        """What members are given, and what is taken from them, with the reason (`share.schemas.CHANGES`).
+        """What members are given, and what is taken from them, with the reason (`tables.share.CHANGES`).
 
         Share groups know no revocation before an assignment: a member has its new partitions with its next heartbeat.
         """
@@ -64,7 +65,7 @@ class SharePlan:
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned group; see `share.schemas.METRICS`."""
+        """A row per planned group; see `tables.share.METRICS`."""
         return self._rows(METRICS).select(*FIGURES.names)
 
     @property

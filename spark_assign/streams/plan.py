@@ -1,6 +1,6 @@
 """Plan the streams groups of a fleet, exactly as the broker's own assignor would (KIP-1071).
 
-The decision is a kernel over whole groups (`kernels.streams`). Here its facts are gathered, all of a group in one task;
+The decision is a kernel over whole groups (`streams.kernel`). Here its facts are gathered, all of a group in one task;
 it answers with one table, of which every table of the plan is a projection.
 """
 
@@ -13,16 +13,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_assign.arrow_batches import in_arrow
-from spark_assign.caching import cached, uncached
-from spark_assign.errors import Fault, FleetError, UnknownAssignorError
 from spark_assign.fleet import Fleet
-from spark_assign.kernels.streams import grouped_facts as kinds
-from spark_assign.kernels.streams.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, StreamsPlanParams, decide
-from spark_assign.kernels.streams.sticky import STICKY
-from spark_assign.kernels.streams.task_assignor_api import TaskAssignor
-from spark_assign.schemas import GROUP_KEY
-from spark_assign.streams.schemas import DECIDED, PLAN_TABLES
+from spark_assign.spark.arrow_batches import in_arrow
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.streams.kernel import grouped_facts as kinds
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS, METRICS, MOVE, REJECTED, TASK, StreamsPlanParams, decide
+from spark_assign.streams.kernel.sticky import STICKY
+from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
+from spark_assign.streams.schemas import DECIDED
+from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.streams import PLAN_TABLES
 
 ROWS_PER_TASK = 200_000
 """About so many facts are handed to the kernel at once (a group is never parted), which bounds what a worker holds."""
@@ -30,13 +31,13 @@ ROWS_PER_TASK = 200_000
 
 @dataclass(frozen=True)
 class StreamsPlan:
-    """What the broker would have every member reach, as lazy DataFrames (columns: `streams.schemas.PLAN_TABLES`).
+    """What the broker would have every member reach, as lazy DataFrames (columns: `tables.streams.PLAN_TABLES`).
 
     Every streams group of the fleet is in `metrics` or in `rejected`.
 
     Attributes:
         fleet: what was planned.
-        decided: all that was decided, as one table (`streams.schemas.DECIDED`); cached where the session can.
+        decided: all that was decided, as one table (`tables.streams.DECIDED`); cached where the session can.
     """
 
     fleet: Fleet
@@ -51,14 +52,14 @@ class StreamsPlan:
     def moves(self) -> DataFrame:
         """Every change of owner against what members have now, with the reason, and whether state is there.
 
-        A row per task, role, and owner that loses or gets it: see `streams.schemas.MOVES`.
+        A row per task, role, and owner that loses or gets it: see `tables.streams.MOVES`.
         """
         renamed = {"member_id": "from_member_id", "next_member_id": "to_member_id"}
         return self.decided.where(F.col("kind") == MOVE).withColumnsRenamed(renamed).select(*PLAN_TABLES["moves"].names)
 
     @property
     def metrics(self) -> DataFrame:
-        """A row per planned group: see `streams.schemas.METRICS`."""
+        """A row per planned group: see `tables.streams.METRICS`."""
         return self._rows(METRICS, "metrics")
 
     @property
@@ -125,7 +126,7 @@ def tasks_for(fleet: Fleet) -> int:
     return max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_TASK))
 
 
-# --- the facts; their columns are described in kernels.streams.grouped_facts ------------------------------------------
+# --- the facts; their columns are described in streams.kernel.grouped_facts ------------------------------------------
 
 
 def gather_facts(fleet: Fleet) -> DataFrame:

@@ -16,7 +16,7 @@ from spark_assign_airflow.operators import SparkAssignDatabricksOperator, failed
 from spark_assign_airflow.run_ids import run_id, safe
 
 from spark_assign.cli.outcome import Outcome, write
-from spark_assign.sinks.run_store import safe_run_id
+from spark_assign.stores.run_store import safe_run_id
 
 ALERT = "Groups beyond a threshold: 1 imbalance\n  c/g  imbalance\ncheck: 1 alerts in 20261121T050000Z"
 

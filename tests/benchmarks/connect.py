@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.connect.kernel.plan_clusters import plan_facts
 from spark_assign.connect.plan import gather_facts
-from spark_assign.connect.schemas import INPUT_TABLES
-from spark_assign.kernels.connect.plan_clusters import plan_facts
+from spark_assign.tables.connect import INPUT_TABLES
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.kafka import maven
 

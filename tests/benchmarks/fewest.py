@@ -17,9 +17,9 @@ from math import ceil
 
 import numpy as np
 
-from spark_assign.kernels.weighted.pack import settle
-from spark_assign.kernels.weighted.packing import NO_MEMBER, Packing
-from spark_assign.kernels.weighted.plan import like_home
+from spark_assign.groups.assignors.weighted.pack import settle
+from spark_assign.groups.assignors.weighted.packing import NO_MEMBER, Packing
+from spark_assign.groups.assignors.weighted.plan import like_home
 from spark_assign.numeric.array_types import FloatArray, IntArray
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, plan
-from spark_assign.schemas import INPUT_TABLES, MEMBER_KEY
+from spark_assign.tables.groups import INPUT_TABLES, MEMBER_KEY
 
 CLUSTERS = 20
 GENERATION = 7

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign import History
-from spark_assign.history.schemas import HISTORY_TABLES
+from spark_assign.tables.history import HISTORY_TABLES
 from tests.benchmarks import offsets_topic
 from tests.benchmarks.bench import Bench, Result, timed, to_noop
 from tests.benchmarks.processor import used_by

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
-from spark_assign.schemas import MEMBER_KEY
+from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import maven
 
 PROGRAM = Path(__file__).parents[1] / "kafka" / "java" / "StickyBenchmark.java"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_assign.history.schemas import RECORDS
+from spark_assign.tables.history import RECORDS
 from spark_assign.wire.group_records import write_key, write_value
 
 MEMBERS, PARTITIONS, OF_A_GROUP = 10, 50, 10_000

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
-from spark_assign.protocol import simulate
+from spark_assign.simulation import simulate
 from tests.benchmarks.bench import Bench, Result
 
 TOPICS, PARTITIONS = 10, 20

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.report.html import report
-from spark_assign.schemas import PLAN_TABLES
-from spark_assign.sinks.run_store import read_plan, write_plan
+from spark_assign.stores.run_store import read_plan, write_plan
+from spark_assign.tables.groups import PLAN_TABLES
 from tests.benchmarks.bench import Bench, Result
 
 MEMBERS, PARTITIONS = 40, 200

@@ -9,8 +9,8 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_assign import plan
-from spark_assign.kernels.server.homogeneous import assign_homogeneous
-from spark_assign.kernels.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.benchmarks import fleets

@@ -9,10 +9,10 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, converge, plan
-from spark_assign.kernels.library_assignors import ASSIGNORS
-from spark_assign.kernels.release_rules import LINES, client_side
-from spark_assign.runs import expand
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.groups.assignors.library_assignors import ASSIGNORS
+from spark_assign.groups.assignors.release_rules import LINES, client_side
+from spark_assign.spark.partition_slices import expand
+from spark_assign.tables.groups import GROUP_KEY
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape

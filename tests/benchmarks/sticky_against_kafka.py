@@ -13,13 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_assign import facts as gathering
 from spark_assign import plan
-from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import ASSIGNED, WITHHELD, PlanParams, decide
-from spark_assign.kernels.group.sticky_input import sticky_batch
-from spark_assign.kernels.sticky.plan_batch import plan_batch
+from spark_assign.groups import facts as gathering
+from spark_assign.groups.assignors.sticky.plan_batch import plan_batch
+from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.sticky_input import sticky_batch
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape

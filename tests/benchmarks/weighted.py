@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.kernels.weighted.min_cover import least_to_give
-from spark_assign.kernels.weighted.plan import plan_weighted
-from spark_assign.kernels.weighted.weighted_groups import HELD, WeightedGroups
+from spark_assign.groups.assignors.weighted.min_cover import least_to_give
+from spark_assign.groups.assignors.weighted.plan import plan_weighted
+from spark_assign.groups.assignors.weighted.weighted_groups import HELD, WeightedGroups
 from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, FloatArray, IntArray, r_score, stream
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.fewest import fewest_members

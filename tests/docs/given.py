@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign import Fleet, plan
-from spark_assign.connect.schemas import EVENTS as CONNECT_EVENTS
-from spark_assign.connect.schemas import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.history.records import records_of
-from spark_assign.protocol.scenarios import SCENARIOS
-from spark_assign.replicas.schemas import REQUESTS
-from spark_assign.schemas import INPUT_TABLES
-from spark_assign.sinks.run_store import read_plan
-from spark_assign.sources.tables import read_fleet
+from spark_assign.simulation.scenarios import SCENARIOS
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import read_plan
+from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
+from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.replicas import REQUESTS
 from tests.docs.pages import ROOT
 from tests.frames import dataframe
 from tests.spark import fleets

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from spark_assign import Fleet
 from spark_assign.cli import fleet_input
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
 
 JOBS = ("advise", "migrate", "upgrade", "zones")
 """Jobs that several commands of a page run with the same arguments; each calls the function of its name."""

@@ -56,7 +56,7 @@ class _Handler(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))  # as the jobs have it
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == "spark_assign.progress":  # comes only where the machine is slow
+        if record.name == "spark_assign.spark.progress":  # comes only where the machine is slow
             return
         self.terminal.pieces.append(Line(self.format(record), True))
 

@@ -17,15 +17,15 @@ import pytest
 from pyspark.sql.types import StructType
 
 from jobs import compare, report, snapshot
-from spark_assign import schemas
-from spark_assign.assignors.registry import ENTRY_POINTS
 from spark_assign.cli import plan_settings
-from spark_assign.comparison import schemas as comparison_schemas
-from spark_assign.connect import schemas as connect_schemas
-from spark_assign.protocol import Settings
-from spark_assign.protocol import schemas as protocol_schemas
-from spark_assign.protocol.scenarios import SCENARIOS
-from spark_assign.replicas import schemas as replica_schemas
+from spark_assign.groups.registry import ENTRY_POINTS
+from spark_assign.simulation import Settings
+from spark_assign.simulation.scenarios import SCENARIOS
+from spark_assign.tables import comparison as comparison_schemas
+from spark_assign.tables import connect as connect_schemas
+from spark_assign.tables import groups as schemas
+from spark_assign.tables import replicas as replica_schemas
+from spark_assign.tables import simulation as protocol_schemas
 from tests.docs import given, homes
 from tests.docs.pages import ROOT, block, pages, steps
 
@@ -245,7 +245,7 @@ def test_settings_of_a_simulation() -> None:
 
 def test_events_of_a_simulation() -> None:
     """docs/simulate.md: the table is the one that the schema has, and its scenarios are those that there are."""
-    source = (ROOT / "spark_assign/protocol/schemas.py").read_text()
+    source = (ROOT / "spark_assign/tables/simulation.py").read_text()
     in_schema = re.search(r"^\| event \|.*?\n\n", source, re.M | re.S)
     assert in_schema is not None
     plain = re.findall(r"[a-z_-]+|\d+", re.sub(r"\W*[(:][^|]*", " ", in_schema[0]))

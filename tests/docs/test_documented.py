@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import Fleet
-from spark_assign.assignors import registry
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.groups import registry
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.docs import given, homes, shown
 from tests.docs.pages import Step, pages, steps
 from tests.docs.recalled import recalled

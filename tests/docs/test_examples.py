@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_assign
-from spark_assign.assignors import registry
+from spark_assign.groups import registry
 from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

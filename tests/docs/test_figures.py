@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulate_groups import play_whole
-from spark_assign.protocol import Settings
-from spark_assign.protocol.facts import facts_of_rows
-from spark_assign.protocol.scenarios import SCENARIOS, rolling_deployment
+from spark_assign.simulation import Settings
+from spark_assign.simulation.facts import facts_of_rows
+from spark_assign.simulation.kernel.events import Event
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulate_groups import play_whole
+from spark_assign.simulation.scenarios import SCENARIOS, rolling_deployment
 from tests.docs.pages import ROOT, steps
 from tests.unit import protocol_plays
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.sources import cluster_folders
+from spark_assign.stores import cluster_folders
 from tests.docs.pages import ROOT, block
 from tests.kafka import maven
 
@@ -20,7 +20,7 @@ exec "{python}" - "$@" <<'PYTHON'
 import sys
 from dataclasses import replace
 sys.path.insert(0, "{root}")
-from spark_assign.sources.snapshot_files import write_folder
+from spark_assign.sources.files.snapshot_files import write_folder
 from tests import snapshots
 job, *words = sys.argv[1:]
 options = dict(zip(words[::2], words[1::2], strict=True))

@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.sources import (
-    client_properties,
-    client_settings,
-    client_tls,
-    connect_http_settings,
-    kafka_permissions,
-)
-from spark_assign.sources.connect_http_settings import HttpSettings
+from spark_assign.sources.auth import client_properties, client_settings, client_tls
+from spark_assign.sources.connect import connect_http_settings
+from spark_assign.sources.connect.connect_http_settings import HttpSettings
+from spark_assign.sources.kafka import kafka_permissions
 from tests.docs.pages import ROOT, Block, others
 
 PAGE = "docs/security.md"

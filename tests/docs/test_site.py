@@ -12,7 +12,8 @@ import pytest
 
 import spark_assign
 from conf.site.pages import REPOSITORY, defined_at, with_links_of_the_site
-from spark_assign import connect, protocol, replicas, share
+from spark_assign import connect, replicas, share
+from spark_assign import simulation as protocol
 from tests.docs.pages import ROOT
 
 SITE = ROOT / "conf" / "site" / "mkdocs.yml"

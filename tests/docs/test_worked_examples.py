@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
 from spark_assign import Fleet, plan
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.docs.pages import ROOT, others
 from tests.spark import fleets
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from spark_assign.sources import snapshot_files
+from spark_assign.sources.files import snapshot_files
 from tests.unit.test_snapshot_files import _snapshot, _tables
 
 ROOT = Path(__file__).parents[2]

@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_assign.kernels.connect import eager, incremental, incremental_2_6
-from spark_assign.kernels.connect.assignor_state import AssignorState
-from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, is_task, named, parted, task_item
-from spark_assign.kernels.connect.rebalance_input import Listed as Numbered
-from spark_assign.kernels.connect.rebalance_input import RebalanceInput
-from spark_assign.kernels.connect.serialized_order import over_the_wire
+from spark_assign.connect.kernel import eager, incremental, incremental_2_6
+from spark_assign.connect.kernel.assignor_state import AssignorState
+from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, is_task, named, parted, task_item
+from spark_assign.connect.kernel.rebalance_input import Listed as Numbered
+from spark_assign.connect.kernel.rebalance_input import RebalanceInput
+from spark_assign.connect.kernel.serialized_order import over_the_wire
 
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
+from spark_assign.connect.kernel.serialized_order import list_after, over_the_wire
 from tests.golden.connect_rows import Answer, Listed, Numbers, Row, asked
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign.connect import ConnectFleet, ConnectPlan
-from spark_assign.connect.schemas import INPUT_TABLES
+from spark_assign.tables.connect import INPUT_TABLES
 from tests.golden.connect_rows import Listed, Row
 
 PROTOCOLS = {"connect-eager": "eager", "connect-cooperative-2.6": "compatible-2.6"}

@@ -14,14 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_assign.kernels.protocol.assignment_request import CODE_BITS, code
-from spark_assign.kernels.protocol.consumer_group import ConsumerGroup
-from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember
-from spark_assign.kernels.protocol.consumer_group_requests import NOT_SENT, GroupConfig, Heartbeat
-from spark_assign.kernels.protocol.target_assignment import TargetRequest
-from spark_assign.kernels.protocol.target_assignors import assign_targets
-from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
-from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
+from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, code
+from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
+from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember
+from spark_assign.simulation.kernel.consumer_group_requests import NOT_SENT, GroupConfig, Heartbeat
+from spark_assign.simulation.kernel.target_assignment import TargetRequest
+from spark_assign.simulation.kernel.target_assignors import assign_targets
+from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
 
 FILE = Path(__file__).parent / "consumer-group.jsonl.gz"
 Row = dict[str, Any]

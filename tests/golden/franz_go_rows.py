@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import FOLDER, Row
 

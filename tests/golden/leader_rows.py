@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.protocol.assignment_request import CODE_BITS
-from spark_assign.kernels.protocol.leader import (
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS
+from spark_assign.simulation.kernel.leader import (
     AssignmentRequest,
     AssignmentResponse,
     JoinedMember,

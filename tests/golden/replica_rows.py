@@ -6,8 +6,8 @@ import gzip
 import json
 from typing import Any
 
-from spark_assign.kernels.replicas.broker_list import BrokerList, layout
-from spark_assign.kernels.replicas.java_random import JavaRandom
+from spark_assign.java.random import JavaRandom
+from spark_assign.replicas.kernel.broker_list import BrokerList, layout
 from tests.golden.vectors import FOLDER, Row
 
 CODES = {

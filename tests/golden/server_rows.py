@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
+from spark_assign.groups.assignors.server.range import lay_out_ranges
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.java.hash_map import java_key, text_walk
-from spark_assign.kernels.server.heterogeneous import assign_heterogeneous
-from spark_assign.kernels.server.homogeneous import assign_homogeneous
-from spark_assign.kernels.server.range import lay_out_ranges
-from spark_assign.kernels.server.target_assignments import TargetAssignments
 from spark_assign.numeric.partition_slices import PartitionSlices
 
 Row = dict[str, Any]

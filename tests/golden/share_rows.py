@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids
-from spark_assign.kernels.share.pool_assignment import STAYS, UNSUBSCRIBED
-from spark_assign.kernels.share.simple_assignor import ShareGroupSpecs, assign_simple
+from spark_assign.share.kernel.pool_assignment import STAYS, UNSUBSCRIBED
+from spark_assign.share.kernel.simple_assignor import ShareGroupSpecs, assign_simple
 
 Row = dict[str, Any]
 Got = dict[str, dict[str, list[int]]] | str

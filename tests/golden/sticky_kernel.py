@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.cooperative_rounds import follow
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.groups.kernel.cooperative_rounds import follow
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, IN_ORDER, LAYOUT, MEMBER, OWNED
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, decide
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.golden.vectors import Row, Sets
 
@@ -51,7 +51,7 @@ class Answer:
 
 
 def facts(rows: Iterable[Row], *, runs: bool = False) -> pa.Table:
-    """Rows as the facts that `spark_assign.kernels.group` reads; with `runs`, ownership as few long runs."""
+    """Rows as the facts that `spark_assign.groups.kernel` reads; with `runs`, ownership as few long runs."""
     lines = [{"cluster": row["case"], "group_id": "group", **fact} for row in rows for fact in _facts_of(row, runs)]
     assert {name for line in lines for name in line} <= set(_USED.names)
     used = pa.Table.from_pylist(lines, schema=_USED)

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key, text_walk
-from spark_assign.kernels.streams.grouped_facts import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.kernels.streams.hash_order import process_walk
-from spark_assign.kernels.streams.task_assignor_api import Group, Member, Target, Task
-from spark_assign.schemas import INPUT_TABLES, ONLY_IF_GIVEN
+from spark_assign.streams.kernel.grouped_facts import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.streams.kernel.hash_order import process_walk
+from spark_assign.streams.kernel.task_assignor_api import Group, Member, Target, Task
+from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe
 
 Row = dict[str, Any]
@@ -134,7 +134,7 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
 
 
 def facts_of(rows: Iterable[Row]) -> pa.Table:
-    """The same as the kernel's facts (`kernels.streams.grouped_facts`)."""
+    """The same as the kernel's facts (`streams.kernel.grouped_facts`)."""
     facts: list[dict[str, Any]] = []
     for row in rows:
         tables = table_rows(row)

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
 from tests.golden.vectors import Row, Sets
 

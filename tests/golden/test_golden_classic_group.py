@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from spark_assign.errors import FleetError
-from spark_assign.protocol import replay
-from spark_assign.protocol.classic_group_check import RECORDED_GROUP_ID
-from spark_assign.protocol.schemas import REPLAYED, STEPS
+from spark_assign.simulation import replay
+from spark_assign.simulation.classic_group_check import RECORDED_GROUP_ID
+from spark_assign.tables.errors import FleetError
+from spark_assign.tables.simulation import REPLAYED, STEPS
 from tests.frames import dataframe
 from tests.golden import classic_group_rows
 

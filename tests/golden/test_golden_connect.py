@@ -8,12 +8,12 @@ from itertools import chain
 
 import pytest
 
-from spark_assign.kernels.connect.assignor_state import AssignorState
-from spark_assign.kernels.connect.connector_task_ids import Names
-from spark_assign.kernels.connect.hash_set_order import walk
-from spark_assign.kernels.connect.lost_assignments import handle_lost
-from spark_assign.kernels.connect.rebalance_input import RebalanceInput
-from spark_assign.kernels.connect.worker_load import WorkerLoads
+from spark_assign.connect.kernel.assignor_state import AssignorState
+from spark_assign.connect.kernel.connector_task_ids import Names
+from spark_assign.connect.kernel.hash_set_order import walk
+from spark_assign.connect.kernel.lost_assignments import handle_lost
+from spark_assign.connect.kernel.rebalance_input import RebalanceInput
+from spark_assign.connect.kernel.worker_load import WorkerLoads
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Answer, Numbers, Row, answer, asked, expected
 from tests.golden.connect_sequences import Workers

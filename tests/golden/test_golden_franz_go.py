@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.caching import cached
-from spark_assign.kernels.group.plan_groups import ASSIGNED, METRICS, ORDER_DEPENDENT, REJECTED
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, ORDER_DEPENDENT, REJECTED
+from spark_assign.spark.caching import cached
 from tests.golden import franz_go_rows, tables, vectors
 
 STICKY = ("sticky", "cooperative-sticky")

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.caching import cached
-from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember
-from spark_assign.kernels.librdkafka.sticky import assign_sticky
-from spark_assign.kernels.librdkafka.withhold import withhold
+from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember
+from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky
+from spark_assign.groups.assignors.librdkafka.withhold import withhold
+from spark_assign.spark.caching import cached
 from tests.golden import sticky_kernel, tables, vectors
 
 CASES = {"range": 120, "roundrobin": 60, "cooperative-sticky": 420}

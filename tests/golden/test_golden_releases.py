@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.caching import cached
+from spark_assign.spark.caching import cached
 from tests.golden import sticky_kernel, tables, vectors
 
 THROWN = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_assign.kernels.replicas import admin_utils, striped
-from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
+from spark_assign.java.random import JavaRandom, draw_pairs
+from spark_assign.replicas.kernel import admin_utils, striped
 from tests.golden.replica_rows import RecordedDraws, expected, layout_of, recorded
 from tests.golden.vectors import Row
 

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.caching import cached
-from spark_assign.kernels.group.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
-from spark_assign.runs import expand
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, ORDER_DEPENDENT, REJECTED, WITHHELD, PlanParams, decide
+from spark_assign.spark.caching import cached
+from spark_assign.spark.partition_slices import expand
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
 

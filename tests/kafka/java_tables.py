@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from spark_assign.connect.kernel.connector_task_ids import Names
+from spark_assign.connect.kernel.hash_set_order import walk_of_copy
+from spark_assign.groups.assignors.sticky.hash_map_order import walk_after_balancing, walk_while_balanced, walks
+from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
 from spark_assign.java.hash_map import (
     HashTable,
     partition_hash,
@@ -23,10 +27,6 @@ from spark_assign.java.hash_map import (
     string_hashes,
     text_walk,
 )
-from spark_assign.kernels.connect.connector_task_ids import Names
-from spark_assign.kernels.connect.hash_set_order import walk_of_copy
-from spark_assign.kernels.sticky.hash_map_order import walk_after_balancing, walk_while_balanced, walks
-from spark_assign.kernels.sticky.sticky_types import StickyGroups
 from tests.kafka import java_programs
 
 Row = dict[str, Any]

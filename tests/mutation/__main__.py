@@ -1,7 +1,7 @@
 """Mutation testing of the kernels: what one small fault in their code would make fail, and what it would not.
 
     tests/mutants --sample 300 --seed 1                     a random sample of all kernels
-    tests/mutants --sample 100 --seed 1 kernels/protocol    of one folder or file
+    tests/mutants --sample 100 --seed 1 simulation/kernel    of one folder or file
     tests/mutants --all numeric/round_robin_offset.py                     every mutant
     tests/mutants --page                                    write docs/mutants.md anew from what is known
 
@@ -85,7 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         "tests/mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "paths", nargs="*", default=[folder.name for folder in KERNELS], help="folders or files below spark_assign"
+        "paths",
+        nargs="*",
+        default=[str(folder.relative_to(PACKAGE)) for folder in KERNELS],
+        help="folders or files below spark_assign",
     )
     parser.add_argument("--sample", type=int, help="so many, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same from the same code")
@@ -145,9 +148,8 @@ def _summary(statuses: list[tuple[Mutant, str]], register: known.Register) -> No
 
 
 def _part(file: str) -> str:
-    """Returns the room of a file, or its folder in kernels."""
-    room, *rest = Path(file).relative_to("spark_assign").parts
-    return rest[0] if room == "kernels" else room
+    """Returns the folder of a file, below the package."""
+    return str(Path(file).relative_to("spark_assign").parent)
 
 
 if __name__ == "__main__":

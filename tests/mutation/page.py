@@ -19,7 +19,7 @@ missing, a call that is left out. It is killed if a test fails. Of the kernels, 
 
 ```sh
 tests/mutants --sample 300 --seed 1                     # a random sample of all kernels
-tests/mutants --sample 100 --seed 1 kernels/protocol    # of a folder or a file
+tests/mutants --sample 100 --seed 1 simulation/kernel    # of a folder or a file
 tests/mutants --all numeric/round_robin_offset.py                     # every mutant; of all kernels that is a night
 ```
 

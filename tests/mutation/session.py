@@ -10,8 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_assign"
-KERNELS = tuple(PACKAGE / room for room in ("kernels", "java", "numeric"))
-"""The rooms of pure computations, which the mutants change."""
+KERNELS = (
+    *(PACKAGE / room for room in ("numeric", "java", "groups/assignors")),
+    *sorted(path for path in PACKAGE.rglob("kernel") if path.is_dir()),
+)
+"""The folders of pure computations, which the mutants change."""
 FOLDERS = ("tests/unit", "tests/golden")
 QUIET = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "ignore")
 """Output of a mutant is of no interest; `-s` also because a killed process could not put the streams back."""

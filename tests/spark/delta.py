@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.errors import SourceError
-from spark_assign.schemas import REQUIRED_TABLES
-from spark_assign.sources.snapshot import Snapshot
-from spark_assign.sources.snapshot_catalog import write_tables
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_catalog import write_tables
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import REQUIRED_TABLES
 from tests import snapshots
 
 NAMES = ("eu", "us 100%", 'it\'s/"ap"')

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign import Fleet, Plan
-from spark_assign.caching import cached
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.spark.caching import cached
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
 
 Row = Sequence[Any]

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import advise as job
 from jobs import report
 from spark_assign import advise
-from spark_assign.advice.schemas import ADVISE_TABLES
-from spark_assign.errors import ConfigError
+from spark_assign.tables.advice import ADVISE_TABLES
+from spark_assign.tables.errors import ConfigError
 from tests.docs import given
 from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from jobs import connect, plan, replicas, simulate
 from spark_assign import Fleet, FleetError
-from spark_assign.sinks.run_store import read_plan
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import read_plan
 from tests.spark.fleets import tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

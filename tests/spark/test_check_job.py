@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, drift, plan
-from spark_assign.alerts import alerts
-from spark_assign.comparison.schemas import DRIFT_GROUPS
-from spark_assign.errors import ConfigError
-from spark_assign.schemas import REJECTED
+from spark_assign.groups.alerts import alerts
+from spark_assign.tables.comparison import DRIFT_GROUPS
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import REJECTED
 from tests.frames import dataframe
 from tests.spark.fleets import written_as_json
 from tests.spark.test_compare_job import snapshot

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.errors import FleetError
+from spark_assign.tables.errors import FleetError
 from tests.spark.fleets import fleet, group, kept, tuples
 
 pytestmark = pytest.mark.spark

@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_assign import drift, plan
-from spark_assign.connect import schemas as connect
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.schemas import INPUT_TABLES, SNAPSHOT_TABLES
-from spark_assign.sources import snapshot_catalog
-from spark_assign.sources.snapshot import Snapshot
-from spark_assign.sources.snapshot_catalog import write_tables
-from spark_assign.sources.snapshot_files import write_folder
-from spark_assign.sources.tables import Shape, read_fleet, read_tables
+from spark_assign.sources.files import snapshot_catalog
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_catalog import write_tables
+from spark_assign.sources.files.snapshot_files import write_folder
+from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.tables import connect
+from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.groups import INPUT_TABLES, SNAPSHOT_TABLES
 from tests import snapshots
 
 pytestmark = pytest.mark.spark

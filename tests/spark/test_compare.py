@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Change, Fleet, UnknownAssignorError, compare, converge, plan
-from spark_assign.kernels.client_libraries import plan_switch
-from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
-from spark_assign.protocol import Settings
-from spark_assign.schemas import COMPARISON
-from spark_assign.what_if import AS_IS, members_joined, members_left
+from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
+from spark_assign.groups.kernel.client_libraries import plan_switch
+from spark_assign.simulation import Settings
+from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
+from spark_assign.tables.groups import COMPARISON
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]

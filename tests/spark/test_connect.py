@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.connect.schemas import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
-from spark_assign.errors import FleetError, UnknownAssignorError
+from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, ROUNDS
+from spark_assign.tables.errors import FleetError, UnknownAssignorError
 from tests.frames import dataframe
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, asked

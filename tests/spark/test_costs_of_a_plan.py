@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import compare, drift, plan
-from spark_assign.comparison.schemas import DRIFT_TABLES
-from spark_assign.report.summary import summarize
-from spark_assign.sinks.run_store import stored_plan, write_plan
-from spark_assign.sources.tables import read_fleet
-from spark_assign.what_if import read_change
+from spark_assign.comparison.what_if import read_change
+from spark_assign.report.text.summary import summarize
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores.run_store import stored_plan, write_plan
+from spark_assign.tables.comparison import DRIFT_TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_assign import __version__
-from spark_assign.sinks.run_store import StoredPlan, read_plan
+from spark_assign.stores.run_store import StoredPlan, read_plan
 from tests.spark.fleets import fleet, tuples
 
 pytestmark = pytest.mark.spark

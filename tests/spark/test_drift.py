@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, drift, plan
-from spark_assign.caching import cached
-from spark_assign.comparison.schemas import DRIFT_TABLES
-from spark_assign.errors import SourceError
+from spark_assign.spark.caching import cached
+from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.errors import SourceError
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]

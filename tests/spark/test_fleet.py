@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
-from spark_assign.runs import compress, expand
-from spark_assign.sinks.run_store import read_plan
+from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.stores.run_store import read_plan
 from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
-from spark_assign.errors import ConfigError
 from spark_assign.history.alerts import history_alerts
-from spark_assign.history.schemas import HISTORY_TABLES
-from spark_assign.report.history import stories, summarize_history
-from spark_assign.sinks.run_store import write_plan
+from spark_assign.report.text.history import stories, summarize_history
+from spark_assign.stores.run_store import write_plan
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.history import HISTORY_TABLES
 from tests.frames import dataframe
 from tests.unit import history_rows as made
 

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.errors import ConfigError
 from spark_assign.history.history import History
 from spark_assign.history.schemas import TOLD
+from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import tuples
 
 pytestmark = [pytest.mark.spark]

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import History
-from spark_assign.errors import ConfigError, FleetError
-from spark_assign.history.schemas import END_OFFSETS, HISTORY_TABLES, RECORDS, TOPIC_IDS
-from spark_assign.kernels.history import history_rows
+from spark_assign.history.kernel import history_rows
+from spark_assign.tables.errors import ConfigError, FleetError
+from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, TOPIC_IDS
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 from tests.frames import dataframe

@@ -12,12 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.errors import ConfigError, FleetError, SourceError
-from spark_assign.history.follow_records import follow
 from spark_assign.history.records import records_of, without_secrets
-from spark_assign.history.schemas import RECORDS
-from spark_assign.sources.log_segments import log_segments
-from spark_assign.sources.offsets_topic import records_in_kafka
+from spark_assign.sources.kafka.follow_records import follow
+from spark_assign.sources.kafka.log_segments import log_segments
+from spark_assign.sources.kafka.offsets_topic import records_in_kafka
+from spark_assign.tables.errors import ConfigError, FleetError, SourceError
+from spark_assign.tables.history import RECORDS
 from spark_assign.wire.log_segment import Record
 from tests.unit.test_log_segment import batch_of
 

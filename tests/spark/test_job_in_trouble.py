@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import plan
-from spark_assign.sinks.run_store import Manifest, read_plan
+from spark_assign.stores.run_store import Manifest, read_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

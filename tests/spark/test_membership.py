@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 
 from jobs import membership as job
 from spark_assign import membership
-from spark_assign.advice.schemas import MEMBERSHIP_TABLES
-from spark_assign.errors import ConfigError
-from spark_assign.protocol import Settings, simulate
-from spark_assign.protocol.schemas import EVENTS
+from spark_assign.simulation import Settings, simulate
+from spark_assign.tables.advice import MEMBERSHIP_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.simulation import EVENTS
 from tests.frames import dataframe
 from tests.spark.fleets import kept, mixed, shuffled, stored, tuples, two_members
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from jobs import migrate as job
 from spark_assign import compare, migrate
-from spark_assign.comparison.schemas import MIGRATION_TABLES
-from spark_assign.errors import ConfigError, UnknownAssignorError
-from spark_assign.protocol import Settings
+from spark_assign.simulation import Settings
+from spark_assign.tables.comparison import MIGRATION_TABLES
+from spark_assign.tables.errors import ConfigError, UnknownAssignorError
 from tests.spark.fleets import kept, mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]

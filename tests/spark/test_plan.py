@@ -9,8 +9,8 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
-from spark_assign.runs import compress
-from spark_assign.schemas import PLAN_TABLES
+from spark_assign.spark.partition_slices import compress
+from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
 from tests.kafka import random_groups
 from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples

@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.outcome import Outcome
-from spark_assign.errors import SourceError
-from spark_assign.report.summary import summarize
-from spark_assign.schemas import PLAN_TABLES
-from spark_assign.sinks import local_parquet
-from spark_assign.sinks.catalog import CatalogTarget
-from spark_assign.sinks.folder import FolderTarget
-from spark_assign.sinks.run_store import check_output, read_plan, run_before, safe_run_id, write_plan
+from spark_assign.report.text.summary import summarize
+from spark_assign.stores import local_parquet
+from spark_assign.stores.catalog import CatalogTarget
+from spark_assign.stores.folder import FolderTarget
+from spark_assign.stores.run_store import check_output, read_plan, run_before, safe_run_id, write_plan
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import PLAN_TABLES
 
 pytestmark = pytest.mark.spark
 

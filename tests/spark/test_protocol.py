@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
-from spark_assign.errors import FleetError
-from spark_assign.protocol import Settings, compare_protocols, holds_for, schemas, simulate, upgrade_plan
+from spark_assign.migration.cooperative_upgrade import holds_for, upgrade_plan
+from spark_assign.simulation import Settings, compare_protocols, simulate
+from spark_assign.tables import simulation as schemas
+from spark_assign.tables.errors import FleetError
 from tests.frames import dataframe
 from tests.spark import fleets
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import replay
-from spark_assign.errors import ConfigError, UnknownAssignorError
-from spark_assign.history.schemas import REPLAY_TABLES
-from spark_assign.protocol.settings import Settings
-from spark_assign.report.replay import summarize_replay
+from spark_assign.report.text.replay import summarize_replay
+from spark_assign.simulation.settings import Settings
+from spark_assign.tables.errors import ConfigError, UnknownAssignorError
+from spark_assign.tables.history import REPLAY_TABLES
 
 pytestmark = [pytest.mark.spark]
 

@@ -15,18 +15,18 @@ pytest.importorskip("jinja2", reason="reports are an extra")
 
 from jobs import report as job
 from spark_assign import Plan, drift, plan
-from spark_assign.comparison.schemas import DRIFT_TABLES
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.protocol.compare import side_by_side, simulate_protocols
-from spark_assign.protocol.schemas import EVENTS
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_comparison import compare_rows, drift_rows
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.collect_simulation import drawn_ownership, simulation_rows
-from spark_assign.schemas import GROUP_KEY, OFFSETS
-from spark_assign.sinks.run_store import StoredPlan, read_plan, write_plan
+from spark_assign.simulation.compare import side_by_side, simulate_protocols
+from spark_assign.stores.run_store import StoredPlan, read_plan, write_plan
+from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.groups import GROUP_KEY, OFFSETS
+from spark_assign.tables.simulation import EVENTS
 from tests.frames import dataframe
 from tests.spark.fleets import fleet, kept
 from tests.unit.report_rows import classes_of, ruled_of

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, Plan, compare, converge, drift, explain, plan
-from spark_assign.caching import cached
-from spark_assign.report.comparison import summarize_comparison
+from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
 from spark_assign.report.html import report
-from spark_assign.sinks.run_store import read_plan
-from spark_assign.what_if import AS_IS, members_joined, members_left
+from spark_assign.report.text.comparison import summarize_comparison
+from spark_assign.spark.caching import cached
+from spark_assign.stores.run_store import read_plan
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from jobs import share
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
-from spark_assign.share.schemas import PLAN_TABLES
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.tables.share import PLAN_TABLES
 from tests.spark.fleets import stored, written_as_json
 
 KEY = {"cluster": "c"}

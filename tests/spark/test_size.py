@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from jobs import size as job
 from spark_assign import Fleet, FleetError, compare, size
-from spark_assign.advice.schemas import SIZE_TABLES
-from spark_assign.schemas import INPUT_TABLES
-from spark_assign.what_if import members_joined, members_left
+from spark_assign.comparison.what_if import members_joined, members_left
+from spark_assign.tables.advice import SIZE_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe
 from tests.spark import fleets
 from tests.spark.fleets import kept, mixed, stored, tuples, written_as_json

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, Plan, SparkAssignError, converge, explain, plan
-from spark_assign.schemas import PLAN_TABLES, ROUNDS
+from spark_assign.tables.groups import PLAN_TABLES, ROUNDS
 from tests.spark.fleets import fleet, kept, table, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]

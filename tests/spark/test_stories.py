@@ -16,15 +16,15 @@ from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.local_simulation import play_story as play_connect_story
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.connect.schemas import SIMULATION_TABLES
-from spark_assign.protocol import Settings, facts
-from spark_assign.protocol.local_simulation import play_story
-from spark_assign.protocol.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
-from spark_assign.protocol.simulation import play_fleet
 from spark_assign.report.group_pictures import sight_of_simulation, sight_of_story
-from spark_assign.report.protocol import summarize_simulation, summarize_story
-from spark_assign.sinks.driver_rows import write_rows
-from spark_assign.sinks.run_store import read_plan
+from spark_assign.report.text.simulation import summarize_simulation, summarize_story
+from spark_assign.simulation import Settings, facts
+from spark_assign.simulation.local_simulation import play_story
+from spark_assign.simulation.scenarios import SCENARIOS, Scenario, crash, rolling_deployment, textbook_join
+from spark_assign.simulation.simulation import play_fleet
+from spark_assign.stores.driver_rows import write_rows
+from spark_assign.stores.run_store import read_plan
+from spark_assign.tables.connect import SIMULATION_TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.errors import FleetError, SourceError
-from spark_assign.schemas import INPUT_TABLES
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.tables.errors import FleetError, SourceError
+from spark_assign.tables.groups import INPUT_TABLES
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +79,7 @@ def test_folders_written_by_spark_are_read_back(spark: SparkSession, tmp_path: P
 def test_a_uri_is_listed_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the driver cannot see the files, Spark's own listing finds the tables."""
     folder = write(tmp_path / "a fleet", CSV)
-    monkeypatch.setattr("spark_assign.sources.tables.local_path", lambda place: None)
+    monkeypatch.setattr("spark_assign.sources.files.tables.local_path", lambda place: None)
     fleet = read_fleet(spark, f"file://{folder}")
     assert fleet.topics.count() == 2
     assert fleet.groups is None

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from jobs import upgrade as job
 from spark_assign import upgrade
-from spark_assign.comparison.schemas import UPGRADE_TABLES
-from spark_assign.errors import ConfigError
+from spark_assign.tables.comparison import UPGRADE_TABLES
+from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import kept, mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, compare, converge, plan
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.spark import fleets
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import facts, plan
-from spark_assign.kernels.protocol.leader import assign
+from spark_assign import plan
+from spark_assign.groups import facts
+from spark_assign.simulation.kernel.leader import assign
 from tests.golden import leader_rows, tables, vectors
 from tests.kafka import random_groups
 from tests.spark import fleets

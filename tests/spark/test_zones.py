@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from jobs import zones as job
 from spark_assign import zones
-from spark_assign.advice.schemas import ZONES_TABLES
-from spark_assign.errors import ConfigError, FleetError
+from spark_assign.tables.advice import ZONES_TABLES
+from spark_assign.tables.errors import ConfigError, FleetError
 from tests.docs import given
 from tests.spark.fleets import kept, mixed, shuffled, table, tuples, written_as_json
 

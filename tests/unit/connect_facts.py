@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.connect import indexed_facts as kinds
+from spark_assign.connect.kernel import indexed_facts as kinds
 
 Tables = dict[str, list[dict[str, Any]]]
 

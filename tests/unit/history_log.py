@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.build_tables import tell
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.history.timeline import Owned, Timeline
-from spark_assign.kernels.history.timelines import timelines
+from spark_assign.history.kernel import facts
+from spark_assign.history.kernel.build_tables import tell
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import Owned, Timeline
+from spark_assign.history.kernel.timelines import timelines
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 
 TYPES = {name: number for number, name in NAMES.items()}

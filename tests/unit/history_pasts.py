@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spark_assign.kernels.history.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import CommitInterval, Generation, Owned, RecordedMember, Timeline
 
 GAP = 10_000
 SESSION, REBALANCE = 45_000, 300_000

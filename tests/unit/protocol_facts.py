@@ -1,4 +1,4 @@
-"""Facts of groups (`kernels.protocol.simulation_input`), made by hand."""
+"""Facts of groups (`simulation.kernel.simulation_input`), made by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.kernels.protocol.simulation_input import EVENT_NUMBERS, SETTINGS
+from spark_assign.simulation.kernel.simulation_input import EVENT_NUMBERS, SETTINGS
 
 Row = dict[str, Any]
 

@@ -9,14 +9,19 @@ import random
 import struct
 from collections.abc import Sequence
 
-from spark_assign.kernels.history.timeline import EMPTY, STABLE, Generation, RecordedMember, Timeline
-from spark_assign.kernels.protocol.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
-from spark_assign.kernels.protocol.events import Event, in_order
-from spark_assign.kernels.protocol.group_simulation import GroupSimulation
-from spark_assign.kernels.protocol.initial_state import InitialState
-from spark_assign.kernels.protocol.member import ClassicMember
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulate_groups import answers
+from spark_assign.history.kernel.timeline import EMPTY, STABLE, Generation, RecordedMember, Timeline
+from spark_assign.simulation.kernel.assignment_request import (
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
+    Topics,
+)
+from spark_assign.simulation.kernel.events import Event, in_order
+from spark_assign.simulation.kernel.group_simulation import GroupSimulation
+from spark_assign.simulation.kernel.initial_state import InitialState
+from spark_assign.simulation.kernel.member import ClassicMember
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulate_groups import answers
 from tests.unit.history_log import numbers_bytes, text_bytes
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

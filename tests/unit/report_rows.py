@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_assign.kernels.client_libraries import plan_switch
+from spark_assign.groups.kernel.client_libraries import plan_switch
 from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
-from spark_assign.report.worst_groups import SUMS, affected, over_share
+from spark_assign.report.text.worst_groups import SUMS, affected, over_share
 from tests.unit import history_rows
 
 Row = dict[str, Any]

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import FACTS, LEFT
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
+from spark_assign.groups.kernel.facts import FACTS, LEFT
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

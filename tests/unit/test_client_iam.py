@@ -13,9 +13,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from jobs import snapshot as job
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import client_iam, client_properties, client_settings, kafka_connection
-from spark_assign.sources.client_iam import Iam, SignedLogin
+from spark_assign.sources.auth import client_iam, client_properties, client_settings
+from spark_assign.sources.auth.client_iam import Iam, SignedLogin
+from spark_assign.sources.kafka import kafka_connection
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import sasl_stub
 
 msk = pytest.importorskip("kafka.net.sasl.msk")

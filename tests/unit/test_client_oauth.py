@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import client_oauth, client_properties, client_settings
-from spark_assign.sources.client_jaas import Login, login
-from spark_assign.sources.client_oauth import TokenEndpoint, Tokens
-from spark_assign.sources.secret import Secret
+from spark_assign.sources.auth import client_oauth, client_properties, client_settings
+from spark_assign.sources.auth.client_jaas import Login, login
+from spark_assign.sources.auth.client_oauth import TokenEndpoint, Tokens
+from spark_assign.sources.auth.secret import Secret
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit.connect_stub import serving
 
 SECRET = "s:ä/4711"

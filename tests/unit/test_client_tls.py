@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.errors import ConfigError
-from spark_assign.sources import client_tls
+from spark_assign.sources.auth import client_tls
+from spark_assign.tables.errors import ConfigError
 
 pytest.importorskip("cryptography")
 

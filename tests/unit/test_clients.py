@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.client_libraries import (
+from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,
     NOT_THERE,

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from spark_assign.cli.job import run_job
-from spark_assign.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError, SourceError
 
 
 def raising(error: Exception) -> None:

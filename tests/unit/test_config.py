@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_assign.cli import plan_settings
-from spark_assign.errors import ConfigError
-from spark_assign.schemas import PLAN_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import PLAN_TABLES
 
 MINIMAL = '[fleet]\nlocation = "./fleet"\n[output]\nlocation = "cat.schema"\n'
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from jobs import snapshot as job
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import connect_http, http_session
-from spark_assign.sources.connect_http import ConnectHttp
-from spark_assign.sources.connect_http_settings import HttpSettings, configured
-from spark_assign.sources.secret import Secret
+from spark_assign.sources.auth import http_session
+from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.connect import connect_http
+from spark_assign.sources.connect.connect_http import ConnectHttp
+from spark_assign.sources.connect.connect_http_settings import HttpSettings, configured
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import ROOT, serving
 

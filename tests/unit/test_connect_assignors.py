@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect import incremental, incremental_2_6
-from spark_assign.kernels.connect.assignor_state import AssignorState
-from spark_assign.kernels.connect.connector_task_ids import connector_item, task_item
-from spark_assign.kernels.connect.rebalance_input import RebalanceInput, RebalanceResult
+from spark_assign.connect.kernel import incremental, incremental_2_6
+from spark_assign.connect.kernel.assignor_state import AssignorState
+from spark_assign.connect.kernel.connector_task_ids import connector_item, task_item
+from spark_assign.connect.kernel.rebalance_input import RebalanceInput, RebalanceResult
 
 C, *T = connector_item(0), *(task_item(0, number) for number in range(8))
 NOW, MAX = 1_000_000, 300_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.connect.connector_task_ids import connector_item, task_item
-from spark_assign.kernels.connect.costs import Costs
-from spark_assign.kernels.connect.simulation import Timing
+from spark_assign.connect.kernel.connector_task_ids import connector_item, task_item
+from spark_assign.connect.kernel.costs import Costs
+from spark_assign.connect.kernel.simulation import Timing
 from tests.golden.connect_scripts import Happened
 from tests.unit.test_connect_simulation import ADDED, TWO, play
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect.faults import REMEDIES, Faults
-from spark_assign.kernels.connect.plan_clusters import plan_facts
-from spark_assign.kernels.connect.simulate_clusters import play_facts
-from spark_assign.kernels.connect.simulation import Timing
+from spark_assign.connect.kernel.faults import REMEDIES, Faults
+from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.connect.kernel.simulate_clusters import play_facts
+from spark_assign.connect.kernel.simulation import Timing
 from tests.unit.connect_facts import CODES, Tables, cluster, facts, faulty_clusters, items, merged, unfolded
 
 FAULTS = {

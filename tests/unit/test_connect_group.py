@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from kafka.errors import GroupAuthorizationFailedError
 
-from spark_assign.errors import SourceError
-from spark_assign.sources import connect, connect_group, connect_http, snapshot_files
-from spark_assign.sources.connect_cluster_options import targets
-from spark_assign.sources.connect_group import ConnectGroup, ConnectGroups
-from spark_assign.sources.kafka_groups import UnsettledError
+from spark_assign.sources.connect import connect_group, connect_http
+from spark_assign.sources.connect import connect_snapshot as connect
+from spark_assign.sources.connect.connect_cluster_options import targets
+from spark_assign.sources.connect.connect_group import ConnectGroup, ConnectGroups
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.kafka.kafka_groups import UnsettledError
+from spark_assign.tables.errors import SourceError
 from spark_assign.wire.reader import WireError
 from tests.unit import connect_stub
 from tests.unit.connect_stub import serving

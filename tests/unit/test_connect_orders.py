@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from spark_assign.kernels.connect.backoff import backoff
-from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, named, parted, task_item
-from spark_assign.kernels.connect.hash_set_order import walk, walk_of_copy
-from spark_assign.kernels.connect.serialized_order import list_after, over_the_wire
-from spark_assign.kernels.connect.worker_load import WorkerLoads
+from spark_assign.connect.kernel.backoff import backoff
+from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, named, parted, task_item
+from spark_assign.connect.kernel.hash_set_order import walk, walk_of_copy
+from spark_assign.connect.kernel.serialized_order import list_after, over_the_wire
+from spark_assign.connect.kernel.worker_load import WorkerLoads
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect.plan_clusters import plan_facts
-from spark_assign.kernels.connect.result_table import DECIDED
+from spark_assign.connect.kernel.plan_clusters import plan_facts
+from spark_assign.connect.kernel.result_table import DECIDED
 from tests.unit.connect_facts import FACTS, Tables, cluster, facts, items, merged, unfolded
 
 Told = dict[str, Any]

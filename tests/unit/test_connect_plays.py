@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect.simulate_clusters import PLAYED, play_facts
-from spark_assign.kernels.connect.simulation import Timing
+from spark_assign.connect.kernel.simulate_clusters import PLAYED, play_facts
+from spark_assign.connect.kernel.simulation import Timing
 from tests.golden.connect_scripts import Happened
 from tests.unit.connect_facts import Tables, cluster, facts, items, merged
 from tests.unit.test_connect_simulation import ADDED, TWO, play

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.connect.scenarios import ninety_by_ten
-from spark_assign.report.connect import compare_protocols, draw_comparison
+from spark_assign.report.text.connect import compare_protocols, draw_comparison
 
 SCENARIO = ninety_by_ten(2, 3)
 

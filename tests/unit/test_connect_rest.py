@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from jobs import snapshot as job
-from spark_assign.errors import ConfigError, SourceError
-from spark_assign.sources import connect, connect_http, connect_rest
-from spark_assign.sources.connect_cluster_options import ConnectTarget, targets
-from spark_assign.sources.connect_http import ConnectHttp, HttpSettings
+from spark_assign.sources.connect import connect_http, connect_rest
+from spark_assign.sources.connect import connect_snapshot as connect
+from spark_assign.sources.connect.connect_cluster_options import ConnectTarget, targets
+from spark_assign.sources.connect.connect_http import ConnectHttp, HttpSettings
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, Stub, serving
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.connect import simulation
-from spark_assign.kernels.connect.assignor_state import AssignorState
-from spark_assign.kernels.connect.connector_task_ids import Names, connector_item, task_item
-from spark_assign.kernels.connect.costs import Costs
-from spark_assign.kernels.connect.plan_clusters import ASSIGNORS
-from spark_assign.kernels.connect.simulation import EVENTS, BadEvent, ConnectInitialState, Event, Timing
+from spark_assign.connect.kernel import simulation
+from spark_assign.connect.kernel.assignor_state import AssignorState
+from spark_assign.connect.kernel.connector_task_ids import Names, connector_item, task_item
+from spark_assign.connect.kernel.costs import Costs
+from spark_assign.connect.kernel.plan_clusters import ASSIGNORS
+from spark_assign.connect.kernel.simulation import EVENTS, BadEvent, ConnectInitialState, Event, Timing
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals
 

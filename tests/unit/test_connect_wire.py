@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from spark_assign.wire import connect_protocol
-from spark_assign.wire.connect_protocol import Assignment, WorkerState
+from spark_assign.connect import connect_protocol
+from spark_assign.connect.connect_protocol import Assignment, WorkerState
 from spark_assign.wire.reader import WireError
 
 Items = list[tuple[str, list[int]]]

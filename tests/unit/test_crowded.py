@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.connect import indexed_facts as facts
-from spark_assign.kernels.protocol.classic_group import ClassicGroup
-from spark_assign.kernels.protocol.classic_group_member import ClassicGroupMember
-from spark_assign.kernels.replicas import placement_requests, striped
+from spark_assign.replicas.kernel import placement_requests, striped
+from spark_assign.simulation.kernel.classic_group import ClassicGroup
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 
 ALIKE = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
 """Sorted, of one `String.hashCode`."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jobs import ingest
-from spark_assign.errors import SourceError
-from spark_assign.sources import describe_text
-from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka import describe_text
+from spark_assign.tables.errors import SourceError
 
 # As Kafka 4.1's kafka-topics.sh --describe prints it (tabs), and as 2.x did (fewer fields).
 TOPICS = """SLF4J: Failed to load class "org.slf4j.impl.StaticLoggerBinder".

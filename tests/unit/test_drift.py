@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group import ownership_changes
-from spark_assign.kernels.group.drift import DRIFTED, DriftParams, drift
-from spark_assign.kernels.group.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.kernels.group.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
+from spark_assign.comparison.kernel.drift import DRIFTED, DriftParams, drift
+from spark_assign.comparison.kernel.group_states import LATE, PLANNED_GROUP, PRESENT, REFUSED, STATE_FACTS
+from spark_assign.groups.kernel import ownership_changes
+from spark_assign.groups.kernel.facts import BLOCK, FACTS, GROUP, MEMBER, OWNED
 from spark_assign.numeric.partition_slices import compress_sorted
 from tests.sizes import drawn
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.client_libraries import COOPERATIVE
-from spark_assign.kernels.leader_fingerprint import (
+from spark_assign.groups.assignors.release_rules import led_by
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE
+from spark_assign.groups.kernel.leader_fingerprint import (
     LIKELY,
     SURE,
     UNKNOWN,
@@ -21,7 +22,6 @@ from spark_assign.kernels.leader_fingerprint import (
     SubscriptionFormat,
     find_leader,
 )
-from spark_assign.kernels.release_rules import led_by
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
 

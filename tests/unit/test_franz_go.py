@@ -7,15 +7,15 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from spark_assign.assignors.registry import find
-from spark_assign.kernels.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
-from spark_assign.kernels.franz_go.heterogeneous import plan_heterogeneous
-from spark_assign.kernels.franz_go.order_dependence import BalancedGroup, plan_group
-from spark_assign.kernels.group.cooperative_rounds import rounds_of
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.release_rules import client_side
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
+from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
+from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
+from spark_assign.groups.assignors.release_rules import client_side
+from spark_assign.groups.kernel.cooperative_rounds import rounds_of
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.registry import find
 from tests.golden import sticky_kernel
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.cooperative_rounds import converge
-from spark_assign.kernels.group.heartbeats import list_heartbeats
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
-from spark_assign.kernels.protocol.assignment_request import code
-from spark_assign.kernels.protocol.consumer_group import ConsumerGroup, GroupState
-from spark_assign.kernels.protocol.consumer_group_member import ConsumerGroupMember, MemberState
-from spark_assign.kernels.protocol.consumer_group_requests import Heartbeat, Response
-from spark_assign.kernels.protocol.target_assignment import TargetAssignment
-from spark_assign.kernels.protocol.topics_image import Topic, TopicsImage
+from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.heartbeats import list_heartbeats
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.simulation.kernel.assignment_request import code
+from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
+from spark_assign.simulation.kernel.consumer_group_member import ConsumerGroupMember, MemberState
+from spark_assign.simulation.kernel.consumer_group_requests import Heartbeat, Response
+from spark_assign.simulation.kernel.target_assignment import TargetAssignment
+from spark_assign.simulation.kernel.topics_image import Topic, TopicsImage
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.commit_intervals import (
+from spark_assign.history.kernel.commit_intervals import (
     LISTS,
     CommitIntervals,
     flatten_intervals,
     merge_intervals,
     of_commits,
 )
-from spark_assign.kernels.history.offset_commit_values import committed
-from spark_assign.kernels.history.record_keys import CORRUPT, UNKNOWN_TYPE, read_keys
+from spark_assign.history.kernel.offset_commit_values import committed
+from spark_assign.history.kernel.record_keys import CORRUPT, UNKNOWN_TYPE, read_keys
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.sizes import drawn

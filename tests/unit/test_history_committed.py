@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history.commit_intervals import COMMIT_INTERVAL
-from spark_assign.kernels.history.commit_rows import committed
-from spark_assign.kernels.history.facts import COMMITS, DELETED, FACTS, RECORD
-from spark_assign.kernels.history.group_chunks import pieces
-from spark_assign.kernels.history.history_rows import TOLD
+from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
+from spark_assign.history.kernel.commit_rows import committed
+from spark_assign.history.kernel.facts import COMMITS, DELETED, FACTS, RECORD
+from spark_assign.history.kernel.group_chunks import pieces
+from spark_assign.history.kernel.history_rows import TOLD
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.history.departures import Departure, departures
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.history.timeline import RecordedMember
+from spark_assign.history.kernel.departures import Departure, departures
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import RecordedMember
 from tests.unit.history_pasts import SESSION, generation, member, past
 
 A, B, C = (member(name) for name in "abc")

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from spark_assign.kernels.history.departures import departures
-from spark_assign.kernels.history.deploys import Deploy, deploys, is_flapping, most_in_a_day
-from spark_assign.kernels.history.group_rows import of_group
-from spark_assign.kernels.history.pauses import stops
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.history.timeline import RecordedMember, Timeline
+from spark_assign.history.kernel.departures import departures
+from spark_assign.history.kernel.deploys import Deploy, deploys, is_flapping, most_in_a_day
+from spark_assign.history.kernel.group_rows import of_group
+from spark_assign.history.kernel.pauses import stops
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import RecordedMember, Timeline
 from tests.unit.history_pasts import generation, member, past
 
 ASKED = HistoryThresholds()

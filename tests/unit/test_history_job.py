@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs import history
-from spark_assign.errors import ConfigError
+from spark_assign.tables.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.build_tables import tell
-from spark_assign.kernels.history.departures import departures
-from spark_assign.kernels.history.generation_changes import changes
-from spark_assign.kernels.history.memberships import memberships
-from spark_assign.kernels.history.ownership_rows import runs_of
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.history.timeline import Timeline
+from spark_assign.history.kernel import facts
+from spark_assign.history.kernel.build_tables import tell
+from spark_assign.history.kernel.departures import departures
+from spark_assign.history.kernel.generation_changes import changes
+from spark_assign.history.kernel.memberships import memberships
+from spark_assign.history.kernel.ownership_rows import runs_of
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import owners
 from tests.unit.history_simulated import Classic, Consumers, Moment, Simulated

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.history import facts
-from spark_assign.kernels.history.commit_intervals import COMMIT_INTERVAL
-from spark_assign.kernels.history.merge_facts import in_parts, of_parts
-from spark_assign.kernels.history.reduce import RECORDS, reduced
+from spark_assign.history.kernel import facts
+from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
+from spark_assign.history.kernel.merge_facts import in_parts, of_parts
+from spark_assign.history.kernel.reduce import RECORDS, reduced
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table
@@ -90,7 +90,7 @@ def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.Monk
     rng = random.Random(seed)
     given = records(rng)
     expected = whole([given])
-    monkeypatch.setattr("spark_assign.kernels.history.merge_facts._MOST_BYTES", 10_000)
+    monkeypatch.setattr("spark_assign.history.kernel.merge_facts._MOST_BYTES", 10_000)
     chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
     assert len([*in_parts([table(chunk) for chunk in chunks], GAP_MS, 3)]) > 3
     assert whole(chunks) == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.report.history import MOST_LINES, partition_time, story, summary_lines
+from spark_assign.report.text.history import MOST_LINES, partition_time, story, summary_lines
 from tests.unit import history_rows as made
 
 

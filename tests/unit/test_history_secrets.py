@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_assign.kernels.history import redact
-from spark_assign.kernels.history.segments import RECORDS
-from spark_assign.wire import connect_protocol, consumer_protocol
+from spark_assign.connect import connect_protocol
+from spark_assign.history.kernel import redact
+from spark_assign.history.kernel.segments import RECORDS
+from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
 

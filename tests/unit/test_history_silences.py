@@ -8,9 +8,9 @@ from statistics import median
 
 import pytest
 
-from spark_assign.kernels.history.pauses import CommitPause, PauseSummary, pauses, stops
-from spark_assign.kernels.history.thresholds import HistoryThresholds
-from spark_assign.kernels.history.timeline import Timeline
+from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, pauses, stops
+from spark_assign.history.kernel.thresholds import HistoryThresholds
+from spark_assign.history.kernel.timeline import Timeline
 from tests.unit.history_pasts import generation, member, past
 
 A, B = member("a"), member("b")

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.errors import ConfigError
 from spark_assign.report import charts, notebook
 from spark_assign.report.formatting import number, seconds, share, short_names
 from spark_assign.report.html import PlanRows, drawings, render_report
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.report_data import OTHERS, AdviceRows
-from spark_assign.report.worst_groups import SUMS, affected, over_share
+from spark_assign.report.text.worst_groups import SUMS, affected, over_share
+from spark_assign.tables.errors import ConfigError
 from tests.unit import report_rows
 
 pytestmark = pytest.mark.skipif(
@@ -312,7 +312,7 @@ def test_partitions_without_traffic(full: str) -> None:
 
 
 def test_nobody_is_told_to_mix_assignors_without_a_word_on_clients(full: str) -> None:
-    """The way is the one of `kernels.client_libraries`, and what holds for every client stands above it."""
+    """The way is the one of `groups.kernel.client_libraries`, and what holds for every client stands above it."""
     text = html.unescape(full)
     assert "work with Java and franz-go clients only" in text
     assert report_rows.WAY.words in text

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from spark_assign.arrow_batches import chunks, in_arrow, in_arrow_chunks
+from spark_assign.spark.arrow_batches import chunks, in_arrow, in_arrow_chunks
 
 
 def _archive(path: Path) -> zipimporter:

@@ -15,9 +15,9 @@ pytest.importorskip("cryptography")
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from spark_assign.errors import ConfigError
-from spark_assign.sources import client_tls, jks
-from spark_assign.sources.jks import DamagedStoreError, JavaKeyStore, WrongPasswordError
+from spark_assign.sources.auth import client_tls, jks
+from spark_assign.sources.auth.jks import DamagedStoreError, JavaKeyStore, WrongPasswordError
+from spark_assign.tables.errors import ConfigError
 
 RECORDED = json.loads(Path(__file__).with_name("jks_stores.json").read_text(encoding="utf-8"))
 STORE_PASSWORD, KEY_PASSWORD = "störe-4711", "kéy-€-4711"

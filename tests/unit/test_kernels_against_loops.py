@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import FACTS, MEMBER, OWNED
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.ownership_bitmaps import WORDS, repeated, runs_of_blocks
-from spark_assign.kernels.rack_aware_range import lay_with_racks
+from spark_assign.groups.assignors.rack_aware_range import lay_with_racks
+from spark_assign.groups.kernel.facts import FACTS, MEMBER, OWNED
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.indexed_facts import read
 from spark_assign.numeric.arithmetic_progressions import count_common_terms
+from spark_assign.numeric.ownership_bitmaps import WORDS, repeated, runs_of_blocks
 from spark_assign.numeric.partition_slices import owners_to_slices
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from tests.kafka import random_groups
@@ -125,7 +125,7 @@ def test_runs_hold_what_the_owners_hold(seed: int) -> None:
 
 
 def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
-    """Owned rows as `kernels.group.ownership_bitmaps` has them, in any order: key, block, bits, twice, count."""
+    """Owned rows as `numeric.ownership_bitmaps` has them, in any order: key, block, bits, twice, count."""
     blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([0] * WORDS, [0] * (WORDS + 1)))
     for key, partition in zip(keys, partitions, strict=True):
         bits, twice = blocks[key, partition >> 9]

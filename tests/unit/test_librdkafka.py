@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.kernels.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember, served
-from spark_assign.kernels.librdkafka.metadata_order import answered
-from spark_assign.kernels.librdkafka.movements import Movements, UndefinedBehaviorError
-from spark_assign.kernels.librdkafka.sticky import assign_sticky
-from spark_assign.kernels.librdkafka.withhold import withhold
+from spark_assign.groups.assignors.librdkafka.balancer_input import LibrdkafkaGroup, LibrdkafkaMember, served
+from spark_assign.groups.assignors.librdkafka.metadata_order import answered
+from spark_assign.groups.assignors.librdkafka.movements import Movements, UndefinedBehaviorError
+from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky
+from spark_assign.groups.assignors.librdkafka.withhold import withhold
 
 
 def _member(

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
-from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.member_load import LOAD_FIGURES, capacities, drain_seconds
-from spark_assign.kernels.group.plan_groups import METRICS, PlanParams, decide
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWN_LOAD, OWNED, RATES
+from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.member_load import LOAD_FIGURES, capacities, drain_seconds
+from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams, decide
 
 Fact = dict[str, Any]
 

@@ -9,11 +9,11 @@ import pytest
 from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from spark_assign.sources import kafka_groups, kafka_loads, kafka_log_dirs, kafka_offsets
-from spark_assign.sources.kafka_connection import ClusterConnection
-from spark_assign.sources.kafka_groups import ListedGroup
-from spark_assign.sources.kafka_loads import LoadTargets, OffsetReading
-from spark_assign.sources.kafka_offsets import LeaderOffset
+from spark_assign.sources.kafka import kafka_groups, kafka_loads, kafka_log_dirs, kafka_offsets
+from spark_assign.sources.kafka.kafka_connection import ClusterConnection
+from spark_assign.sources.kafka.kafka_groups import ListedGroup
+from spark_assign.sources.kafka.kafka_loads import LoadTargets, OffsetReading
+from spark_assign.sources.kafka.kafka_offsets import LeaderOffset
 
 LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
 

@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.client_libraries import LIBRARIES
-from spark_assign.kernels.membership import params
-from spark_assign.kernels.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
-from spark_assign.kernels.membership.membership_modes import (
+from spark_assign.advice.kernel.membership import params
+from spark_assign.advice.kernel.membership.membership import ABOUT, OF_GROUP, OF_OPTION, REJECTED, membership
+from spark_assign.advice.kernel.membership.membership_modes import (
     COOPERATES,
     DYNAMIC,
     EAGER,
@@ -21,11 +20,12 @@ from spark_assign.kernels.membership.membership_modes import (
     STATIC,
     MembershipMode,
 )
-from spark_assign.kernels.membership.option_grid import Pause
-from spark_assign.kernels.membership.params import MembershipParams
-from spark_assign.kernels.membership.recommend import MembershipOption, advise
-from spark_assign.kernels.membership.static_support import CANNOT, SAYS, of_deployment
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.advice.kernel.membership.option_grid import Pause
+from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.advice.kernel.membership.recommend import MembershipOption, advise
+from spark_assign.advice.kernel.membership.static_support import CANNOT, SAYS, of_deployment
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.simulation.kernel.settings import Timing
 from tests.unit import protocol_facts as facts
 
 ASKED = MembershipParams(Timing(poll_interval_ms=500))
@@ -173,7 +173,7 @@ def test_rows_in_any_order() -> None:
 def test_a_large_group_is_played_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its pause scaled to all members."""
     whole = answer(g=four())[OF_OPTION]
-    monkeypatch.setattr("spark_assign.kernels.membership.option_grid.MOST_RESTARTS", 2)
+    monkeypatch.setattr("spark_assign.advice.kernel.membership.option_grid.MOST_RESTARTS", 2)
     part = answer(g=four())
     assert part[OF_GROUP][0]["restarts_played"] == 2
     same = [at for at, row in enumerate(whole) if row["membership"] == STATIC and row["restart_rebalances"] == 0]

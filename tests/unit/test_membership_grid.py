@@ -6,11 +6,16 @@ import random
 
 import pytest
 
-from spark_assign.kernels.membership.membership_modes import GroupSimulationInput, MembershipMode, StableGroup, opened
-from spark_assign.kernels.membership.option_grid import CRASH, RESTART, OptionGrid, Pause
-from spark_assign.kernels.membership.params import MembershipParams
-from spark_assign.kernels.protocol.events import Event
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.advice.kernel.membership.membership_modes import (
+    GroupSimulationInput,
+    MembershipMode,
+    StableGroup,
+    opened,
+)
+from spark_assign.advice.kernel.membership.option_grid import CRASH, RESTART, OptionGrid, Pause
+from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.simulation.kernel.events import Event
+from spark_assign.simulation.kernel.settings import Timing
 from tests.sizes import drawn
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, modern, play, stage
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import FACTS, GROUP
-from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
-from spark_assign.kernels.migration import rolling_restart
-from spark_assign.kernels.migration.assign_without_spark import assign_without_spark
-from spark_assign.kernels.migration.rolling_restart import RollingRestart, new_id, play_restarts
+from spark_assign.groups.kernel.facts import FACTS, GROUP
+from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.migration.kernel import rolling_restart
+from spark_assign.migration.kernel.assign_without_spark import assign_without_spark
+from spark_assign.migration.kernel.rolling_restart import RollingRestart, new_id, play_restarts
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

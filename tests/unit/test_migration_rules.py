@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.client_libraries import LIBRARIES
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.kernels.migration import words
-from spark_assign.kernels.migration.migrate import MigrationParams, migrate
-from spark_assign.kernels.migration.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
-from spark_assign.kernels.migration.steps import steps_of
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
+from spark_assign.migration.kernel import words
+from spark_assign.migration.kernel.migrate import MigrationParams, migrate
+from spark_assign.migration.kernel.migration_verdict import CLIENTS_OWN, MigrationCandidate, Policy, judge
+from spark_assign.migration.kernel.steps import steps_of
 
 FINE = MigrationCandidate(
     now="sticky",

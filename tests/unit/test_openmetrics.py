@@ -11,8 +11,8 @@ pytest.importorskip("prometheus_client", reason="metrics are an extra")
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
 
-from spark_assign.errors import SourceError
-from spark_assign.sinks.openmetrics import Figures, expose, publish
+from spark_assign.report.openmetrics import Figures, expose, publish
+from spark_assign.tables.errors import SourceError
 from tests.unit.report_rows import group
 
 ODD = 'a "b"\\c\nd'

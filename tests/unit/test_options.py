@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from jobs import _entry
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import DURATION, fleet_or_sample, pairs, patterns, reads, shipped, top, writes
-from spark_assign.errors import ConfigError
+from spark_assign.tables.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))

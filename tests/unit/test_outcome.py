@@ -11,8 +11,8 @@ import pytest
 
 from spark_assign.cli.job import Job, Options, job
 from spark_assign.cli.outcome import VERSION, Outcome, asked_for, write
-from spark_assign.errors import ConfigError
-from spark_assign.sinks.driver_rows import write_rows
+from spark_assign.stores.driver_rows import write_rows
+from spark_assign.tables.errors import ConfigError
 
 
 def example(run: Any) -> Job:

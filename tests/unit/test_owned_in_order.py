@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.sources.kafka_groups import _as_told
-from spark_assign.sources.snapshot_tables import SnapshotRows, runs_in_order
+from spark_assign.sources.files.snapshot_tables import SnapshotRows, runs_in_order
+from spark_assign.sources.kafka.kafka_groups import _as_told
 
 
 def test_runs_keep_the_order() -> None:

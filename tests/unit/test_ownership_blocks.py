@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.kernels.group.facts import BLOCK, FACTS, MEMBER
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.indexed_facts import IndexedFacts, owned, read
-from spark_assign.kernels.group.key_index import number_rows
-from spark_assign.kernels.group.ownership_bitmaps import WORDS
+from spark_assign.groups.kernel.facts import BLOCK, FACTS, MEMBER
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, owned, read
+from spark_assign.java.key_index import number_rows
+from spark_assign.numeric.ownership_bitmaps import WORDS
 from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
 from spark_assign.numeric.round_robin_offset import round_robin_start
 from spark_assign.numeric.segmented_arrays import (

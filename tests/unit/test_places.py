@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign import locations
+from spark_assign.stores import locations
 
 
 def test_a_folder_of_this_machine_gets_its_scheme(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_folder_of_this_machine_gets_its_scheme(tmp_path: Path) -> None:
 
 def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Databricks it is there on the driver, but `file:` would mean the driver's own disk."""
-    monkeypatch.setattr("spark_assign.locations.os.path.exists", lambda _: True)
+    monkeypatch.setattr("spark_assign.stores.locations.os.path.exists", lambda _: True)
     assert locations.for_spark("/Volumes/main/kafka/fleet") == "/Volumes/main/kafka/fleet"
     assert locations.is_path("/Volumes/main/kafka/fleet")
     assert not locations.is_path("main.kafka")

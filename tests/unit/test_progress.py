@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_assign import progress as module
-from spark_assign.progress import Account, duration, progress
+from spark_assign.spark import progress as module
+from spark_assign.spark.progress import Account, duration, progress
 
 
 class Clock:
@@ -44,7 +44,7 @@ class Shown:
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """The log at INFO."""
-    with caplog.at_level(logging.INFO, "spark_assign.progress"):
+    with caplog.at_level(logging.INFO, "spark_assign.spark.progress"):
         yield caplog
 
 
@@ -126,7 +126,7 @@ def test_in_a_log(told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatc
 def test_without_a_log_nothing_is_started(caplog: pytest.LogCaptureFixture) -> None:
     """Who calls the package from Python and has asked for no log."""
     before = threading.active_count()
-    with caplog.at_level(logging.WARNING, "spark_assign.progress"), progress("groups", 2) as step:
+    with caplog.at_level(logging.WARNING, "spark_assign.spark.progress"), progress("groups", 2) as step:
         assert threading.active_count() == before
         step()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.simulation.kernel.settings import Timing
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, play, rounds, said, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.protocol.events import BadEvent
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.simulation.kernel.events import BadEvent
+from spark_assign.simulation.kernel.settings import Timing
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, owners, pauses, play, rounds, said, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}

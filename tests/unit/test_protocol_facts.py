@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.assignment_request import code
-from spark_assign.kernels.protocol.async_member import AsyncMember
-from spark_assign.kernels.protocol.consumer_group_requests import RELEASES
-from spark_assign.kernels.protocol.events import BadEvent, Event, in_order
-from spark_assign.kernels.protocol.initial_state import InitialState
-from spark_assign.kernels.protocol.member import ClassicMember
-from spark_assign.kernels.protocol.settings import Timing, is_cooperative
-from spark_assign.kernels.protocol.simulation_input import InvalidGroupError, scenes
+from spark_assign.simulation.kernel.assignment_request import code
+from spark_assign.simulation.kernel.async_member import AsyncMember
+from spark_assign.simulation.kernel.consumer_group_requests import RELEASES
+from spark_assign.simulation.kernel.events import BadEvent, Event, in_order
+from spark_assign.simulation.kernel.initial_state import InitialState
+from spark_assign.simulation.kernel.member import ClassicMember
+from spark_assign.simulation.kernel.settings import Timing, is_cooperative
+from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, scenes
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 

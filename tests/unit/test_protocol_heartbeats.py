@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.events import in_order
-from spark_assign.kernels.protocol.group_simulation import GroupSimulation
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulate_groups import play_whole
+from spark_assign.simulation.kernel.events import in_order
+from spark_assign.simulation.kernel.group_simulation import GroupSimulation
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulate_groups import play_whole
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at, modern, names, owners, pauses, play, rounds, run, said
 

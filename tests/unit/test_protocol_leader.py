@@ -13,9 +13,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.errors import UnknownAssignorError
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.protocol.leader import (
+from spark_assign.simulation.kernel.leader import (
     ASSIGNORS,
     AssignmentRequest,
     AssignmentResponse,
@@ -24,6 +23,7 @@ from spark_assign.kernels.protocol.leader import (
     assign,
     code,
 )
+from spark_assign.tables.errors import UnknownAssignorError
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor

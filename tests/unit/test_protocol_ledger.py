@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_assign.kernels.protocol.event_queue import EventQueue
-from spark_assign.kernels.protocol.member import SimulatedMember
-from spark_assign.kernels.protocol.ownership_log import BEING_REVOKED, DOWN, UNOWNED, OwnershipLog, Partition, merged
+from spark_assign.simulation.kernel.event_queue import EventQueue
+from spark_assign.simulation.kernel.member import SimulatedMember
+from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, DOWN, UNOWNED, OwnershipLog, Partition, merged
 
 
 def _member(name: str, instance: str | None = None) -> SimulatedMember:

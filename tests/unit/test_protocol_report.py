@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.report.ownership_chart import draw_timeline
-from spark_assign.report.protocol import comparison_text, groups_text, protocols_text, rows_text, saved_lines
-from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, tell
+from spark_assign.report.text.ownership_chart import draw_timeline
+from spark_assign.report.text.sequence_diagram import draw_sequence, sequence_diagram, tell
+from spark_assign.report.text.simulation import comparison_text, groups_text, protocols_text, rows_text, saved_lines
 
 Said = tuple[int, str, str | None, str, str]
 

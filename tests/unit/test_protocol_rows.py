@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_assign.kernels.protocol import simulate_groups, simulated_group
-from spark_assign.kernels.protocol.classic_group_state import IllegalState
-from spark_assign.kernels.protocol.leader import ASSIGNORS, AssignmentResponse
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
-from spark_assign.protocol import schemas
-from spark_assign.protocol.simulation import _PLAYED
+from spark_assign.simulation.kernel import simulate_groups, simulated_group
+from spark_assign.simulation.kernel.classic_group_state import IllegalState
+from spark_assign.simulation.kernel.leader import ASSIGNORS, AssignmentResponse
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, PLAYED, TRACE, play_facts
+from spark_assign.simulation.simulation import _PLAYED
+from spark_assign.tables import simulation as schemas
 from tests.unit import protocol_facts as facts
 
 Row = dict[str, Any]

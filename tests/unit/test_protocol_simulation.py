@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from spark_assign.kernels.protocol.events import BadEvent, Event
-from spark_assign.kernels.protocol.group_simulation import GroupSimulation
-from spark_assign.kernels.protocol.ownership_log import merged
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.simulation.kernel.events import BadEvent, Event
+from spark_assign.simulation.kernel.group_simulation import GroupSimulation
+from spark_assign.simulation.kernel.ownership_log import merged
+from spark_assign.simulation.kernel.settings import Timing
 from tests.sizes import drawn
 from tests.unit.protocol_plays import (
     COOPERATIVE,

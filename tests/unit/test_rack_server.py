@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.kernels.server.max_flow import Network
-from spark_assign.kernels.server.rack_server_range import lay_out_near, spread
-from spark_assign.kernels.server.rack_uniform import assign_near, is_near
+from spark_assign.groups.assignors.server.max_flow import Network
+from spark_assign.groups.assignors.server.rack_server_range import lay_out_near, spread
+from spark_assign.groups.assignors.server.rack_uniform import assign_near, is_near
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

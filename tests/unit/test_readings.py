@@ -12,11 +12,12 @@ from typing import Any, cast
 import pytest
 
 from jobs import snapshot
-from spark_assign.errors import SourceError
-from spark_assign.sources import kafka_connection, kafka_loads, kafka_offsets, snapshot_files
-from spark_assign.sources.kafka_loads import LoadReadOptions, LoadTargets, OffsetReading
-from spark_assign.sources.kafka_offsets import LeaderOffset
-from spark_assign.sources.snapshot_tables import SnapshotRows
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.sources.kafka import kafka_connection, kafka_loads, kafka_offsets
+from spark_assign.sources.kafka.kafka_loads import LoadReadOptions, LoadTargets, OffsetReading
+from spark_assign.sources.kafka.kafka_offsets import LeaderOffset
+from spark_assign.tables.errors import SourceError
 from tests import snapshots
 
 T0, T1 = ("t", 0), ("t", 1)

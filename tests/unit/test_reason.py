@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.errors import reason
+from spark_assign.tables.errors import reason
 
 JAVA = """An error occurred while calling o42.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times

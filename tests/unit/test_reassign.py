@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas.broker_shares import leader_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.kernels.replicas.leaders import choose_leaders
-from spark_assign.kernels.replicas.reassign import ReassignmentPlan, broker_loads, outside, reassign
+from spark_assign.replicas.kernel.broker_shares import leader_shares
+from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.leaders import choose_leaders
+from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, outside, reassign
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.replicas import reassignment_facts as kinds
-from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED
+from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED
 from tests.unit.test_replica_facts import decided, fact, partition
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.group.recommend import AssignorMetrics, figures, judge, percent
+from spark_assign.comparison.kernel.recommend import AssignorMetrics, figures, judge, percent
 
 
 def of(assignor: str, **more: Any) -> AssignorMetrics:

@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_assign.assignors.registry import find
-from spark_assign.errors import UnknownAssignorError
-from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
-from spark_assign.kernels.release_rules import (
+from spark_assign.groups.assignors.release_rules import (
     LATEST_RULES,
     LINES,
     client_side,
@@ -22,8 +19,11 @@ from spark_assign.kernels.release_rules import (
     read_profile,
     tells_order,
 )
-from spark_assign.kernels.sticky.retained_partitions import keep_told, told_by_hash
+from spark_assign.groups.assignors.sticky.retained_partitions import keep_told, told_by_hash
+from spark_assign.groups.registry import find
+from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.tables.errors import UnknownAssignorError
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 

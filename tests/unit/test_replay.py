@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.java.hash_map import string_hash
-from spark_assign.kernels.history.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
-from spark_assign.kernels.history.timeline import Generation, Timeline
-from spark_assign.kernels.protocol.leader import AssignmentRequest, JoinedMember, Topics, assign
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.protocol.simulate_groups import answers
-from spark_assign.kernels.replay.pause_cost import RoundDurations
-from spark_assign.kernels.replay.recorded_history import (
+from spark_assign.history.kernel.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.replay.pause_cost import RoundDurations
+from spark_assign.history.kernel.replay.recorded_history import (
     FOLLOWS,
     MeasuredPause,
     RecordedGeneration,
@@ -25,12 +20,17 @@ from spark_assign.kernels.replay.recorded_history import (
     Refused,
     read_past,
 )
-from spark_assign.kernels.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, ReplayParams
-from spark_assign.kernels.replay.replay import replay as replay_pasts
-from spark_assign.kernels.replay.replay_group import play
-from spark_assign.kernels.replay.replay_steps import course_of
-from spark_assign.kernels.replay.replay_variants import ReplayVariant
-from spark_assign.kernels.replay.reproduce_recorded import find_again
+from spark_assign.history.kernel.replay.replay import OF_GROUP, OF_REBALANCE, REJECTED, ReplayParams
+from spark_assign.history.kernel.replay.replay import replay as replay_pasts
+from spark_assign.history.kernel.replay.replay_group import play
+from spark_assign.history.kernel.replay.replay_steps import course_of
+from spark_assign.history.kernel.replay.replay_variants import ReplayVariant
+from spark_assign.history.kernel.replay.reproduce_recorded import find_again
+from spark_assign.history.kernel.timeline import Generation, Timeline
+from spark_assign.java.hash_map import string_hash
+from spark_assign.simulation.kernel.leader import AssignmentRequest, JoinedMember, Topics, assign
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.simulation.kernel.simulate_groups import answers
 from tests.unit import recorded_pasts
 
 TIMING = Timing(poll_interval_ms=500)

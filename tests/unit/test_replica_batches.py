@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_assign.kernels.replicas.reassignment_batches import FILE_COLUMNS, files
+from spark_assign.replicas.kernel.reassignment_batches import FILE_COLUMNS, files
 
 
 def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -> dict[str, Any]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas.broker_shares import BrokerShares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.kernels.replicas.reassign import LowerBound, broker_loads, outside, reassign
+from spark_assign.replicas.kernel.broker_shares import BrokerShares
+from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.reassign import LowerBound, broker_loads, outside, reassign
 from tests.unit.random_clusters import random_cluster
 from tests.unit.test_reassign import fewest_moves, moves
 

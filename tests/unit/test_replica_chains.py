@@ -11,15 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas import move_chains as chain_kernel
-from spark_assign.kernels.replicas import rebalance_replicas as evening
-from spark_assign.kernels.replicas.broker_shares import BrokerShares, fair_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster
-from spark_assign.kernels.replicas.fill_vacancies import fill
-from spark_assign.kernels.replicas.move_chains import Chain, cheapest_chain
-from spark_assign.kernels.replicas.reassign import LowerBound, ReassignmentPlan, broker_loads, outside, reassign
-from spark_assign.kernels.replicas.rebalance_replicas import ReplicaBalance
-from spark_assign.kernels.replicas.retained_replicas import choose_kept, most_kept
+from spark_assign.replicas.kernel import move_chains as chain_kernel
+from spark_assign.replicas.kernel import rebalance_replicas as evening
+from spark_assign.replicas.kernel.broker_shares import BrokerShares, fair_shares
+from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.fill_vacancies import fill
+from spark_assign.replicas.kernel.move_chains import Chain, cheapest_chain
+from spark_assign.replicas.kernel.reassign import LowerBound, ReassignmentPlan, broker_loads, outside, reassign
+from spark_assign.replicas.kernel.rebalance_replicas import ReplicaBalance
+from spark_assign.replicas.kernel.retained_replicas import choose_kept, most_kept
 from tests.sizes import drawn
 from tests.unit.random_clusters import random_cluster
 

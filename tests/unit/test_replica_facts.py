@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.replicas import reassignment_facts as kinds
-from spark_assign.kernels.replicas.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
+from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.reassign_table import FIGURE_NAMES, FIGURES, PLANNED, REJECTED, reassign_clusters
 
 SCHEMA = pa.schema(
     [

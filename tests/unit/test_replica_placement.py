@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.replicas import admin_utils, striped
-from spark_assign.kernels.replicas.broker_list import BrokerList, java_order, layout
-from spark_assign.kernels.replicas.java_random import JavaRandom, draw_pairs
-from spark_assign.kernels.replicas.placement_chunks import PLACED, TILE, place_tiles
-from spark_assign.kernels.replicas.placement_requests import ADMITTED, admit
+from spark_assign.java.random import JavaRandom, draw_pairs
+from spark_assign.replicas.kernel import admin_utils, striped
+from spark_assign.replicas.kernel.broker_list import BrokerList, java_order, layout
+from spark_assign.replicas.kernel.placement_chunks import PLACED, TILE, place_tiles
+from spark_assign.replicas.kernel.placement_requests import ADMITTED, admit
 
 INT_MAX = 2**31 - 1
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_assign.kernels.replicas.broker_shares import BrokerShares, fair_shares, leader_shares
-from spark_assign.kernels.replicas.cluster import NO_BROKER, ReplicaCluster, count_distinct, usable_replicas
-from spark_assign.kernels.replicas.fill_vacancies import fill
-from spark_assign.kernels.replicas.leaders import choose_leaders
-from spark_assign.kernels.replicas.retained_replicas import choose_kept, loads, most_kept
+from spark_assign.replicas.kernel.broker_shares import BrokerShares, fair_shares, leader_shares
+from spark_assign.replicas.kernel.cluster import NO_BROKER, ReplicaCluster, count_distinct, usable_replicas
+from spark_assign.replicas.kernel.fill_vacancies import fill
+from spark_assign.replicas.kernel.leaders import choose_leaders
+from spark_assign.replicas.kernel.retained_replicas import choose_kept, loads, most_kept
 from tests.unit.random_clusters import random_cluster
 
 SEEDS = range(60)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_assign.errors import ConfigError
-from spark_assign.sources import secret_scope
+from spark_assign.sources.auth import secret_scope
+from spark_assign.tables.errors import ConfigError
 
 
 def test_a_path_stays_as_it_is() -> None:

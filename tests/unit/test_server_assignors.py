@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.comparison.kernel.compare import CompareParams, compare
+from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
+from spark_assign.groups.assignors.server.hash_iteration import CoordinatorTable
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
+from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.facts import GROUP, MEMBER
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
 from spark_assign.java.hash_map import HashTable, string_hashes
-from spark_assign.kernels.group.compare import CompareParams, compare
-from spark_assign.kernels.group.cooperative_rounds import converge
-from spark_assign.kernels.group.facts import GROUP, MEMBER
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.server.coordinator_hash_order import read_topic_ids, set_order, table_slots
-from spark_assign.kernels.server.hash_iteration import CoordinatorTable
-from spark_assign.kernels.server.homogeneous import assign_homogeneous
 from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, trade
+from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, quotas
+from spark_assign.groups.assignors.server.order_dependence import MemberQuotas, UnknownOrder, hanging
+from spark_assign.groups.assignors.server.order_dependence_heterogeneous import FEW, HeterogeneousTies
+from spark_assign.groups.assignors.server.target_assignments import unassigned
+from spark_assign.groups.kernel.facts import GROUP
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.kernels.group.facts import GROUP
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
-from spark_assign.kernels.server.heterogeneous import NO_MEMBER, trade
-from spark_assign.kernels.server.homogeneous import assign_homogeneous, quotas
-from spark_assign.kernels.server.order_dependence import MemberQuotas, UnknownOrder, hanging
-from spark_assign.kernels.server.order_dependence_heterogeneous import FEW, HeterogeneousTies
-from spark_assign.kernels.server.target_assignments import unassigned
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

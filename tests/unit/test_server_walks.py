@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from spark_assign.groups.assignors.server.hash_iteration import map_capacity, walk
 from spark_assign.java.hash_map import java_key, string_hash, text_walk
-from spark_assign.kernels.server.hash_iteration import map_capacity, walk
 from tests.sizes import drawn
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, INITIALIZED, LEFT, MEMBER, OWNED
 from spark_assign.java.compute_if_absent import ComputedTable, capacities_for, computed_order
 from spark_assign.java.hash_map import spread_hashes
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, INITIALIZED, LEFT, MEMBER, OWNED
-from spark_assign.kernels.share.plan_groups import decide
-from spark_assign.kernels.share.pool_assignment import quotas
+from spark_assign.share.kernel.plan_groups import decide
+from spark_assign.share.kernel.pool_assignment import quotas
 
 Fact = dict[str, Any]
 IDS = {"t": "kYcGx5mSTBWtVzUuEmKbxw", "u": "i_smQ0a4TmmkxNIq7rdHQg"}

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.kernels.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
-from spark_assign.kernels.size.size import SizeParams, size
-from spark_assign.kernels.size.sweep import SizingCriteria
+from spark_assign.advice.kernel.size.candidate_counts import AT_ONCE, between, knee, numbers_to_try, of_no_more_use
+from spark_assign.advice.kernel.size.size import SizeParams, size
+from spark_assign.advice.kernel.size.sweep import SizingCriteria
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
 from spark_assign.report.formatting import duration
-from spark_assign.report.size import autoscaler
+from spark_assign.report.text.size import autoscaler
+from spark_assign.simulation.kernel.settings import Timing
 
 Fact = dict[str, Any]
 

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.advice.kernel.size.resize import resize
+from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.group_metrics import held
+from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.java.hash_map import java_key
-from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.facts import ASKS, BLOCK, FACTS, IN_ORDER, LEFT, MEMBER, OWNED
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_metrics import held
-from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.ownership_changes import count_changes
-from spark_assign.kernels.size.resize import resize
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.sizes import drawn

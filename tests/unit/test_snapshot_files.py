@@ -11,11 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spark_assign.errors import ConfigError
-from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import cluster_folders, snapshot_files, snapshot_tables
-from spark_assign.sources.snapshot import Snapshot
-from spark_assign.sources.snapshot_tables import SnapshotRows
+from spark_assign.sources.files import snapshot_files, snapshot_tables
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.stores import cluster_folders
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import SNAPSHOT_TABLES
 
 
 def _snapshot(topics: int = 1) -> Snapshot:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from spark_assign import sources
-from spark_assign.errors import ConfigError
-from spark_assign.sources import client_jaas, client_properties, client_settings, client_tls
-from spark_assign.sources.client_jaas import Login
-from spark_assign.sources.client_tls import Store, Tls
-from spark_assign.sources.secret import Secret, hidden
+from spark_assign.sources.auth import client_jaas, client_properties, client_settings, client_tls
+from spark_assign.sources.auth.client_jaas import Login
+from spark_assign.sources.auth.client_tls import Store, Tls
+from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.tables.errors import ConfigError
 
 SCRAM = """
 # comment
@@ -223,7 +223,7 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: s
     """The error names the extra that brings it."""
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, "spark_assign.sources.http_session", raising=False)
+    monkeypatch.delitem(sys.modules, "spark_assign.sources.auth.http_session", raising=False)
     monkeypatch.delattr(sources, "http_session", raising=False)
     with pytest.raises(ConfigError, match=rf"--set-up spark,{extra} in a clone, or pip install \'\.\[{extra}\]\'"):
         _first_token(text)

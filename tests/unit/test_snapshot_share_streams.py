@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from spark_assign.sources import kafka_connection, kafka_groups
-from spark_assign.sources.kafka_groups import ListedGroup
-from spark_assign.sources.snapshot_tables import SnapshotRows
+from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.sources.kafka import kafka_connection, kafka_groups
+from spark_assign.sources.kafka.kafka_groups import ListedGroup
 from spark_assign.wire.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.cooperative_rounds import converge
-from spark_assign.kernels.group.facts import LEFT
-from spark_assign.kernels.group.group_specs import read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.plan_groups import PlanParams
-from spark_assign.kernels.sticky import general_balance as sticky_balance
-from spark_assign.kernels.sticky.general_balance import GeneralBalancer
-from spark_assign.kernels.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
-from spark_assign.kernels.sticky.water_filling import level_of, unevenness
+from spark_assign.groups.assignors.sticky import general_balance as sticky_balance
+from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
+from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, RACK_MISMATCH, STAYS
+from spark_assign.groups.assignors.sticky.water_filling import level_of, unevenness
+from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.facts import LEFT
+from spark_assign.groups.kernel.group_specs import read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

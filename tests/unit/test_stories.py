@@ -10,12 +10,12 @@ import pyarrow.dataset as ds
 import pytest
 
 from jobs import connect, simulate
-from spark_assign.connect.schemas import SIMULATION_TABLES
-from spark_assign.protocol import Settings
-from spark_assign.protocol.local_simulation import play_story
-from spark_assign.protocol.scenarios import deploy_fleet, textbook_join
-from spark_assign.report.protocol import summarize_story
-from spark_assign.sinks.driver_rows import write_rows
+from spark_assign.report.text.simulation import summarize_story
+from spark_assign.simulation import Settings
+from spark_assign.simulation.local_simulation import play_story
+from spark_assign.simulation.scenarios import deploy_fleet, textbook_join
+from spark_assign.stores.driver_rows import write_rows
+from spark_assign.tables.connect import SIMULATION_TABLES
 
 COST = {"connect_cluster": "c", "protocol": "eager"} | dict.fromkeys(SIMULATION_TABLES["costs"].names[2:], 1)
 SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from spark_assign.kernels.streams.hash_order import member_order, process_order
-from spark_assign.kernels.streams.process_state import Quota
-from spark_assign.kernels.streams.sticky import assign_tasks
-from spark_assign.kernels.streams.task_assignor_api import Group, Target
+from spark_assign.streams.kernel.hash_order import member_order, process_order
+from spark_assign.streams.kernel.process_state import Quota
+from spark_assign.streams.kernel.sticky import assign_tasks
+from spark_assign.streams.kernel.task_assignor_api import Group, Target
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import random_streams

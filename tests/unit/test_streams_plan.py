@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.streams.faults import REMEDIES
-from spark_assign.kernels.streams.grouped_facts import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
-from spark_assign.kernels.streams.plan_groups import ASSIGNORS, StreamsPlanParams, decide
-from spark_assign.kernels.streams.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
+from spark_assign.streams.kernel.faults import REMEDIES
+from spark_assign.streams.kernel.grouped_facts import FACTS, GROUP, LEFT, MEMBER, SUBTOPOLOGY, TASK
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, decide
+from spark_assign.streams.kernel.task_assignor_api import Group, Target, TaskAssignor, TaskAssignorError
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 

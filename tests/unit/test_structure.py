@@ -82,37 +82,87 @@ RETIRED = (
 )
 """Words that names no longer have, in any case and as a part of a name; prose may."""
 
-PURE = ("spark_assign/kernels", "spark_assign/java", "spark_assign/numeric")
+LAYERS = (
+    {"tables", "numeric"},
+    {"java"},
+    {"spark", "wire"},
+    {"stores"},
+    {"fleet"},
+    {"groups"},
+    {"simulation", "connect", "share", "streams", "replicas"},
+    {"comparison"},
+    {"migration"},
+    {"history", "advice"},
+    {"sources", "report"},
+    {"cli"},
+)
+"""The rooms of the package, from the bottom up: a room imports only from layers below its own.
+
+`migration` is above `comparison`, as its verdicts use the tolerances by which assignors are compared.
+"""
+
+UPWARD = {
+    "fleet -> comparison.fleet_changes": "Fleet.with_members_left and the other changes",
+    "fleet -> groups.faulty_groups": "Fleet.rejected",
+    "fleet -> groups.planning": "the type of the argument of Fleet.after",
+    "fleet -> history.fleet_as_of": "Fleet.at",
+    "fleet -> history.history": "the type of the argument of Fleet.at",
+    "fleet -> sources.files.tables": "Fleet.read",
+    "groups.planning -> report.notebook": "Plan.show and Plan.to_html",
+}
+"""Imports against the layers: those of public convenience methods, inside of the method or for types only."""
+
+
+def pure_sources() -> list[Path]:
+    """All files that do not import Spark: kernels, assignors, and the rooms of arrays and of Java's orders."""
+    rooms = ("numeric", "java", "groups/assignors")
+    kernels = [path for path in sources("spark_assign") if "kernel" in path.relative_to(PACKAGE).parts]
+    return [*sources(*(f"spark_assign/{room}" for room in rooms)), *kernels]
 
 
 def test_kernels_know_nothing_of_spark() -> None:
     """Pure NumPy, testable in milliseconds."""
-    assert importing(sources(*PURE), "pyspark") == []
+    assert len(pure_sources()) > 100
+    assert importing(pure_sources(), "pyspark") == []
 
 
 def test_rooms_import_downward() -> None:
-    """`numeric` imports nothing else of the package, and `java` only `numeric`."""
-    below = {"numeric": {"numeric"}, "java": {"java", "numeric"}}
-    upward = {
-        f"{path.relative_to(ROOT)}: {name}"
-        for room, allowed in below.items()
-        for path in sources(f"spark_assign/{room}")
-        for name in imports(path)
-        if name.startswith("spark_assign.") and name.split(".")[1] not in allowed
-    }
-    assert not upward
+    """Each room imports only from the layers below, type-only imports included; exceptions are in UPWARD."""
+    level = {room: number for number, layer in enumerate(LAYERS) for room in layer}
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms == {*level, "__init__"}, "each room of the package has its place in LAYERS"
+    modules = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sources("spark_assign")}
+    found = set()
+    for name, path in modules.items():
+        room = name.partition(".")[0]
+        for needed in imports(path) if room != "__init__" else ():
+            below, _, rest = needed.removeprefix("spark_assign.").partition(".")
+            if needed.startswith("spark_assign.") and below != room and level[below] >= level[room]:
+                module = f"{below}.{rest}"
+                found.add(f"{name} -> {module if module in modules else module.rpartition('.')[0]}")
+    assert found == set(UPWARD)
+
+
+def test_tables_load_no_kernel() -> None:
+    """`import spark_assign.tables.groups` loads pyarrow and Spark's types, and nothing else of the package."""
+    check = (
+        "import sys, spark_assign.tables.groups; print([name for name in sys.modules if name.startswith('spark_a')])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert {name for name in loaded if not name.startswith("spark_assign.tables")} == {"spark_assign"}
 
 
 def test_assignors_know_nothing_of_files() -> None:
     """DataFrames in, DataFrames out."""
     outside = (
         "spark_assign.sources",
-        "spark_assign.sinks",
+        "spark_assign.stores",
         "spark_assign.report",
         "spark_assign.cli",
         "jobs",
     )
-    assert importing(sources("spark_assign/assignors", *PURE), *outside) == []
+    assert importing([*pure_sources(), *sources("spark_assign/groups/windows")], *outside) == []
 
 
 def test_the_package_does_not_know_its_jobs() -> None:
@@ -130,7 +180,8 @@ def test_only_jobs_are_commands() -> None:
 
 def test_jobs_know_nothing_of_algorithms() -> None:
     """Parse, load, call, write."""
-    assert importing(sources("jobs"), *(room.replace("/", ".") for room in PURE), "spark_assign.assignors") == []
+    kernels = sorted({".".join(path.parent.relative_to(ROOT).parts) for path in pure_sources()})
+    assert importing(sources("jobs"), *kernels, "spark_assign.groups.registry") == []
 
 
 def test_retired_names() -> None:
@@ -167,7 +218,7 @@ def test_imports_run_in_one_direction() -> None:
     for name, path in files.items():
         needed = imports(path, for_types=False)
         if name == "spark_assign.fleet":
-            makes_fleets = ("spark_assign.sources.tables.read_fleet", "spark_assign.history.fleet_as_of.fleet_at")
+            makes_fleets = ("spark_assign.sources.files.tables.read_fleet", "spark_assign.history.fleet_as_of.fleet_at")
             needed = tuple(each for each in needed if each not in makes_fleets)
         known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
     TopologicalSorter(known).prepare()
@@ -188,7 +239,7 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
 
 def test_naming_the_package_loads_no_spark() -> None:
     """A command that needs none starts without it; the public names are there all the same."""
-    check = "import sys, spark_assign.errors; assert 'pyspark' not in sys.modules; import spark_assign as s; "
+    check = "import sys, spark_assign.tables.errors; assert 'pyspark' not in sys.modules; import spark_assign as s; "
     check += "assert all(getattr(s, name).__name__ == name for name in s.__all__ if name != '__version__'), s.__all__"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -227,7 +278,7 @@ def test_unit_tests_never_start_spark() -> None:
 
 def test_importing_configures_nothing_and_starts_nothing() -> None:
     """No session, no logging handler, no file."""
-    modules = "spark_assign, spark_assign.sinks.run_store, spark_assign.sources.tables"
+    modules = "spark_assign, spark_assign.stores.run_store, spark_assign.sources.files.tables"
     check = (
         f"import logging, sys, {modules}; from pyspark.sql import SparkSession; "
         "assert SparkSession.getActiveSession() is None; "

@@ -9,16 +9,16 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.kernels.group import franz_go_assignors, librdkafka_assignors
-from spark_assign.kernels.group.assign import assign
-from spark_assign.kernels.group.faults import find_faults
-from spark_assign.kernels.group.group_assignments import GroupAssignments
-from spark_assign.kernels.group.group_specs import GroupSpecs, read_group_specs
-from spark_assign.kernels.group.indexed_facts import read
-from spark_assign.kernels.group.undisputed import find_undisputed
-from spark_assign.kernels.library_assignors import read_library
-from spark_assign.kernels.librdkafka.balancer_input import served
-from spark_assign.kernels.sticky import general_2_8, no_rebalance_2_4
+from spark_assign.groups.assignors.library_assignors import read_library
+from spark_assign.groups.assignors.librdkafka.balancer_input import served
+from spark_assign.groups.assignors.sticky import general_2_8, no_rebalance_2_4
+from spark_assign.groups.kernel import franz_go_assignors, librdkafka_assignors
+from spark_assign.groups.kernel.assign import assign
+from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.group_assignments import GroupAssignments
+from spark_assign.groups.kernel.group_specs import GroupSpecs, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import read
+from spark_assign.groups.kernel.undisputed import find_undisputed
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 from tests.golden import sticky_kernel

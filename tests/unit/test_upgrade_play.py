@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.upgrade.full_restart import simulate_full_restart
-from spark_assign.kernels.upgrade.group_membership import GroupMembership, next_id
-from spark_assign.kernels.upgrade.reported_subscription import generation_told, is_eager, order_after, tells_owned
-from spark_assign.kernels.upgrade.rolling_upgrade import play
-from spark_assign.kernels.upgrade.upgrade_path import ClientConfig, RollingUpgrade, UpgradePath, UpgradeStep
+from spark_assign.migration.kernel.upgrade.full_restart import simulate_full_restart
+from spark_assign.migration.kernel.upgrade.group_membership import GroupMembership, next_id
+from spark_assign.migration.kernel.upgrade.reported_subscription import (
+    generation_told,
+    is_eager,
+    order_after,
+    tells_owned,
+)
+from spark_assign.migration.kernel.upgrade.rolling_upgrade import play
+from spark_assign.migration.kernel.upgrade.upgrade_path import ClientConfig, RollingUpgrade, UpgradePath, UpgradeStep
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order

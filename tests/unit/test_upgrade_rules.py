@@ -6,9 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from spark_assign.kernels.client_libraries import LIBRARIES
-from spark_assign.kernels.upgrade.cooperative_switch import IMPOSSIBLE, OF_LIBRARY, STOP_ALL, SWITCHING, TWO_RESTARTS
-from spark_assign.kernels.upgrade.upgrade_verdict import GO, STAY, THERE, WARN, UpgradeCandidate, is_there, judge, known
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.migration.kernel.upgrade.cooperative_switch import (
+    IMPOSSIBLE,
+    OF_LIBRARY,
+    STOP_ALL,
+    SWITCHING,
+    TWO_RESTARTS,
+)
+from spark_assign.migration.kernel.upgrade.upgrade_verdict import (
+    GO,
+    STAY,
+    THERE,
+    WARN,
+    UpgradeCandidate,
+    is_there,
+    judge,
+    known,
+)
 
 JAVA = UpgradeCandidate("sticky", "Java", "2.8", "Java 3", "3.9", None)
 
@@ -45,7 +60,7 @@ def test_other_libraries_are_told_how_to_switch() -> None:
 
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:
-    """What `kernels.client_libraries` says of lists that mix is what the table has."""
+    """What `groups.kernel.client_libraries` says of lists that mix is what the table has."""
     assert set(OF_LIBRARY) == set(LIBRARIES)
     for each in SWITCHING:
         library = LIBRARIES[each.library]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_assign.kernels.sticky.sticky_types import OVER_QUOTA, STAYS
-from spark_assign.kernels.weighted.bounds import bounds, fill_loads
-from spark_assign.kernels.weighted.branch_and_bound import least_bound
-from spark_assign.kernels.weighted.min_cover import least_to_give
-from spark_assign.kernels.weighted.packing import Packing
-from spark_assign.kernels.weighted.plan import plan_weighted, settled
-from spark_assign.kernels.weighted.weighted_groups import (
+from spark_assign.groups.assignors.sticky.sticky_types import OVER_QUOTA, STAYS
+from spark_assign.groups.assignors.weighted.bounds import bounds, fill_loads
+from spark_assign.groups.assignors.weighted.branch_and_bound import least_bound
+from spark_assign.groups.assignors.weighted.min_cover import least_to_give
+from spark_assign.groups.assignors.weighted.packing import Packing
+from spark_assign.groups.assignors.weighted.plan import plan_weighted, settled
+from spark_assign.groups.assignors.weighted.weighted_groups import (
     HELD,
     HOT_PARTITION,
     MAKES_ROOM,

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.cooperative_rounds import converge
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.group.plan_groups import EVERYTHING, PlanParams, decide
-from spark_assign.kernels.group.transition_cost import MAX_ROUNDS
+from spark_assign.comparison.kernel.transition_cost import MAX_ROUNDS
+from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LOAD, MEMBER, OWNED, RATES
+from spark_assign.groups.kernel.plan_groups import EVERYTHING, PlanParams, decide
 
 Fact = dict[str, Any]
 ASKED = PlanParams((("*", "weighted-sticky"),), ("weighted-sticky",), wanted=EVERYTHING, loads_known=True)

@@ -6,10 +6,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from spark_assign.errors import ConfigError
-from spark_assign.kernels.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
+from spark_assign.comparison.what_if import AS_IS, members_joined, members_left, partitions_added, read_change
+from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.tables.errors import ConfigError
 from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.compare import AS_GIVEN, CompareParams, compare
-from spark_assign.kernels.group.cooperative_rounds import converge
-from spark_assign.kernels.group.custom_assignor import Group as AskedGroup
-from spark_assign.kernels.group.custom_assignor import GroupAssignor
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
-from spark_assign.kernels.group.plan_groups import PlanParams, decide
-from spark_assign.kernels.protocol.settings import Timing
+from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
+from spark_assign.groups.assignors.custom import Group as AskedGroup
+from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.kernel.cooperative_rounds import converge
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, MEMBER, OWNED
+from spark_assign.groups.kernel.plan_groups import PlanParams, decide
+from spark_assign.simulation.kernel.settings import Timing
 from tests.golden import sticky_kernel, vectors
 from tests.golden.vectors import Row, Sets
 from tests.kafka import random_groups

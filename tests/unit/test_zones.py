@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.kernels.group.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, MEMBER, OWNED, RATES
-from spark_assign.kernels.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
-from spark_assign.kernels.zones.replica_moves import replica_moves
-from spark_assign.kernels.zones.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
+from spark_assign.advice.kernel.zones.recommend import CURRENT, GroupContext, ReadOption, recommend
+from spark_assign.advice.kernel.zones.replica_moves import replica_moves
+from spark_assign.advice.kernel.zones.zones import CLIENT_SIDE, GB, ZONED, ZoneParams, zones
+from spark_assign.groups.kernel.facts import ASKS, FACTS, GROUP, LAYOUT, LOAD, MEMBER, OWNED, RATES
 
 RACKS = ("a", "b", "c", "d")
 ASKED = ZoneParams(price=0.02, currency="USD", worth=0.01)

@@ -21,6 +21,6 @@ def run_id(dag_run: Any) -> str:
 
 
 def safe(name: str) -> str:
-    """As the jobs store it (`spark_assign.sinks.run_store.safe_run_id`), for the names of files as well."""
+    """As the jobs store it (`spark_assign.stores.run_store.safe_run_id`), for the names of files as well."""
     kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150]
     return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.kernels.advise.rows import MATTERS
-from spark_assign.report.advise import TITLES, figure, months, where
+from spark_assign.advice.kernel.rows import MATTERS
 from spark_assign.report.formatting import NONE, count
 from spark_assign.report.html.report_data import AdviceRows, Row
 from spark_assign.report.html.table import Table
+from spark_assign.report.text.advise import TITLES, figure, months, where
 
 
 @dataclass(frozen=True)

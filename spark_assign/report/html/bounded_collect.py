@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report.html.report_data import Row, Rows
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.tables.groups import GROUP_KEY
 
 
 def collected(table: DataFrame) -> list[Row]:

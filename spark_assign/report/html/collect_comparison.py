@@ -8,9 +8,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached, uncached
+from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.kernels.group.recommend import KAFKA_DEFAULT
 from spark_assign.report.html.bounded_collect import any_of, collected, only
 from spark_assign.report.html.report_data import (
     DRAWN_GROUPS,
@@ -21,7 +20,8 @@ from spark_assign.report.html.report_data import (
     DriftRows,
     Rows,
 )
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.tables.groups import GROUP_KEY
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "partition_seconds_paused")
 _CLIENTS = ("runs_with", "clients", "way")
@@ -32,7 +32,7 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
     """What the page shows of a comparison of assignors.
 
     Args:
-        comparison: as `compare` gives it (`schemas.COMPARISON`), or read back.
+        comparison: as `compare` gives it (`tables.groups.COMPARISON`), or read back.
         listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
     """
     none = F.lit(None).cast("string")
@@ -142,7 +142,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
     """What the page shows of what changed between two runs.
 
     Args:
-        tables: `comparison.schemas.DRIFT_TABLES`, those that are there.
+        tables: `tables.comparison.DRIFT_TABLES`, those that are there.
         about: `from` and `to`, the names of the two runs, if they are known.
     """
     found: dict[str, Rows] = {}

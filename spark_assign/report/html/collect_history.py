@@ -9,10 +9,10 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.history import totals, worst_first
 from spark_assign.report.html.bounded_collect import any_of, collected
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.report.text.history import totals, worst_first
+from spark_assign.tables.groups import GROUP_KEY
 
 LISTED = 60
 """Rows of groups, of deploys, and of what would have saved."""
@@ -25,7 +25,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
     """What the page shows of a history.
 
     Args:
-        tables: `history.schemas.HISTORY_TABLES` by name, and `replayed` where it was asked for.
+        tables: `tables.history.HISTORY_TABLES` by name, and `replayed` where it was asked for.
     """
     found = collected(totals(tables["groups"]))[0]
     groups = collected(tables["groups"].orderBy(*worst_first()).limit(LISTED))

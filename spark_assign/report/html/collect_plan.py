@@ -9,10 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.caching import cached, uncached
-from spark_assign.planning import Plan
-from spark_assign.progress import progress
-from spark_assign.protocol.simulation import Simulation
+from spark_assign.groups.planning import Plan
 from spark_assign.report.html.bounded_collect import any_of, collected, only
 from spark_assign.report.html.collect_clusters import connect_rows, replica_rows
 from spark_assign.report.html.collect_comparison import advice_rows, compare_rows, drift_rows
@@ -31,10 +28,13 @@ from spark_assign.report.html.report_data import (
     DriftRows,
     PlanRows,
 )
-from spark_assign.report.worst_groups import SUMS, affected, over_share_column, worst_first
-from spark_assign.runs import expand
-from spark_assign.schemas import GROUP_KEY, MEMBER_KEY
-from spark_assign.sinks.run_store import StoredPlan
+from spark_assign.report.text.worst_groups import SUMS, affected, over_share_column, worst_first
+from spark_assign.simulation.simulation import Simulation
+from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.progress import progress
+from spark_assign.stores.run_store import StoredPlan
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Tables = Mapping[str, DataFrame]
 
@@ -63,16 +63,17 @@ def report(
             cannot cache.)
         comparison: what several assignors would do, a row per group, assignor and change (`compare`). What is
             recommended is then told of every group of the plan, too.
-        simulation: `protocol.simulate_protocols(…)`; or stored tables (`protocol.schemas.SIMULATION_TABLES`, or
+        simulation: `protocol.simulate_protocols(…)`; or stored tables (`tables.simulation.SIMULATION_TABLES`, or
             `comparison`) by the name of what is compared: `{"eager": {"rounds": …, …}, "cooperative": …}`.
         connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either: metrics, delays, rejected; rounds,
             costs.
-        replicas: tables of a placement, a reassignment or a check, by name (`replicas.schemas`).
+        replicas: tables of a placement, a reassignment or a check, by name (`tables.replicas`).
         drift: tables of what changed between two runs: groups, members, ownership, topics, as far as they are there; or
             a stored drift, whose two runs are then named.
         advice: what to do, ranked (`Advised.advice`, or read back); the page begins with it.
-        history: what groups have been through, by name (`history.schemas.HISTORY_TABLES`, and `replayed`).
-        offsets: of the snapshot that was planned (`schemas.OFFSETS`): partitions without traffic are then told apart.
+        history: what groups have been through, by name (`tables.history.HISTORY_TABLES`, and `replayed`).
+        offsets: of the snapshot that was planned (`tables.groups.OFFSETS`): partitions without traffic are then told
+        apart.
         title: the page's heading.
         sources: where the sections come from, by their names; told at the end.
 
@@ -125,7 +126,8 @@ def plan_rows(plan: Plan | StoredPlan, offsets: DataFrame | None = None) -> Plan
 
 
 def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:
-    """The same from tables by name (`schemas.PLAN_TABLES`): metrics and rejected, the rest as far as it is there."""
+    """The same from tables by name (`tables.groups.PLAN_TABLES`): metrics and rejected, the rest as far as it is
+    there."""
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
     worst = [row for row in groups[:WORST_GROUPS] if affected(row)]

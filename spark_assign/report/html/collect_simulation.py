@@ -9,10 +9,10 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.protocol.simulation import Simulation
 from spark_assign.report.html.bounded_collect import any_of, collected
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, Row, Rows, SimulationRows
-from spark_assign.schemas import GROUP_KEY
+from spark_assign.simulation.simulation import Simulation
+from spark_assign.tables.groups import GROUP_KEY
 
 Tables = Mapping[str, DataFrame]
 
@@ -64,7 +64,7 @@ def _of_simulation(simulation: Simulation) -> SimulationRows:
 
 
 def drawn_ownership(simulation: Simulation) -> DataFrame:
-    """Who had which partition when, of the groups that a report draws (`protocol.schemas.OWNERSHIP`).
+    """Who had which partition when, of the groups that a report draws (`tables.simulation.OWNERSHIP`).
 
     It is a row per partition and change of its state: of all groups too much to store by the way.
     """

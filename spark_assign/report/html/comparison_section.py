@@ -111,7 +111,7 @@ def _paused(value: float | None) -> str:
 
 
 def _ways(rows: Rows) -> Table:
-    """How groups switch; the words are those of `kernels.client_libraries`."""
+    """How groups switch; the words are those of `groups.kernel.client_libraries`."""
     several = len({row["change"] for row in rows}) > 1
     return Table(
         "How to switch, by what is known of the clients",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.kernels.client_libraries import known_of
-from spark_assign.kernels.rule_source import find_rule_source
+from spark_assign.groups.kernel.client_libraries import known_of
+from spark_assign.groups.kernel.rule_source import find_rule_source
 from spark_assign.report.formatting import count, number, ratio, share, short_names
 from spark_assign.report.html.report_data import OTHERS, Row, Rows
-from spark_assign.report.worst_groups import even_share, nobody_gets, over_share
+from spark_assign.report.text.worst_groups import even_share, nobody_gets, over_share
 
 NO_MEMBER = None
 _NO_MEMBER, _OTHERS = "nobody", "all others"
@@ -78,7 +78,7 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
 
     Args:
         ident: of its place in the page.
-        row: of `schemas.METRICS`.
+        row: of `tables.groups.METRICS`.
         members, moves: its rows as `PlanRows` has them.
         advice: its row of `CompareRows.advice`, if there is one.
         silent: how many of its partitions are without traffic.

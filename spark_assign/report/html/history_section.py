@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from spark_assign.report.formatting import NONE, cell, count, duration, number, without_uuids
-from spark_assign.report.history import moment, name_of, summary_lines, type_of
 from spark_assign.report.html import history_charts
 from spark_assign.report.html.history_charts import Cell, MemberTimeline
 from spark_assign.report.html.plan_section import by_group, rejected_table
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, HistoryRows, Row, Rows
 from spark_assign.report.html.simulation_section import Drawing
 from spark_assign.report.html.table import Table
+from spark_assign.report.text.history import moment, name_of, summary_lines, type_of
 
 _DAY = 86_400
 

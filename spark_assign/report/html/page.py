@@ -9,7 +9,6 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from spark_assign.errors import missing_extra
 from spark_assign.report.html.report_data import (
     AdviceRows,
     CompareRows,
@@ -20,6 +19,7 @@ from spark_assign.report.html.report_data import (
     ReplicaRows,
     SimulationRows,
 )
+from spark_assign.tables.errors import missing_extra
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.kernels.rule_source import find_rule_source
-from spark_assign.kernels.server import SERVER_SIDE
+from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.kernel.rule_source import find_rule_source
 from spark_assign.report.formatting import NONE, cell, count, number, ratio, share
 from spark_assign.report.html import drawings
 from spark_assign.report.html.group_view import GroupView, view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows, Row, Rows
 from spark_assign.report.html.rules_table import rules_table
 from spark_assign.report.html.table import Length, Table
-from spark_assign.report.worst_groups import SUMS, nobody_gets, over_share
+from spark_assign.report.text.worst_groups import SUMS, nobody_gets, over_share
 
 UNEVEN = 1.25
 """A group is noted as uneven by load where that is so many times as uneven as it is by count."""

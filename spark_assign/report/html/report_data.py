@@ -48,7 +48,7 @@ class PlanRows:
         classes: cluster, assignor, imbalance (the class: 0 to len(EDGES), or NOTHING_ASSIGNED), even (whether no other
             plan of so many partitions and members would be more even), groups (how many), and their sums of
             ranking.SUMS.
-        groups: `schemas.METRICS`, most partitions affected first (`ranking`).
+        groups: `tables.groups.METRICS`, most partitions affected first (`ranking`).
         members: of the worst groups: cluster, group_id, member_id, before, after, waiting (partitions: owned now,
             owned after this round, and withheld until the next), gone (it left the group), listed (how many members of
             this group own anything), silent (of `after`, partitions without traffic; 0 where offsets are not known).
@@ -94,7 +94,7 @@ class CompareRows:
             verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason, clients, way.
         ways: change, way (how to switch, in words), groups (how many), example (the name of one).
         advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
-            (what it runs with; null: not known), clients, way (`schemas.COMPARISON`).
+            (what it runs with; null: not known), clients, way (`tables.groups.COMPARISON`).
         advised_for: the name of that change.
     """
 
@@ -148,8 +148,8 @@ class SimulationRows:
 
     Attributes:
         totals: protocol, groups, rebalances, members_restarted, partition_ms_not_consumed, longest_pause_ms.
-        groups: `protocol.schemas.AVAILABILITY` with protocol; of the groups that lose most.
-        rounds: `protocol.schemas.ROUNDS` with protocol, of the groups drawn.
+        groups: `tables.simulation.AVAILABILITY` with protocol; of the groups that lose most.
+        rounds: `tables.simulation.ROUNDS` with protocol, of the groups drawn.
         pauses: of the groups drawn: cluster, group_id, protocol, from_ms, to_ms, not_consumed (partitions, the mean of
             that stretch of time); none where the simulation was stored without ownership.
         comparison: `protocol.compare_protocols`, the groups that gain most.
@@ -169,11 +169,11 @@ class ConnectRows:
     """Connect clusters: one rebalance of each, or what events cost under several protocols.
 
     Attributes:
-        metrics: `connect.schemas.METRICS` (most revoked first) with delay_ms, where it is known.
-        rejected: `connect.schemas.REJECTED`.
+        metrics: `tables.connect.METRICS` (most revoked first) with delay_ms, where it is known.
+        rejected: `tables.connect.REJECTED`.
         total: how many clusters were planned.
         totals: of a simulation: protocol, clusters, rounds, stops, starts, gone, task_ms_not_running.
-        costs: the same by cluster (`connect.schemas.COSTS`, stops, starts), those that lose most first.
+        costs: the same by cluster (`tables.connect.COSTS`, stops, starts), those that lose most first.
         rounds: of the clusters drawn: connect_cluster, protocol, at_ms (since the first round), so_far (stops and
             starts of connectors and tasks until then).
     """
@@ -191,13 +191,13 @@ class ReplicaRows:
     """A placement, a reassignment or a check of replicas.
 
     Attributes:
-        metrics: `replicas.schemas.METRICS`, a row per cluster that is reassigned.
+        metrics: `tables.replicas.METRICS`, a row per cluster that is reassigned.
         reasons: cluster, reason, replicas, of the reassignment's moves.
         loads: cluster, broker_id, replicas_before, leaders_before (null: nothing was before), replicas_after,
             leaders_after.
-        clusters: `replicas.schemas.CLUSTER_CHECK`, a row per cluster that was checked.
-        brokers, racks: `replicas.schemas.BROKER_CHECK` and `RACK_CHECK`.
-        problems: `replicas.schemas.PROBLEMS`.
+        clusters: `tables.replicas.CLUSTER_CHECK`, a row per cluster that was checked.
+        brokers, racks: `tables.replicas.BROKER_CHECK` and `RACK_CHECK`.
+        problems: `tables.replicas.PROBLEMS`.
         problem_counts: code, partitions; where not all problems are in the page.
         rejected: cluster, code, detail.
     """
@@ -218,15 +218,15 @@ class HistoryRows:
     """What groups have been through, as their coordinators wrote it down.
 
     Attributes:
-        totals: the row of `report.history.totals`.
-        groups: `history.schemas.GROUPS`, flapping ones first, then those that stopped longest.
+        totals: the row of `report.text.history.totals`.
+        groups: `tables.history.GROUPS`, flapping ones first, then those that stopped longest.
         wide_s: how long a bucket of the heat maps is, in seconds; buckets are counted from 1970 on.
         time_buckets: of the first of these groups: cluster, group_id, time_bucket, rebalances, stopped_ms.
-        rebalances, pauses: of the groups drawn, the newest: `history.schemas.REBALANCES`, `PAUSES`.
-        deploys: `history.schemas.DEPLOYS`, those that stopped longest first.
+        rebalances, pauses: of the groups drawn, the newest: `tables.history.REBALANCES`, `PAUSES`.
+        deploys: `tables.history.DEPLOYS`, those that stopped longest first.
         whats: what, number: how many deploys there are of each kind.
         unread: code, records: what could not be read.
-        replayed: `history.schemas.REPLAYED` of what would have saved most, where it was asked for.
+        replayed: `tables.history.REPLAYED` of what would have saved most, where it was asked for.
         rejected: cluster, group_id, code, detail.
     """
 

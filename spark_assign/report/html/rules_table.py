@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from spark_assign.kernels.rule_source import IN_WORDS, KINDS, TO_NAME, find_rule_source
+from spark_assign.groups.kernel.rule_source import IN_WORDS, KINDS, TO_NAME, find_rule_source
 from spark_assign.report.formatting import number
 from spark_assign.report.html.report_data import Rows
 from spark_assign.report.html.table import Table

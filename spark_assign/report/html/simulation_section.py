@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_assign.protocol.compare import COMPARED
 from spark_assign.report.formatting import NONE, count, number, ratio, seconds
 from spark_assign.report.html import drawings
 from spark_assign.report.html.plan_section import by_group, rejected_table
 from spark_assign.report.html.report_data import Row, Rows, SimulationRows
 from spark_assign.report.html.table import Table
+from spark_assign.simulation.compare import COMPARED
 
 PROTOCOLS = ("eager", "cooperative", "static", "consumer", "configured")
 """The order in which protocols stand below each other; others follow."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.kernels.protocol.classic_group_calls import play_all
-from spark_assign.protocol.classic_group_check import RECORDED_GROUP_ID
+from spark_assign.simulation.classic_group_check import RECORDED_GROUP_ID
+from spark_assign.simulation.kernel.classic_group_calls import play_all
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
+from spark_assign.groups.assignors.release_rules import CLIENT_SIDE
 from spark_assign.java.hash_map import text_walk
-from spark_assign.kernels.release_rules import CLIENT_SIDE
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row

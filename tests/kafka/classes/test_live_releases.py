@@ -1,7 +1,7 @@
 """Random groups, fresh at every run, planned by profiles and by the classes of those releases: no difference.
 
-The full run asks releases on both sides of every boundary between lines (`kernels.release_rules`), and at both ends.
-The default run draws four of them by the run's seed, one of each quarter.
+The full run asks releases on both sides of every boundary between lines (`groups.assignors.release_rules`), and at both
+ends. The default run draws four of them by the run's seed, one of each quarter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.kernels.release_rules import CLIENT_SIDE, LINES, read_profile
+from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, LINES, read_profile
 from tests import seeds
 from tests.golden import tables, vectors
 from tests.golden.sticky_kernel import Answer

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from spark_assign.errors import ConfigError
-from spark_assign.sources import client_jaas, client_properties
+from spark_assign.sources.auth import client_jaas, client_properties
+from spark_assign.tables.errors import ConfigError
 from tests.kafka import java_programs
 
 pytestmark = pytest.mark.kafka

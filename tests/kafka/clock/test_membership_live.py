@@ -1,6 +1,7 @@
 """Predicted = actual in a rolling restart: two groups of three Java consumers, alike but for their instance ids, are
 restarted member by member, once with members away for a moment and once for longer. How many rebalances follow is
-exactly as `kernels.membership` says from the first snapshot; which of the two pauses more, and about how much, too."""
+exactly as `advice.kernel.membership` says from the first snapshot; which of the two pauses more, and about how much,
+too."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ import pyarrow as pa
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.membership.membership import ABOUT, OF_OPTION, membership
-from spark_assign.kernels.membership.params import MembershipParams
-from spark_assign.kernels.protocol.settings import Timing
-from spark_assign.protocol.facts import facts_of_rows
-from spark_assign.sources.kafka import snapshot
+from spark_assign.advice.kernel.membership.membership import ABOUT, OF_OPTION, membership
+from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.simulation.facts import facts_of_rows
+from spark_assign.simulation.kernel.settings import Timing
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations

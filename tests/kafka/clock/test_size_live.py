@@ -21,10 +21,10 @@ from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan, size
-from spark_assign.sources import snapshot_files
-from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.kafka_loads import LoadReadOptions
-from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka.kafka_loads import LoadReadOptions
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.kafka.broker import Cluster
 
 pytestmark = pytest.mark.kafka

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.client_libraries import LIBRARIES as KNOWN
-from spark_assign.kernels.leader_fingerprint import LIKELY, SURE, UNKNOWN
-from spark_assign.sources.kafka import snapshot
+from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
+from spark_assign.groups.kernel.leader_fingerprint import LIKELY, SURE, UNKNOWN
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.client_libraries import OF_GO_AND_NODE, Running

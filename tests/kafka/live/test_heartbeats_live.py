@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_assign import Fleet
-from spark_assign.protocol import Settings, simulate
-from spark_assign.protocol.schemas import EVENTS, SETTINGS_OF_GROUPS
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.simulation import Settings, simulate
+from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.simulation import EVENTS, SETTINGS_OF_GROUPS
 from tests.frames import dataframe
 from tests.kafka import heartbeat_story
 from tests.kafka.heartbeat_story import (

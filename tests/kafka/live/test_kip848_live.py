@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.schemas import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
 from tests import seeds
 from tests.frames import dataframe
 from tests.kafka import kip848_story

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs import snapshot as snapshot_job
 from spark_assign import plan
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.tables import read_fleet
 from tests.kafka import documented, group_members, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer

@@ -18,10 +18,11 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
-from spark_assign.sources import kafka_log_dirs, snapshot_files
-from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.kafka_loads import LoadReadOptions
-from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka import kafka_log_dirs
+from spark_assign.sources.kafka.kafka_loads import LoadReadOptions
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
 

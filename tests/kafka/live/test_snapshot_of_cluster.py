@@ -14,12 +14,12 @@ from kafka import KafkaProducer
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from spark_assign.errors import SourceError
-from spark_assign.schemas import SNAPSHOT_TABLES
-from spark_assign.sources import kafka_groups
-from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.kafka_connection import ClusterConnection
-from spark_assign.sources.snapshot import Snapshot
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka import kafka_groups
+from spark_assign.sources.kafka.kafka_connection import ClusterConnection
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import SNAPSHOT_TABLES
 from tests.docs import pages
 from tests.docs.terminal import Line
 from tests.kafka import documented, group_members

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.schemas import MEMBER_KEY
-from spark_assign.sources.kafka import snapshot
-from spark_assign.sources.snapshot import Snapshot
-from spark_assign.sources.snapshot_files import write_folder
-from spark_assign.sources.tables import read_fleet
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_files import write_folder
+from spark_assign.sources.files.tables import read_fleet
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from spark_assign.streams import plan_streams
+from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import streams_members
 from tests.kafka.broker import Cluster
 from tests.kafka.live_groups import create_topics

@@ -1,9 +1,9 @@
 """Predicted = actual in a rolling upgrade: consumers of kafka-clients 2.8.2 are replaced by those of 3.9.1, one by one.
 
-Who leads, and what everybody has after each restart, is what `kernels.upgrade` plays from the first snapshot, with the
-ids that the coordinator has really given. The leader's release is what a snapshot reads from the bytes it wrote. And
-members of 2.8.2, of the newest release and of librdkafka in one group: whoever was first leads, then whom Java's table
-of members has first.
+Who leads, and what everybody has after each restart, is what `migration.kernel.upgrade` plays from the first snapshot,
+with the ids that the coordinator has really given. The leader's release is what a snapshot reads from the bytes it
+wrote. And members of 2.8.2, of the newest release and of librdkafka in one group: whoever was first leads, then whom
+Java's table of members has first.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 
-from spark_assign.kernels.upgrade import rolling_upgrade as kernel
-from spark_assign.kernels.upgrade.group_membership import GroupMembership
-from spark_assign.kernels.upgrade.rolling_upgrade import play
-from spark_assign.kernels.upgrade.upgrade_path import ClientConfig, UpgradePath
-from spark_assign.sources.kafka import snapshot
+from spark_assign.migration.kernel.upgrade import rolling_upgrade as kernel
+from spark_assign.migration.kernel.upgrade.group_membership import GroupMembership
+from spark_assign.migration.kernel.upgrade.rolling_upgrade import play
+from spark_assign.migration.kernel.upgrade.upgrade_path import ClientConfig, UpgradePath
+from spark_assign.sources.kafka.kafka_snapshot import snapshot
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster

@@ -1,0 +1,181 @@
+"""What is advised, in words: a sentence with its figures, the settings to paste, and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_assign.advice.kernel.membership.membership_modes import DYNAMIC, EAGER, MIXED, SERVED, STATIC
+from spark_assign.advice.kernel.membership.params import MembershipParams
+from spark_assign.advice.kernel.membership.recommend import KEEP, MembershipChoice, MembershipOption
+from spark_assign.advice.kernel.membership.static_support import CANNOT, says
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, read_clients
+
+_HOW = {EAGER: "eager", "cooperative": "cooperative", SERVED: "assigned by the broker"}
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """What is known of a group's members.
+
+    Attributes:
+        group_id: of the group.
+        clients: their libraries, as `clients.count_clients` writes them.
+        pod: a name of a pod of a Deployment among theirs; null: none.
+        members: how many.
+        static: how many of these have an instance id.
+    """
+
+    group_id: str
+    clients: str
+    pod: str | None
+    members: int
+    static: int
+
+    @property
+    def libraries(self) -> list[str]:
+        """Those that are known."""
+        return [name for name in read_clients(self.clients) if name in LIBRARIES]
+
+    @property
+    def cannot(self) -> list[str]:
+        """Those without static membership."""
+        return [name for name in self.libraries if name in CANNOT]
+
+    def forbidden(self) -> list[str]:
+        """What is not to be recommended: `static`, `cooperative`."""
+        lacking = [name for name in self.libraries if COOPERATIVE not in LIBRARIES[name].assignors]
+        return (["static"] if self.pod or self.cannot else []) + (["cooperative"] if lacking else [])
+
+
+def sentence(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> str:
+    """What to do, and what that costs and saves."""
+    now, then = advice.now, advice.then
+    away = f"A rolling restart of {_count(known.members, 'member')}, each away for {time(asked.restart_ms)},"
+    if advice.code == KEEP:
+        crash = "" if now.crash is None else f", a crash {_seconds(now.crash.partition_ms)}"
+        return (
+            f"Keep it {_as(now)}: nothing that is open to it saves enough. {away} pauses {_paused(now)} "
+            f"(a partition for {time(now.restart.longest_ms)} at most){crash}."
+        )
+    return (
+        f"Make it {_change(now, then)}. {away} then pauses {_paused(then)} in place of "
+        f"{_seconds(now.restart.partition_ms)} (a partition for {time(then.restart.longest_ms)} at most, was "
+        f"{time(now.restart.longest_ms)}){_crash(now, then)}: it saves "
+        f"{_seconds(now.expected_ms - then.expected_ms)} per deploy."
+    )
+
+
+def _change(now: MembershipOption, then: MembershipOption) -> str:
+    """What is to be otherwise."""
+    changed = [then.way.membership] if then.way.membership != now.way.membership else []
+    changed += [then.way.protocol] if not then.way.own else []
+    what = " and ".join(changed) or then.way.membership
+    if then.session_ms == now.session_ms:
+        return what
+    return f"{what} with a session of {time(then.session_ms)} in place of {time(now.session_ms)}"
+
+
+def _crash(now: MembershipOption, then: MembershipOption) -> str:
+    if then.crash is None or now.crash is None:
+        return ""
+    before, after = (_seconds(each.partition_ms) for each in (now.crash, then.crash))
+    return f", a crash {after} as now" if before == after else f", a crash {after} in place of {before}"
+
+
+def settings(advice: MembershipChoice, known: ClientFacts) -> str | None:
+    """The settings of every member that change, a line each, as the group's library takes them; null: none does."""
+    now, then = advice.now, advice.then
+    library = known.libraries[0] if len(known.libraries) == 1 else None
+    told, lines = says(library), []
+    if then.way.membership != now.way.membership:
+        if then.way.membership == STATIC:
+            lines += [f"{told.comment} {known.group_id}-0, {known.group_id}-1, …: one for each member, kept for good"]
+            lines += [told.instance.format(f"{known.group_id}-0")]
+        else:
+            lines += [f"{told.comment} remove {told.instance.format('…')}"]
+    if then.session_ms != now.session_ms:
+        lines += [_broker(known, then)] if then.way.protocol == SERVED else [told.session.format(then.session_ms)]
+    if not then.way.own:
+        lines += [told.assignor.format(COOPERATIVE) or f"{told.comment} the assignor {COOPERATIVE}"]
+    return "\n".join(lines) or None
+
+
+def warnings(advice: MembershipChoice, asked: MembershipParams, known: ClientFacts) -> list[tuple[str, str]]:
+    """Codes and sentences, of what may go wrong."""
+    return [*_of_names(advice, known), *_of_sessions(advice, asked), *_of_libraries(advice, known)]
+
+
+def _of_names(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
+    found = []
+    if known.pod is not None:
+        why = f"{known.pod} looks like a pod of a Deployment, whose name is another one after each restart."
+        if known.static:
+            why += " An instance id made of it is another member each time: the old one is waited for."
+        else:
+            why += " Static needs names that stay: a StatefulSet's (name-0, name-1, …)."
+        found.append(("unstable-names", why))
+    if advice.now.way.membership == MIXED:
+        why = f"{known.static} of {_count(known.members, 'member')} are static, the others dynamic."
+        found.append(("mixed", why))
+    return found
+
+
+def _of_sessions(advice: MembershipChoice, asked: MembershipParams) -> list[tuple[str, str]]:
+    then = advice.then
+    if then.way.membership == DYNAMIC or then.session_ms > asked.restart_ms:
+        return []
+    why = f"The session, {time(then.session_ms)}, is over before a member is back: it is missed in every restart."
+    return [("short-session", why)]
+
+
+def _of_libraries(advice: MembershipChoice, known: ClientFacts) -> list[tuple[str, str]]:
+    found = []
+    if known.cannot:
+        where = ", ".join(CANNOT[name] for name in known.cannot)
+        found.append(("cannot-be-static", f"{' and '.join(known.cannot)} cannot be static ({where})."))
+    elif advice.then.way.membership == STATIC != advice.now.way.membership and "unknown" in known.clients:
+        why = "Not all client ids tell which library it is: make sure that each has group.instance.id."
+        found.append(("library-unknown", why))
+    if advice.forgone is not None:
+        saved = _seconds(advice.now.expected_ms - advice.forgone.expected_ms)
+        found.append(("forgone", f"{_as(advice.forgone).capitalize()} would save {saved} per deploy, and cannot be."))
+    return found
+
+
+def _as(option: MembershipOption) -> str:
+    return f"{option.way.membership}, {_HOW[option.way.protocol]}, with a session of {time(option.session_ms)}"
+
+
+def _paused(option: MembershipOption) -> str:
+    return f"{_seconds(option.restart.partition_ms)} in {_count(option.restart.rebalances, 'rebalance')}"
+
+
+def _seconds(partition_ms: float) -> str:
+    return f"{_number(partition_ms / 1000)} partition-seconds"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:,.1f}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _broker(known: ClientFacts, then: MembershipOption) -> str:
+    """The broker sets the session of such a group."""
+    to = f"--add-config consumer.session.timeout.ms={then.session_ms}"
+    return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {known.group_id} {to}"
+
+
+def time(ms: int) -> str:
+    """A time in the unit that suits it."""
+    if ms % 60_000 == 0 and ms >= 120_000:
+        return f"{ms // 60_000} min"
+    return f"{ms} ms" if ms < 1000 else f"{_number(ms / 1000)} s"
+
+
+def codes_and_text(found: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:
+    """Warnings as two texts; null: there is none."""
+    return (", ".join(code for code, _ in found) or None, " ".join(text for _, text in found) or None)

@@ -1,0 +1,73 @@
+"""What there is to size: groups, what their members can handle, and what is written to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.advice.kernel.size.sweep import SizingCriteria, high_rates
+from spark_assign.groups.kernel.group_metrics import subscribed_partitions
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_load import capacities, given_number
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.segmented_arrays import expand_slices
+
+
+@dataclass(frozen=True)
+class SizingInput:
+    """One group and assignor.
+
+    Attributes:
+        assignor: by its name.
+        now: how many members there are.
+        partitions: that it subscribes to.
+        capacity: what a member can handle, messages a second; `NaN`: not known.
+        given: whether that is given, and not measured.
+        load, load_high: of all its partitions, on average and at the quantile.
+        hot: of its hottest partition the topic, the partition, and its load on average and at the quantile.
+    """
+
+    assignor: str
+    now: int
+    partitions: int
+    capacity: float
+    given: bool
+    load: float
+    load_high: float
+    hot: tuple[str, int, float, float]
+
+
+def read_cases(specs: GroupSpecs, assignor: str, groups: IntArray, terms: SizingCriteria) -> dict[int, SizingInput]:
+    """By group what there is to size; each has a partition whose rate is known."""
+    loads, topics = specs.loads, specs.topics
+    topic, partition = expand_slices(
+        np.zeros(len(topics.known), np.int64), np.ones(len(topics.known), np.int64), topics.partitions[topics.known]
+    )
+    topic = topics.known[topic]
+    at = loads.of(topic, partition)
+    rate, high = (np.nan_to_num(each[at]) for each in (loads.in_rate, high_rates(specs, terms)))
+    group = topics.group[topic]
+    load, load_high = (np.bincount(group, each, specs.number) for each in (rate, high))
+    hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equals the first by topic and partition comes last
+    last = hottest[np.searchsorted(group[hottest], np.arange(specs.number), "right") - 1]
+    now, partitions = np.bincount(specs.members.group, minlength=specs.number), subscribed_partitions(specs)
+    capacity, given = capacities(specs), ~np.isnan(given_number(specs, "capacity"))
+    return {
+        each: SizingInput(
+            assignor=assignor,
+            now=int(now[each]),
+            partitions=int(partitions[each]),
+            capacity=float(capacity[each]),
+            given=bool(given[each]),
+            load=float(load[each]),
+            load_high=float(load_high[each]),
+            hot=(
+                specs.topic[int(topic[last[each]])].as_py(),
+                int(partition[last[each]]),
+                float(rate[last[each]]),
+                float(high[last[each]]),
+            ),
+        )
+        for each in groups.tolist()
+    }

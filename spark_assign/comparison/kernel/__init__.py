@@ -1,0 +1,1 @@
+"""Comparison of assignors and of two states of a fleet, as pure functions over whole groups."""

@@ -1,0 +1,177 @@
+"""Groups planned as franz-go's sticky balancers plan them, asked with a `GroupSpecs`.
+
+Sticky reads what members claim in their user data, cooperative-sticky in the subscription if that tells a generation.
+If it does not, cooperative-sticky looks into the user data, where Java's clients before 3.4 tell the generation only:
+so it does not see what they own, though it withholds it. In a group of which no generation is known, it is as if all
+told the same.
+
+They know no racks unless they are told to use them. Most groups go by runs, many at once (`franz_go_undisputed`); the
+others partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, believe
+from spark_assign.groups.assignors.franz_go.order_dependence import plan_group
+from spark_assign.groups.assignors.sticky.constrained import as_runs
+from spark_assign.groups.assignors.sticky.sticky_types import BALANCING, OVER_QUOTA, STAYS
+from spark_assign.groups.kernel.franz_go_undisputed import plan_undisputed, served
+from spark_assign.groups.kernel.group_assignments import GroupAssignments
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.undisputed import find_undisputed
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import expand_slices
+
+
+@dataclass(frozen=True)
+class _BalancerInput:
+    """What is known of one group, in numbers of its own.
+
+    Attributes:
+        members, topics: of each its number in the specs; members as the leader sorts them, topics by name.
+        group: what the balancer sees.
+        claimer, claimed: claims, a partition each, by member.
+        in_vain: whether some, but not all subscribe to a topic of no partitions.
+    """
+
+    members: IntArray
+    topics: IntArray
+    group: FranzGoGroup
+    claimer: IntArray
+    claimed: IntArray
+    in_vain: bool
+
+
+def assign_by_franz_go(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
+    """Plan some groups by franz-go's `sticky` or `cooperative-sticky`."""
+    cooperative = assignor == "cooperative-sticky"
+    undisputed = find_undisputed(specs, chosen, np.ones(len(specs.members), bool))
+    if cooperative:
+        _, readable = _told_in(specs, cooperative)
+        unread = np.zeros(specs.number, bool)
+        unread[specs.members.group[undisputed.owned.member[~readable[undisputed.owned.member]]]] = True
+        undisputed = undisputed.without(unread, specs)
+    planned = plan_undisputed(specs, undisputed, served(specs), cooperative=cooperative)
+    return planned.joined(_one_by_one(specs, assignor, chosen & ~undisputed.groups))
+
+
+def _one_by_one(specs: GroupSpecs, assignor: str, chosen: BoolArray) -> GroupAssignments:
+    """The same, partition by partition."""
+    cooperative = assignor == "cooperative-sticky"
+    generation, readable = _told_in(specs, cooperative)
+    parts = [_plan(told, generation, cooperative) for told in _groups(specs, generation, readable, chosen)]
+    none = np.empty(0, np.int64)
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)] or [none] * 6
+    member, topic, partition, reason, withheld, order_dependent = columns
+    runs, reason, late = as_runs(member, topic, partition, reason, withheld.astype(bool))
+    hangs = order_dependent.astype(bool)
+    zero = np.zeros(int(hangs.sum()), np.int64)
+    open_ = as_runs(member[hangs], topic[hangs], partition[hangs], zero, zero.astype(bool))[0]
+    return GroupAssignments(runs, reason, late, {}, open_)
+
+
+def _told_in(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
+    """Of each member the generation that its claims are of, and whether the balancer sees them."""
+    members = specs.members
+    if not cooperative:
+        generation: IntArray = np.where(members.told, members.in_user_data, members.generation)
+        return generation, np.ones(len(members), bool)
+    says = np.bincount(members.group, np.maximum(members.generation, members.in_user_data) >= 0, specs.number) > 0
+    return members.generation, (members.generation >= 0) | ~says[members.group]
+
+
+def _groups(
+    specs: GroupSpecs, generation: IntArray, readable: BoolArray, chosen: BoolArray
+) -> Iterator[_BalancerInput]:
+    """The chosen groups, one by one."""
+    if not chosen.any():
+        return
+    members, topics = specs.members, specs.topics
+    in_line = served(specs)
+    asking, asked = np.divmod(specs.subscriptions, max(len(topics), 1))
+    claims = _claims(specs, chosen)
+    groups = np.arange(specs.number + 1)
+    ends = [np.searchsorted(members.group[of], groups) for of in (in_line, asking, claims.member)]
+    of_topics = np.searchsorted(topics.group, groups)
+    number = np.empty(len(members), np.int64)
+    for group in np.flatnonzero(chosen).tolist():
+        mine, asks, claim = (slice(each[group], each[group + 1]) for each in ends)
+        at = np.arange(of_topics[group], of_topics[group + 1])
+        at = at[topics.asked[at]]
+        number[in_line[mine]] = np.arange(mine.stop - mine.start)
+        asks_for = number[asking[asks]], np.searchsorted(at, asked[asks])
+        own = claims.take(np.arange(claim.start, claim.stop))
+        own = PartitionSlices(number[own.member], np.searchsorted(at, own.topic), *own.columns[2:])
+        partitions = np.maximum(topics.partitions[at], 0)
+        told = in_line[mine]
+        yield _told(told, at, partitions, asks_for, own, generation[told], readable[told])
+
+
+def _claims(specs: GroupSpecs, chosen: BoolArray) -> PartitionSlices:
+    """What members claim of topics that somebody subscribes to, one by one, as far as there are such partitions."""
+    claims = specs.claims
+    mine = chosen[specs.members.group[claims.member]]
+    rows = claims.take(mine & np.isin(claims.topic, specs.topics.known)).expand()
+    rows = rows.take(rows.first < specs.topics.partitions[rows.topic])
+    return rows.take(np.argsort(rows.member, kind="stable"))
+
+
+def _told(
+    members: IntArray,
+    topics: IntArray,
+    partitions: IntArray,
+    asks: tuple[IntArray, IntArray],
+    claims: PartitionSlices,
+    generation: IntArray,
+    readable: BoolArray,
+) -> _BalancerInput:
+    """One group; members and topics of subscriptions and claims are in its own numbers."""
+    asking, asked = asks
+    order = np.lexsort((asking, asked))
+    ends = np.searchsorted(asked[order], np.arange(1, len(topics)))
+    subscribers = [each.tolist() for each in np.split(asking[order], ends)] if len(topics) else []
+    begin = np.cumsum(partitions) - partitions
+    claims = claims.take(np.argsort(claims.member, kind="stable"))
+    claimer, claimed = claims.member, begin[claims.topic] + claims.first
+    some = readable[claimer]
+    owner, stale = believe(claimer[some], claimed[some], generation, int(partitions.sum()))
+    # What its claimer does not subscribe to counts only against others that claim it.
+    of_topic = np.repeat(np.arange(len(topics)), partitions)
+    owner[~np.isin(owner * len(topics) + of_topic, asking * len(topics) + asked)] = NO_MEMBER
+    group = FranzGoGroup(len(members), partitions.tolist(), subscribers, owner.tolist(), stale)
+    in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
+    return _BalancerInput(members, topics, group, claimer, claimed, any(in_vain))
+
+
+def _plan(told: _BalancerInput, generation: IntArray, cooperative: bool) -> tuple[IntArray, ...]:
+    """Member, topic and partition of everything that is assigned; the reason, whether it is withheld, and
+    order-dependent."""
+    group = told.group
+    answer = plan_group(group, asked_in_vain=told.in_vain)
+    owner, before = np.array(answer.owner, np.int64), np.array(group.owner, np.int64)
+    partitions = np.array(group.partitions, np.int64)
+    topic, partition = expand_slices(np.zeros(len(partitions), np.int64), np.ones_like(partitions), partitions)
+    taken = (before != NO_MEMBER) & (before != owner)
+    reason = np.where(taken, OVER_QUOTA if answer.alike else BALANCING, STAYS)
+    withheld = np.zeros(len(owner), bool)
+    if cooperative:
+        withheld = _withheld(owner, told.claimer, told.claimed, generation[told.members])
+    return told.members[owner], told.topics[topic], partition, reason, withheld, np.array(answer.order_dependent, bool)
+
+
+def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:
+    """What somebody else claims as well, unless its new owner has it: claims it, and nobody in a newer generation."""
+    newest = np.full(len(owner), -1, np.int64)
+    np.maximum.at(newest, claimed, generation[claimer])
+    own = owner[claimed] == claimer
+    others, has = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
+    others[claimed[~own]] = True
+    has[claimed[own & (generation[claimer] >= newest[claimed])]] = True
+    withheld: BoolArray = others & ~has
+    return withheld

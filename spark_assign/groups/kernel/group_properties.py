@@ -1,0 +1,59 @@
+"""What facts say of whole groups: what they are, what they run with, and on which client libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library
+from spark_assign.groups.kernel.facts import GROUP
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts
+from spark_assign.groups.kernel.plan_groups import configured_of
+
+OTHER_KINDS = {
+    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
+    "share": "A share group (KIP-932): it has the broker's protocol from the start",
+    "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
+}
+
+
+def other_kinds(told: IndexedFacts, what: str) -> dict[int, tuple[str, str]]:
+    """Groups that are no groups of consumers, with what they are; `what`: what cannot be done with them."""
+    rows = told.rows[GROUP]
+    kinds = told.column("group_type", rows).to_pylist()
+    return {
+        group: ("out-of-scope", f"{OTHER_KINDS.get(kind, f'A group of the protocol {kind}')}. Nothing to {what}")
+        for group, kind in zip(told.group[rows].tolist(), kinds, strict=True)
+        if kind not in (None, "classic", "consumer")
+    }
+
+
+def kinds_of(specs: GroupSpecs) -> list[str | None]:
+    """Of each group what the fleet says that it is."""
+    rows = specs.told.rows[GROUP]
+    kinds: list[str | None] = [None] * specs.told.number
+    for group, kind in zip(
+        specs.told.group[rows].tolist(), specs.told.column("group_type", rows).to_pylist(), strict=True
+    ):
+        kinds[group] = kind
+    return [kinds[group] for group in specs.fact_group_index.tolist()]
+
+
+def assignors_of(specs: GroupSpecs) -> list[str | None]:
+    """Of each group what it runs with."""
+    configured = configured_of(specs.told)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    return [configured.get(name) for name in names]
+
+
+def clients_of(specs: GroupSpecs, now: Sequence[str | None], assumed: Sequence[str | None]) -> list[str]:
+    """Of each group the libraries of its members, as `groups.kernel.client_libraries` counts them; `assumed`: of those
+    not known."""
+    found: list[list[Client]] = [[] for _ in range(specs.number)]
+    group_id, rows = specs.group_id.to_pylist(), specs.members.row
+    ids = zip(specs.told.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
+    for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
+        client = detect_library(group_id[group], client_id, member_id, now[group])
+        other = assumed[group]
+        found[group].append(Client(other, True) if client.library is None and other else client)
+    return [count_clients(each) for each in found]

@@ -1,0 +1,312 @@
+"""Groups as the kernels read them: numbers in place of names, many groups side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.assignors.sticky.hash_map_order import walks
+from spark_assign.groups.assignors.sticky.plan_batch import ALL_MEMBERS
+from spark_assign.groups.assignors.sticky.sticky_types import TreeifiedMembers
+from spark_assign.groups.kernel.facts import ALIKE, GROUP, LAYOUT, LEFT, MEMBER
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, Owned, SubscriptionRows, asked, owned
+from spark_assign.groups.kernel.partition_loads import PartitionLoads, read_loads
+from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.java.hash_map import string_hashes
+from spark_assign.java.key_index import Names, Places, named
+from spark_assign.java.key_index import numbers as numbers_of
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import starts_new_key
+
+
+@dataclass(frozen=True)
+class MemberColumns:
+    """Members, sorted by group and by `String.compareTo` of their ids; all columns are of each member.
+
+    Attributes:
+        group: its group.
+        row: its row of the facts.
+        served: its place in the order in which range and roundrobin serve the members of its group: static ones by
+            instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
+        walk: its place in the walk of its group's hash map; distinct over all members.
+        treeified: null where all hash maps of a group's members are walked alike
+        (`groups.assignors.sticky.hash_map_order`).
+        generation: of its subscription; -1 for none.
+        in_user_data: the generation inside its user data, -1 for none; `told` is whether it has user data of its own.
+        rack: the number of its rack; -1 for none.
+        subscribes: whether it subscribes to anything.
+    """
+
+    group: IntArray
+    row: IntArray
+    served: IntArray
+    walk: IntArray
+    treeified: TreeifiedMembers | None
+    generation: IntArray
+    in_user_data: IntArray
+    told: BoolArray
+    rack: IntArray
+    subscribes: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True)
+class GroupSpecs:
+    """Groups 0, 1, … that have members and no fault.
+
+    Attributes:
+        told: the facts.
+        fact_group_index: of each group its number there.
+        members, topics: of all groups.
+        classes: of each class of subscribers that are not all of their group, the members, ascending.
+        claims: what members own.
+        left: what members that have left owned; the member is a number of `told.member_id`.
+        subscriptions: member and topic of each, as member * topics + topic, ascending, each once.
+        asked: of each subscription its row of the facts, which may be that to a topic that is like its own.
+        racks: the names of racks.
+        rack_sets: the sets of racks that partitions have replicas in; the first is empty.
+        rack_set: of topics with known racks, of each partition the number of its set.
+        in_order: single partitions in the order in which members tell that they own them; null: as the facts say.
+        carries: what goes through the partitions; null: as the facts say.
+    """
+
+    told: IndexedFacts
+    fact_group_index: IntArray
+    members: MemberColumns
+    topics: TopicColumns
+    classes: list[IntArray]
+    claims: PartitionSlices
+    left: PartitionSlices
+    subscriptions: IntArray
+    asked: IntArray
+    racks: list[str]
+    rack_sets: list[frozenset[int]]
+    rack_set: dict[int, IntArray]
+    in_order: PartitionSlices | None = None
+    carries: PartitionLoads | None = None
+
+    @property
+    def number(self) -> int:
+        """How many groups."""
+        return len(self.fact_group_index)
+
+    @cached_property
+    def member_id(self) -> pa.Array:
+        """Of each member its id."""
+        return named(self.told.member_id, self.told.member[self.members.row])
+
+    @cached_property
+    def topic(self) -> pa.Array:
+        """Of each topic its name."""
+        return named(self.told.topics, self.topics.name)
+
+    @cached_property
+    def cluster(self) -> pa.Array:
+        """Of each group its cluster."""
+        return self.told.cluster.take(pa.array(self.fact_group_index))
+
+    @cached_property
+    def group_id(self) -> pa.Array:
+        """Of each group its id."""
+        return self.told.group_id.take(pa.array(self.fact_group_index))
+
+    @cached_property
+    def loads(self) -> PartitionLoads:
+        """What goes through the partitions of the topics."""
+        return self.carries or read_loads(self.told, self.fact_group_index, self.topics)
+
+    def planned(self, assignor: str) -> PartitionSlices:
+        """The runs that windows have laid out by an assignor, of topics with metadata.
+
+        Range lays out topics that are alike in the same way; round robin goes on from one to the next.
+        """
+        member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
+        first, step, count = (
+            self.told.numbers(f"{assignor}_{part}", 0)[self.asked] for part in ("first", "step", "count")
+        )
+        if assignor == "roundrobin" and len(self.told.rows[ALIKE]):
+            first, count = self._in_turn(topic, first, step)
+        slices = PartitionSlices(member, topic, first, step, count)
+        return slices.take(slices.count > 0)
+
+    def _in_turn(self, topic: IntArray, first: IntArray, members: IntArray) -> tuple[IntArray, IntArray]:
+        """First and count of round robin's runs, of which `first` is that in the topic whose row was laid out."""
+        topics, size = self.topics, max(len(self.told.topics), 1)
+        partitions = np.maximum(np.where(topics.asked, topics.partitions, 0), 0)
+        like = Places(topics.group * size + topics.name).of(topics.group[topic] * size + self.told.topic[self.asked])
+        counted = np.zeros_like(partitions)
+        counted[like] = partitions[like]
+        members = np.maximum(members, 1)
+        first = (first + topics.before(counted)[like] - topics.before(partitions)[topic]) % members
+        return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def read_group_specs(told: IndexedFacts, faulty: set[int]) -> GroupSpecs:
+    """The groups that have members, but those that are faulty."""
+    sound = np.ones(told.number, bool)
+    sound[list(faulty)] = False
+    with_members = np.zeros(told.number, bool)
+    with_members[told.group[told.rows[MEMBER]]] = True
+    fact_group_index = np.flatnonzero(sound & with_members)
+    number = np.full(told.number, -1, np.int64)
+    number[fact_group_index] = np.arange(len(fact_group_index))
+    members = _read_members(told, number)
+    wanted, claimed = asked(told, number >= 0), owned(told, number >= 0)
+    topics, classes, subscriptions, rows, claims, left = _read_topics(told, number, members, wanted, claimed)
+    racks, rack, sets, rack_set = _read_racks(told, number, members, topics)
+    owners = subscriptions // max(len(topics), 1)
+    return GroupSpecs(
+        told=told,
+        fact_group_index=fact_group_index,
+        members=replace(members, rack=rack, subscribes=np.bincount(owners, minlength=len(members)) > 0),
+        topics=topics,
+        classes=classes,
+        claims=claims,
+        left=left,
+        subscriptions=subscriptions,
+        asked=rows,
+        racks=racks,
+        rack_sets=sets,
+        rack_set=rack_set,
+    )
+
+
+def _read_members(told: IndexedFacts, number: IntArray) -> MemberColumns:
+    rows = told.rows[MEMBER][number[told.group[told.rows[MEMBER]]] >= 0]
+    rows = rows[np.lexsort((told.member[rows], told.group[rows]))]
+    group, ids = number[told.group[rows]], told.member[rows]
+    position = told.numbers("position", np.iinfo(np.int32).max)[rows]
+    hashes = string_hashes(told.member_id.to_pylist())[ids] if len(ids) else np.empty(0, np.int64)
+    # Members are put into the leader's `HashMap` as the coordinator lists them; without a position, by id.
+    walk, treeified = walks(hashes, ids, group, np.lexsort((position, group)))
+    told_generation = told.column("user_data_generation_id", rows).is_valid().to_numpy(zero_copy_only=False)
+    return MemberColumns(
+        group=group,
+        row=rows,
+        served=_served(told, rows, group),
+        walk=walk,
+        treeified=treeified,
+        generation=np.maximum(told.numbers("generation_id")[rows], -1),
+        in_user_data=np.maximum(told.numbers("user_data_generation_id")[rows], -1),
+        told=told_generation,
+        rack=np.full(len(rows), -1, np.int64),
+        subscribes=np.zeros(len(rows), bool),
+    )
+
+
+def _served(told: IndexedFacts, rows: IntArray, group: IntArray) -> IntArray:
+    instance = Names(told.column("group_instance_id", rows)).columns[0]
+    order = np.lexsort((told.member[rows], instance, instance < 0, group))
+    begins = np.flatnonzero(starts_new_key(group))
+    served = np.empty(len(rows), np.int64)
+    served[order] = np.arange(len(rows))
+    return served - begins[np.cumsum(starts_new_key(group)) - 1] if len(rows) else served
+
+
+def _read_topics(
+    told: IndexedFacts, number: IntArray, members: MemberColumns, wanted: SubscriptionRows, claimed: Owned
+) -> tuple[TopicColumns, list[IntArray], IntArray, IntArray, PartitionSlices, PartitionSlices]:
+    size = max(len(told.topics), 1)
+    ids = max(len(told.member_id), 1)
+    of_member = Places(members.group * ids + told.member[members.row])
+    rows = wanted.row
+    # A subscription may be told of twice; members are sorted, so that their places are their numbers.
+    pairs = of_member.of(number[told.group[rows]] * ids + told.member[rows]) * size + wanted.topic
+    if (np.diff(pairs) <= 0).any():
+        pairs, first = np.unique(pairs, return_index=True)
+        rows = rows[first]
+    asking = pairs // size
+    asked_key = members.group[asking] * size + pairs % size
+    left = told.rows[LEFT][number[told.group[told.rows[LEFT]]] >= 0]
+    owned_key = number[told.group[claimed.row]] * size + told.topic[claimed.row]
+    left_key = number[told.group[left]] * size + told.topic[left]
+    places = Places(np.concatenate([asked_key, owned_key, left_key]))
+    partitions = np.full(len(places), -1, np.int64)
+    of_row, topic = told.numbers("partitions"), places.of(asked_key)
+    for at, some in ((places.of(left_key), left), (places.of(owned_key), claimed.row), (topic, rows)):
+        partitions[at] = of_row[some]
+    is_asked = np.zeros(len(places), bool)
+    is_asked[topic] = True
+    group = places.keys // size
+    subscribers, classes = subscriber_classes(asking, topic, len(places), group, members)
+    owner = of_member.of(number[told.group[claimed.row]] * ids + told.member[claimed.row])
+    fine = claimed.count > 0
+    claims = PartitionSlices(owner, places.of(owned_key), claimed.first, claimed.step, claimed.count).take(fine)
+    count = told.numbers("count", 0)[left]
+    gone = PartitionSlices(
+        told.member[left],
+        places.of(left_key),
+        told.numbers("first")[left],
+        told.numbers("step", 1)[left],
+        count,
+    ).take(count > 0)
+    topics = TopicColumns(group, places.keys % size, partitions, is_asked, subscribers)
+    return topics, classes, asking * max(len(places), 1) + topic, rows, claims, gone
+
+
+def subscriber_classes(
+    asking: IntArray, topic: IntArray, topics: int, group: IntArray, members: MemberColumns
+) -> tuple[IntArray, list[IntArray]]:
+    """Of each topic the class of its subscribers, and the members of each class that is not everyone."""
+    sizes = np.bincount(members.group)
+    asked_by = np.bincount(topic, minlength=topics)
+    subscribers = np.full(topics, ALL_MEMBERS, np.int64)
+    partial = np.flatnonzero((asked_by > 0) & (asked_by < sizes[group])) if len(sizes) else np.empty(0, np.int64)
+    if not len(partial):
+        return subscribers, []
+    some = np.isin(topic, partial)
+    order = np.lexsort((asking[some], topic[some]))
+    by_topic = np.split(asking[some][order], np.flatnonzero(np.diff(topic[some][order])) + 1)
+    found: dict[bytes, int] = {}
+    classes: list[IntArray] = []
+    for each, who in zip(partial.tolist(), by_topic, strict=True):
+        key = who.tobytes()
+        if key not in found:
+            found[key] = len(classes)
+            classes.append(who)
+        subscribers[each] = found[key]
+    return subscribers, classes
+
+
+def _read_racks(
+    told: IndexedFacts, number: IntArray, members: MemberColumns, topics: TopicColumns
+) -> tuple[list[str], IntArray, list[frozenset[int]], dict[int, IntArray]]:
+    """The racks, of each member its own, the sets of racks, and of topics with known racks each partition's set."""
+    coded = told.column("rack_id", members.row).dictionary_encode()
+    rack = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = {text: at for at, text in enumerate(coded.dictionary.to_pylist())}
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    of_topic: dict[int, IntArray] = {}
+    size = max(len(told.topics), 1)
+    places = Places(topics.group * size + topics.name)
+    rows = told.rows[LAYOUT]
+    rows = rows[numbers_of(told.column("at", rows).value_lengths(), 0) > 0]
+    at = places.of(np.where(number[told.group[rows]] >= 0, number[told.group[rows]] * size + told.topic[rows], -1))
+    here = [told.column(name, rows[at >= 0]).to_pylist() for name in ("at", "racks")]
+    for row, layout, topic in zip(*here, at[at >= 0].tolist(), strict=True):
+        partitions = int(topics.partitions[topic])
+        found = np.zeros(max(partitions, 0), np.int64)
+        for partition, racks in zip(row, layout, strict=True):
+            if partition < partitions:
+                key = frozenset(numbers.setdefault(text, len(numbers)) for text in racks)
+                found[partition] = sets.setdefault(key, len(sets))
+        of_topic[topic] = found
+    return list(numbers), rack, list(sets), of_topic
+
+
+def idle_groups(told: IndexedFacts, faulty: set[int]) -> IntArray:
+    """Groups that are known of but have no members and no fault, as rows of kind GROUP."""
+    rows = told.rows[GROUP]
+    with_members = np.zeros(told.number, bool)
+    with_members[told.group[told.rows[MEMBER]]] = True
+    with_members[list(faulty)] = True
+    return rows[~with_members[told.group[rows]]]

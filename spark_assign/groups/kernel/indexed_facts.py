@@ -1,0 +1,143 @@
+"""Facts with numbers in place of names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_assign.groups.kernel.facts import (
+    ALIKE,
+    ASKS,
+    BLOCK,
+    GROUP,
+    IN_ORDER,
+    INITIALIZED,
+    LAYOUT,
+    LEFT,
+    LOAD,
+    MEMBER,
+    OWN_LOAD,
+    OWNED,
+    TOPOLOGY,
+    column,
+)
+from spark_assign.java.key_index import Names, Places, numbers
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.ownership_bitmaps import runs_of_blocks, words
+from spark_assign.numeric.segmented_arrays import expand_slices
+
+KINDS = (MEMBER, ASKS, GROUP, OWNED, BLOCK, LEFT, LAYOUT, ALIKE, IN_ORDER, TOPOLOGY, INITIALIZED, LOAD, OWN_LOAD)
+
+
+@dataclass(frozen=True)
+class IndexedFacts:
+    """Facts of whole groups.
+
+    Attributes:
+        facts: the table.
+        rows: of each kind its rows.
+        group: of each row the number of its group.
+        member, topic, like: of each row the number of its name; -1 for null.
+        cluster, group_id: the names of each group.
+        member_id, topics: the names.
+    """
+
+    facts: pa.Table
+    rows: dict[int, IntArray]
+    group: IntArray
+    member: IntArray
+    topic: IntArray
+    like: IntArray
+    cluster: pa.Array
+    group_id: pa.Array
+    member_id: pa.Array
+    topics: pa.Array
+
+    @property
+    def number(self) -> int:
+        """How many groups."""
+        return len(self.cluster)
+
+    def numbers(self, name: str, missing: int = -1) -> IntArray:
+        """A column of whole numbers; null becomes `missing`."""
+        return numbers(column(self.facts, name), missing)
+
+    def column(self, name: str, rows: IntArray) -> pa.Array:
+        """A column of some rows."""
+        return column(self.facts, name).take(pa.array(rows, pa.int64()))
+
+
+def read(facts: pa.Table) -> IndexedFacts:
+    """Number the names of facts (`groups.kernel.facts`), rows in any order."""
+    kind = column(facts, "kind").to_numpy(zero_copy_only=False)
+    rows = {each: np.flatnonzero(kind == each) for each in KINDS}
+    clusters, ids = Names(column(facts, "cluster")), Names(column(facts, "group_id"))
+    both = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
+    groups = Places(both)
+    member, topic = Names(column(facts, "member_id")), Names(column(facts, "topic"), column(facts, "like"))
+    return IndexedFacts(
+        facts=facts,
+        rows=rows,
+        group=groups.of(both),
+        member=member.columns[0],
+        topic=topic.columns[0],
+        like=topic.columns[1],
+        cluster=clusters.texts.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
+        group_id=ids.texts.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
+        member_id=member.texts,
+        topics=topic.texts,
+    )
+
+
+@dataclass(frozen=True)
+class SubscriptionRows:
+    """Subscriptions: of each a row of the facts that says who, for this topic or one that is like it, and the topic."""
+
+    row: IntArray
+    topic: IntArray
+
+
+def asked(told: IndexedFacts, sound: NDArray[np.bool_]) -> SubscriptionRows:
+    """The subscriptions of sound groups, those to topics that are alike each for itself."""
+    rows, alike = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (ASKS, ALIKE))
+    if not len(alike):
+        return SubscriptionRows(rows, told.topic[rows])
+    size = len(told.topics)
+    key = told.group[alike] * size + told.like[alike]
+    order = np.argsort(key)
+    wanted = told.group[rows] * size + told.topic[rows]
+    begin, end = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
+    which, at = expand_slices(begin, np.ones_like(begin), end - begin)
+    return SubscriptionRows(rows[which], told.topic[alike[order]][at])
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What members own, as runs: of each run a row of the facts that says who and which topic, first, step, count."""
+
+    row: IntArray
+    first: IntArray
+    step: IntArray
+    count: IntArray
+
+
+def owned(told: IndexedFacts, sound: NDArray[np.bool_]) -> Owned:
+    """The ownership of sound groups, single partitions as runs."""
+    runs, blocks = (told.rows[kind][sound[told.group[told.rows[kind]]]] for kind in (OWNED, BLOCK))
+    pairs = Places(_pair(told, blocks))
+    key, *parts = runs_of_blocks(
+        pairs.of(_pair(told, blocks)), told.numbers("block")[blocks], words(told.column("bits", blocks))
+    )
+    example = np.zeros(len(pairs), np.int64)
+    example[pairs.of(_pair(told, blocks))] = blocks
+    given = [told.numbers(name)[runs] for name in ("first", "step", "count")]
+    row = np.append(runs, example[key])
+    return Owned(row, *(np.append(one, other) for one, other in zip(given, parts, strict=True)))
+
+
+def _pair(told: IndexedFacts, rows: IntArray) -> IntArray:
+    members, topics = len(told.member_id) + 1, len(told.topics) + 1
+    return (told.group[rows] * members + told.member[rows]) * topics + told.topic[rows]

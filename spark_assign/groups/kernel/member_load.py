@@ -1,0 +1,125 @@
+"""How the load of groups is spread over their members, and how long these take to catch up.
+
+All sums are added up in the order of topics and partitions, so that they are the same, to the last bit, whatever else
+is in a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.kernel.facts import GROUP
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.numeric.array_types import FloatArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+
+BEHIND_S = 10
+"""A member that is more than so many seconds of its own reading behind does not wait for messages: it reads as fast as
+it can."""
+
+LOAD_FIGURES = {
+    **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean"), pa.float64()),
+    "load_unknown": pa.int64(),
+    "drain_seconds": pa.float64(),
+}
+"""Columns of `load_figures`."""
+
+
+@dataclass(frozen=True)
+class MemberLoads:
+    """What the members of a specs' groups carry of some runs, each its own."""
+
+    specs: GroupSpecs
+    runs: PartitionSlices
+
+    @cached_property
+    def _each(self) -> tuple[IntArray, IntArray]:
+        """Member, and place in the columns of `Loads`, of each partition, in an order that nothing else changes."""
+        rows = self.runs.expand()
+        rows = rows.take(rows.first < self.specs.topics.partitions[rows.topic])
+        order = np.lexsort((rows.first, rows.topic, rows.member))
+        return rows.member[order], self.specs.loads.of(rows.topic[order], rows.first[order])
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Of each member its values added up, those that are not known left out."""
+        member, at = self._each
+        return np.bincount(member, np.nan_to_num(values[at]), len(self.specs.members)).astype(np.float64)
+
+    def known(self, values: FloatArray) -> IntArray:
+        """Of each member the number of its partitions with a known value."""
+        member, at = self._each
+        return np.bincount(member[~np.isnan(values[at])], minlength=len(self.specs.members))
+
+    def partitions(self) -> IntArray:
+        """Of each member the number of its partitions."""
+        return np.bincount(self._each[0], minlength=len(self.specs.members))
+
+
+def by_group(specs: GroupSpecs, of_member: FloatArray | IntArray) -> FloatArray:
+    """Of each group what its members have, added up."""
+    return np.bincount(specs.members.group, of_member, specs.number).astype(np.float64)
+
+
+def largest(specs: GroupSpecs, of_member: FloatArray) -> FloatArray:
+    """Of each group the most that a member has; `NaN` is nothing, and where all are, `NaN` is the answer."""
+    most = np.full(specs.number, np.nan)
+    np.fmax.at(most, specs.members.group, of_member)
+    return most
+
+
+def given_number(specs: GroupSpecs, name: str) -> FloatArray:
+    """Of each group a number that `groups` gives: capacity, load_bound; `NaN` where it gives none."""
+    rows = specs.told.rows[GROUP]
+    number = np.full(specs.told.number, np.nan)
+    number[specs.told.group[rows]] = specs.told.column(name, rows).to_numpy(zero_copy_only=False)
+    return number[specs.fact_group_index]
+
+
+def capacities(specs: GroupSpecs) -> FloatArray:
+    """Of each group the messages a second that one member can handle; `NaN` where nothing tells.
+
+    That is what `groups.capacity` says. Else it is what the fastest of those members reads that are behind, as only
+    they do not wait for messages.
+    """
+    loads, owned = specs.loads, MemberLoads(specs, specs.claims)
+    out_rate, lag = owned.sums(loads.out_rate), owned.sums(loads.lag)
+    busy = (out_rate > 0) & (lag > BEHIND_S * out_rate)
+    given = given_number(specs, "capacity")
+    return np.where(np.isnan(given), largest(specs, np.where(busy, out_rate, np.nan)), given)
+
+
+def drain_seconds(lag: FloatArray, in_rate: FloatArray, capacity: FloatArray) -> FloatArray:
+    """How long members take until they have read what they are behind, each with that capacity.
+
+    Infinite where as much is written as a member can read, or more; `NaN` where the capacity is not known.
+    """
+    spare = capacity - in_rate
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seconds = np.where(spare > 0, lag / spare, np.where((lag > 0) | (spare < 0), np.inf, 0.0))
+    return np.where(np.isnan(capacity), np.nan, seconds)
+
+
+def load_figures(specs: GroupSpecs, given: PartitionSlices) -> dict[str, pa.Array]:
+    """Of each group how evenly load is spread over its members; columns and units: `tables.groups.METRICS`."""
+    loads, carried = specs.loads, MemberLoads(specs, given)
+    load = carried.sums(loads.in_rate)
+    known = by_group(specs, carried.known(loads.in_rate))
+    total, most = by_group(specs, load), largest(specs, load)
+    mean = total / np.maximum(np.bincount(specs.members.group, minlength=specs.number), 1)
+    drain = drain_seconds(carried.sums(loads.lag), load, capacities(specs)[specs.members.group])
+    lags = by_group(specs, carried.known(loads.lag))
+    slowest = largest(specs, drain)
+    silent = (known == 0) | np.isin(np.arange(specs.number), list(loads.faults))
+    uneven = np.divide(most, mean, out=np.zeros(specs.number), where=total > 0)
+    unknown = by_group(specs, carried.partitions()) - known
+    return {
+        "load": pa.array(total, mask=silent),
+        "max_load_per_member": pa.array(most, mask=silent),
+        "load_max_over_mean": pa.array(uneven, mask=silent | (total <= 0)),
+        "load_unknown": pa.array(unknown.astype(np.int64), mask=silent),
+        "drain_seconds": pa.array(slowest, mask=silent | np.isnan(slowest) | (lags == 0)),
+    }

@@ -1,0 +1,293 @@
+"""One pass over whole groups: facts in, everything that is decided out, as rows of one table.
+
+A row of the answer is tagged by its `kind`:
+
+    assigned     member_id, topic, first, step, count: a run of the plan
+    withheld     the same: its next owner gets it in the round after this one
+    order_dependent  the same, of what is assigned or withheld: who gets it hangs on an order that the facts do not say
+    move         topic, first, step, count, member_id (who loses it), next_member_id (who gets it), reason, and of each
+                 of its partitions the messages a second that are written to it (loads; null: nothing is known)
+    revocation   the same of living members: what they have to give up, and who has it next
+    metrics      assignor and the figures of a group
+    rejected     code, detail: a group that cannot be planned
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.assignors.release_rules import is_profile, led_by
+from spark_assign.groups.kernel import assign as by
+from spark_assign.groups.kernel.facts import GROUP, LED_BY, MEMBER, column
+from spark_assign.groups.kernel.faults import find_faults, refusals
+from spark_assign.groups.kernel.group_assignments import GroupAssignments
+from spark_assign.groups.kernel.group_metrics import held, measure
+from spark_assign.groups.kernel.group_specs import GroupSpecs, idle_groups, read_group_specs
+from spark_assign.groups.kernel.indexed_facts import IndexedFacts, read
+from spark_assign.groups.kernel.member_load import LOAD_FIGURES, load_figures
+from spark_assign.groups.kernel.ownership_changes import REASONS, Moves, Ownership, Subscribed, list_changes
+from spark_assign.groups.kernel.partition_loads import rates_of_runs
+from spark_assign.groups.kernel.rule_source import leader_in_words
+from spark_assign.groups.kernel.tagged_rows import tagged_table
+from spark_assign.java.key_index import named
+from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices
+
+CONFIGURED = "configured"
+"""In place of a name: the assignor that each group is configured with."""
+
+ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED = (
+    *("assigned", "withheld", "order_dependent", "move", "revocation", "metrics", "rejected"),
+)
+EVERYTHING = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, MOVE, REVOCATION, METRICS, REJECTED})
+
+_TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
+FIGURES = {
+    "assignor": _TEXT,
+    **dict.fromkeys(("members", "partitions", "min_per_member", "max_per_member"), _LONG),
+    **dict.fromkeys(("mean_per_member", "stddev_per_member", "max_over_mean"), _DOUBLE),
+    **dict.fromkeys(("moved", "revoked", "unassigned", "withheld", "members_without_subscription"), _LONG),
+    **dict.fromkeys(("unknown_topics", "owned_topic_gone", "owned_beyond_count", "claim_conflicts"), _LONG),
+    **dict.fromkeys(("order_dependent", "rack_matched"), _LONG),
+    "led_by": _TEXT,
+    **LOAD_FIGURES,
+    "bound": _TEXT,
+}
+_NULLABLE = ("max_over_mean", "rack_matched", "led_by", *LOAD_FIGURES, "bound")
+DECIDED = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "next_member_id", "topic"), _TEXT),
+        **dict.fromkeys(("first", "step", "count"), _INT),
+        **dict.fromkeys(("reason", "code", "detail"), _TEXT),
+        "loads": pa.list_(_DOUBLE),
+        **FIGURES,
+    }
+)
+
+
+_RUN = ("member_id", "topic", "first", "step", "count")
+USES: dict[str, tuple[str, ...]] = {
+    ASSIGNED: _RUN,
+    WITHHELD: _RUN,
+    ORDER_DEPENDENT: _RUN,
+    MOVE: (*_RUN, "next_member_id", "reason", "loads"),
+    REVOCATION: (*_RUN, "next_member_id"),
+    METRICS: tuple(FIGURES),
+    REJECTED: ("code", "detail"),
+}
+"""The columns that a row of each kind uses, beside cluster, group_id and kind."""
+
+
+def columns_of(kinds: Collection[str]) -> list[str]:
+    """Those columns of `DECIDED` that rows of these kinds use."""
+    used = {"cluster", "group_id", "kind"}.union(*(USES[kind] for kind in kinds))
+    return [name for name in DECIDED.names if name in used]
+
+
+@dataclass(frozen=True)
+class PlanParams:
+    """What is asked of a fleet's groups.
+
+    Attributes:
+        patterns: shell patterns over group_id and an assignor's name, or `CONFIGURED`; the first that fits decides.
+        known: the names of all assignors there are.
+        custom: those that plan one group at a time.
+        wanted: the kinds of rows to answer with.
+        racks_known: whether the fleet says where replicas are.
+        loads_known: whether it says what goes through partitions.
+    """
+
+    patterns: tuple[tuple[str, str], ...]
+    known: tuple[str, ...]
+    custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
+    wanted: frozenset[str] = EVERYTHING
+    racks_known: bool = False
+    loads_known: bool = False
+
+
+def decide(facts: pa.Table, question: PlanParams) -> Iterator[pa.Table]:
+    """Answer for all groups of these facts (`groups.kernel.facts`), in tables with the columns of `DECIDED` in use."""
+    schema = pa.schema([DECIDED.field(name) for name in columns_of(question.wanted)])
+    for kind, rows in _answer(facts, question):
+        yield tagged_table(kind, rows, schema)
+
+
+def _answer(facts: pa.Table, question: PlanParams) -> Iterator[tuple[str, pa.Table]]:
+    told = read(facts)
+    faults = find_faults(told)
+    specs = read_group_specs(told, set(faults))
+    assignor, refused = choose(specs, question)
+    planned = plan_groups(specs, assignor, question)
+    refused |= planned.refused
+    if REJECTED in question.wanted:
+        yield REJECTED, refusals(told, faults)
+        yield REJECTED, _refusals(specs, refused)
+    fine = np.array([name is not None for name in assignor], bool)
+    fine[list(planned.refused)] = False
+    if ASSIGNED in question.wanted:
+        yield ASSIGNED, _run_rows(specs, planned.given)
+    if WITHHELD in question.wanted:
+        yield WITHHELD, _run_rows(specs, planned.runs.take(planned.withheld))
+    if ORDER_DEPENDENT in question.wanted:
+        yield ORDER_DEPENDENT, _run_rows(specs, planned.order_dependent)
+    compared = held(specs, planned.given, planned.runs.take(planned.withheld), fine)
+    if METRICS in question.wanted:
+        names = np.array([name or "" for name in assignor], object)
+        figures = measure(specs, compared, planned.order_dependent, racks_known=question.racks_known)
+        figures |= {"assignor": pa.array(names, _TEXT), "led_by": pa.array(_led_by(specs), _TEXT)}
+        figures["bound"] = pa.array([planned.bound.get(group) for group in range(specs.number)], _TEXT)
+        if question.loads_known:
+            figures |= load_figures(specs, planned.given)
+        yield METRICS, _group_rows(specs, figures, fine)
+        yield METRICS, _idle_rows(idle_groups(told, set(faults)), facts)
+    if question.wanted & {MOVE, REVOCATION}:
+        yield from _changes(specs, compared, planned, question)
+
+
+def plan_groups(specs: GroupSpecs, assignor: list[str | None], question: PlanParams) -> GroupAssignments:
+    """Plan every group that has an assignor."""
+    names = np.array([name or "" for name in assignor], object)
+    planned = by.nothing_planned()
+    for name in sorted(set(assignor) - {None}, key=str):
+        planned = planned.joined(by.assign(specs, str(name), names == name, question.custom))
+    return planned
+
+
+# --- which assignor -----------------------------------------------------------------------------------------------
+
+
+def choose(specs: GroupSpecs, question: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+    """Of each group its assignor, null where it has none; and of those code and detail."""
+    fits = [(re.compile(fnmatch.translate(pattern)), name) for pattern, name in question.patterns]
+    configured, leaders = configured_of(specs.told), leaders_of(specs.told)
+    chosen: list[str | None] = []
+    refused: dict[int, tuple[str, str]] = {}
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    for group, (cluster, group_id) in enumerate(names):
+        wanted = next((name for pattern, name in fits if pattern.match(group_id)), None)
+        own = configured.get((cluster, group_id)) if wanted == CONFIGURED else wanted
+        refusal = _refusal(wanted, own, question.known)
+        if wanted == CONFIGURED and own not in question.custom:
+            own = led_by(own, *leaders.get((cluster, group_id), (None, None))[:2])
+        chosen.append(own if refusal is None else None)
+        if refusal is not None:
+            refused[group] = refusal
+    return chosen, refused
+
+
+def _refusal(wanted: str | None, own: str | None, known: tuple[str, ...]) -> tuple[str, str] | None:
+    if wanted is None:
+        return "no-pattern", "No pattern fits the group. Add one, say '*'"
+    if own is None:
+        return "no-assignor", "groups.assignor does not say what it is configured with. Name an assignor"
+    if own not in known and not is_profile(own):
+        return "unknown-assignor", f"It is configured with {own}. Name one of {', '.join(known)}, or register it"
+    return None
+
+
+def configured_of(told: IndexedFacts) -> dict[tuple[str, str], str]:
+    """By cluster and group_id the assignor that a group is configured with.
+
+    The broker's range of KIP-848 is another one than the client's.
+    """
+    rows = told.rows[GROUP]
+    columns = (told.column(name, rows).to_pylist() for name in ("cluster", "group_id", "assignor", "group_type"))
+    return {
+        (cluster, group_id): "server-range" if kind == "consumer" and name == "range" else name
+        for cluster, group_id, name, kind in zip(*columns, strict=True)
+        if name is not None
+    }
+
+
+def leaders_of(told: IndexedFacts) -> dict[tuple[str, str], tuple[str | None, str | None, str | None]]:
+    """By cluster and group_id the library of a group's leader, its releases, and how surely that is known."""
+    rows = told.rows[GROUP]
+    names = zip(*(told.column(name, rows).to_pylist() for name in ("cluster", "group_id")), strict=True)
+    return dict(zip(names, zip(*(told.column(name, rows).to_pylist() for name in LED_BY), strict=True), strict=True))
+
+
+def static_groups(told: IndexedFacts) -> set[tuple[str, str]]:
+    """cluster and group_id of the groups with static members."""
+    rows = told.rows[MEMBER]
+    some = told.column("group_instance_id", rows).is_valid()
+    return set(
+        zip(*(told.column(name, rows).filter(some).to_pylist() for name in ("cluster", "group_id")), strict=True)
+    )
+
+
+def _led_by(specs: GroupSpecs) -> list[str | None]:
+    """Of each group its leader in words: `Java 2.8-3.3 (likely)`."""
+    leaders = leaders_of(specs.told)
+    names = zip(specs.cluster.to_pylist(), specs.group_id.to_pylist(), strict=True)
+    static = static_groups(specs.told)
+    return [leader_in_words(*leaders.get(name, (None, None, None)), static=name in static) for name in names]
+
+
+# --- the answer ---------------------------------------------------------------------------------------------------
+
+
+def named_groups(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:
+    """cluster and group_id of some groups."""
+    at = pa.array(groups, pa.int64())
+    return {"cluster": specs.cluster.take(at), "group_id": specs.group_id.take(at)}
+
+
+def _run_rows(specs: GroupSpecs, runs: PartitionSlices) -> pa.Table:
+    names = named_groups(specs, specs.topics.group[runs.topic])
+    names |= {"member_id": named(specs.member_id, runs.member), "topic": named(specs.topic, runs.topic)}
+    numbers = {name: pa.array(getattr(runs, name)) for name in ("first", "step", "count")}
+    return pa.table(names | numbers)
+
+
+def _group_rows(specs: GroupSpecs, figures: dict[str, pa.Array], fine: BoolArray) -> pa.Table:
+    table = pa.table(named_groups(specs, np.arange(specs.number)) | figures)
+    return table.filter(pa.array(fine))
+
+
+def _idle_rows(rows: IntArray, facts: pa.Table) -> pa.Table:
+    """Consumer groups that the fleet knows of but that have no members: nothing to decide, and not forgotten."""
+    at = pa.array(rows, pa.int64())
+    kinds = column(facts, "group_type").take(at).fill_null("classic").to_pylist()
+    at = at.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
+    names = {name: column(facts, name).take(at) for name in ("cluster", "group_id")}
+    assignor = column(facts, "assignor").take(at).fill_null("none")
+    zeros = {name: pa.array(np.zeros(len(at)), kind) for name, kind in FIGURES.items() if kind in (_LONG, _DOUBLE)}
+    for name in _NULLABLE:
+        zeros[name] = pa.nulls(len(at), FIGURES[name])
+    return pa.table(names | zeros | {"assignor": assignor})
+
+
+def _refusals(specs: GroupSpecs, refused: dict[int, tuple[str, str]]) -> pa.Table:
+    groups = sorted(refused)
+    codes, details = ([refused[group][at] for group in groups] for at in (0, 1))
+    names = named_groups(specs, np.array(groups, np.int64))
+    return pa.table(names | {"code": pa.array(codes, _TEXT), "detail": pa.array(details, _TEXT)})
+
+
+def _changes(
+    specs: GroupSpecs, compared: Ownership, planned: GroupAssignments, question: PlanParams
+) -> Iterator[tuple[str, pa.Table]]:
+    taken = np.append(planned.reason[~planned.withheld], planned.reason[planned.withheld])
+    subscribed = Subscribed(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
+    names = pa.concat_arrays([specs.member_id, specs.told.member_id])
+    for moves, revocations in list_changes(compared, taken, subscribed):
+        for kind, rows in ((MOVE, moves), (REVOCATION, revocations)):
+            if kind in question.wanted and len(rows):
+                yield kind, _move_rows(specs, rows, names, loads=question.loads_known and kind == MOVE)
+
+
+def _move_rows(specs: GroupSpecs, moves: Moves, names: pa.Array, *, loads: bool) -> pa.Table:
+    columns = named_groups(specs, specs.topics.group[moves.topic])
+    columns |= {"member_id": named(names, moves.from_member), "next_member_id": named(names, moves.to_member)}
+    columns |= {"topic": named(specs.topic, moves.topic)}
+    columns |= {name: pa.array(getattr(moves, name)) for name in ("first", "step", "count")}
+    if loads:
+        columns["loads"] = rates_of_runs(specs.loads, specs.topics, moves.topic, moves.first, moves.step, moves.count)
+    return pa.table(columns | {"reason": pa.array(REASONS).take(pa.array(moves.reason))})

@@ -1,0 +1,98 @@
+"""Which assignors there are.
+
+Three sources, later ones win: Kafka's own; installed packages that offer the entry point `spark_assign.groups.registry`
+(its name is the assignor's name, its value a `GroupAssignor` or a class of one); `register` in the running program.
+Those of Kafka's clients may be asked for as of a release (`sticky@2.8`, `groups.assignors.release_rules`), or as
+another library has them (`sticky@franz-go`, `groups.assignors.library_assignors`).
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+
+from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.assignors.release_rules import CLIENT_SIDE, is_profile, known_lines
+from spark_assign.groups.assignors.server import SERVER_SIDE
+from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
+from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.groups.windows.window_assignors import BY_WINDOWS
+from spark_assign.tables.errors import UnknownAssignorError
+
+ENTRY_POINTS = "spark_assign.groups.registry"
+
+BY_KERNEL = (STICKY, COOPERATIVE_STICKY, *SERVER_SIDE, WEIGHTED_STICKY)
+"""Assignors that are kernels over whole groups: Kafka's, and three of ours (`groups.assignors.server.OURS`,
+`weighted`)."""
+
+_registered: dict[str, GroupAssignor] = {}
+
+
+def register(name: str, assignor: GroupAssignor) -> None:
+    """Make an assignor known under a name, in this process; the same name again replaces it.
+
+    Raises:
+        TypeError: it has no `assign_group`.
+
+    Examples:
+        >>> class FirstMemberOnly(GroupAssignor):
+        ...     def assign_group(self, group):
+        ...         every = [(topic, n) for topic, count in group.partitions.items() for n in range(count)]
+        ...         return {group.members[0].member_id: every}
+        >>> register("first-member-only", FirstMemberOnly())
+        >>> plan(fleet, "first-member-only").metrics.select("max_per_member", "min_per_member").distinct().show()
+        +--------------+--------------+
+        |max_per_member|min_per_member|
+        +--------------+--------------+
+        |             3|             0|
+        +--------------+--------------+
+    """
+    if not callable(getattr(assignor, "assign_group", None)):
+        raise TypeError(f"{assignor!r} has no assign_group(group); derive it from GroupAssignor")
+    _registered[name] = assignor
+
+
+def names() -> list[str]:
+    """The names of all assignors there are, sorted."""
+    return sorted({*BY_WINDOWS, *BY_KERNEL, *custom_assignors()})
+
+
+def custom_assignors() -> dict[str, GroupAssignor]:
+    """By name, the assignors that are not Kafka's own; one may stand in the place of Kafka's."""
+    return {**_installed(), **_registered}
+
+
+def find(name: str) -> GroupAssignor | str:
+    """The assignor of that name; Kafka's own are known by their names, with a release or without.
+
+    Raises:
+        UnknownAssignorError: there is none; names those there are.
+
+    Examples:
+        >>> find("sticky@2.8")
+        'sticky@2.8'
+    """
+    if name in custom_assignors():
+        return custom_assignors()[name]
+    if name in names() or is_profile(name):
+        return name
+    assignor, at, release = name.partition("@")
+    if at and assignor in CLIENT_SIDE:
+        raise UnknownAssignorError(
+            f"{name!r}: no release of Kafka's clients is known as {release!r}. These answer alike: {known_lines()}"
+        )
+    if at and assignor in names():
+        raise UnknownAssignorError(f"{name!r}: only {', '.join(CLIENT_SIDE)} are known as of a release")
+    close = get_close_matches(name, names(), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise UnknownAssignorError(f"no assignor is called {name!r}{hint} There are: {', '.join(names())}")
+
+
+@cache
+def _installed() -> dict[str, GroupAssignor]:
+    found: dict[str, GroupAssignor] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        offered = point.load()
+        found[point.name] = offered() if isinstance(offered, type) else offered
+    return found

@@ -1,0 +1,1 @@
+"""Range and round robin as Spark window functions."""

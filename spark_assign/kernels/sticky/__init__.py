@@ -1,1 +1,0 @@
-"""`StickyAssignor` and `CooperativeStickyAssignor` of many groups at once; `plan_batch` is the way in."""

@@ -1,0 +1,112 @@
+"""Replay recorded steps of classic groups: what Kafka's `ClassicGroup` answers to each, and how the group is then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_assign.simulation.kernel.classic_group_calls import Step, play_all
+from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.schema_check import conform
+from spark_assign.tables.simulation import REPLAYED, STEPS
+
+RECORDED_GROUP_ID = "group-1"
+"""What the group is called in recorded sequences: a step does not say it, but some of Kafka's errors do."""
+
+STEPS_PER_TASK = 20_000
+"""So many steps take a task a second or two."""
+
+_ROWS_PER_BATCH = 1_000
+_KEY = (*GROUP_KEY, "step")
+_REPLAYED = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("group_id", pa.string()),
+        ("step", pa.int32()),
+        ("result", pa.string()),
+    ]
+)
+
+
+def replay(steps: DataFrame, *, named: str | None = RECORDED_GROUP_ID) -> DataFrame:
+    """Play each group's steps, in the order of their numbers, against a `ClassicGroup` that begins empty.
+
+    Example: `{"op": "add", "id": "m1", …}` gives `{"returned": null, "state": "EMPTY", "leader": "m1", …}`.
+    `simulation.kernel.classic_group_calls` says which ops there are; the rules are `simulation.kernel.classic_group`'s.
+
+    Args:
+        steps: cluster, group_id, step int, op string (a call as JSON).
+        named: what Kafka's errors call every group; null: by its own group_id.
+
+    Returns:
+        cluster, group_id, step, result string (JSON): a row per row of steps. Where Kafka throws, the result has
+        `error` with `class` and `message`, and the state that Kafka leaves behind. A step that cannot be taken (no
+        JSON, an unknown op, an argument that is missing or of a wrong kind, a number that the group has more than
+        once) changes nothing; its result is `{"error": "what is wrong"}` alone, and the next steps go on.
+
+    Raises:
+        FleetError: a missing column, a wrong type, or a null in cluster, group_id or step.
+    """
+    shaped, faults = conform("steps", steps, STEPS)
+    if faults:
+        raise FleetError(faults)
+    shaped = shaped.select(*STEPS.names)
+    counted = _count(shaped)
+    _raise_null_keys(counted)
+    tasks = 1 + counted["rows"] // STEPS_PER_TASK
+    ordered = shaped.repartition(tasks, *GROUP_KEY).sortWithinPartitions(*_KEY)
+    return ordered.mapInArrow(_player(named), REPLAYED)
+
+
+def _player(named: str | None) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """The work of one task; a closure of plain values, as it is sent to the executors."""
+
+    def play(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        results = play_all(_rows(batches), named)
+        while some := list(islice(results, _ROWS_PER_BATCH)):
+            columns = [
+                pa.array(column, field.type) for column, field in zip(zip(*some, strict=True), _REPLAYED, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=_REPLAYED)
+
+    return play
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Step]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _count(steps: DataFrame) -> Row:
+    """rows (of steps), and of each column of the key how many rows lack it and one of them."""
+    shown = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _text(name)) for name in _KEY))
+    counts = [F.count("*").alias("rows")]
+    for name in _KEY:
+        lacking = F.when(F.col(name).isNull(), shown)
+        counts += [F.count(lacking).alias(f"{name}_null"), F.min(lacking).alias(f"{name}_example")]
+    return steps.agg(*counts).collect()[0]  # one row
+
+
+def _raise_null_keys(counted: Row) -> None:
+    faults = [
+        Fault(
+            "steps",
+            name,
+            f"null{' or beyond int' if name == 'step' else ''} in a key: {counted[f'{name}_null']} row(s), "
+            f"e.g. {counted[f'{name}_example']}",
+            "Fill it in or leave the row out",
+        )
+        for name in _KEY
+        if counted[f"{name}_null"]
+    ]
+    if faults:
+        raise FleetError(faults)
+
+
+def _text(name: str) -> Column:
+    return F.coalesce(F.col(name).cast("string"), F.lit("null"))

@@ -1,0 +1,211 @@
+"""All that a simulation is told of the groups of a fleet, a row per fact (`simulation.kernel.simulation_input`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
+
+from spark_assign.fleet import Fleet
+from spark_assign.groups.facts import replica_racks
+from spark_assign.groups.faulty_groups import sound
+from spark_assign.simulation.kernel import simulation_input as kinds
+from spark_assign.simulation.settings import Settings
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+
+Rows = Sequence[Mapping[str, Any]]
+Key = tuple[Any, ...]
+
+_COLUMNS: dict[str, DataType] = {
+    "event": StringType(),
+    "group_type": StringType(),
+    "member_id": StringType(),
+    "topic": StringType(),
+    "topic_id": StringType(),
+    "group_instance_id": StringType(),
+    "rack_id": StringType(),
+    "new_member_id": StringType(),
+    "numbers": ArrayType(LongType()),
+    "names": ArrayType(StringType()),
+    "more": ArrayType(StringType()),
+    "at": ArrayType(IntegerType()),
+    "racks": ArrayType(ArrayType(StringType())),
+}
+
+_FIELDS: dict[int, dict[str, str | tuple[str, ...]]] = {
+    kinds.GROUP: {"group_type": "group_type", "names": "strategies", "numbers": kinds.SETTINGS},
+    kinds.MEMBER: {
+        "member_id": "member_id",
+        "group_instance_id": "group_instance_id",
+        "rack_id": "rack_id",
+        "names": "topics",
+        "more": "partition_assignment_strategy",
+        "numbers": ("position", "generation_id"),
+    },
+    kinds.OWNED: {"member_id": "member_id", "topic": "topic", "numbers": ("first", "step", "count")},
+    kinds.TOPIC: {
+        "topic": "topic",
+        "topic_id": "topic_id",
+        "numbers": ("partitions",),
+        "at": "at",
+        "racks": "racks",
+    },
+    kinds.TIMES: {"topic": "topic", "numbers": ("partition", "revoke_ms", "restore_ms")},
+    kinds.EVENT: {
+        "event": "event",
+        "member_id": "member_id",
+        "topic": "topic",
+        "group_instance_id": "group_instance_id",
+        "new_member_id": "new_member_id",
+        "names": "topics",
+        "more": "assignors",
+        "numbers": kinds.EVENT_NUMBERS,
+    },
+}
+"""Of each kind of fact: from which column, or from which columns of numbers, each of its columns is. The others are
+null."""
+
+
+def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFrame:
+    """The facts of all groups that have no fault.
+
+    Args:
+        fleet: the groups as they are at the beginning.
+        events: `tables.simulation.EVENTS`, `group_id` not null.
+        settings: what they are set to.
+
+    Returns:
+        cluster, group_id, kind and the columns of a fact.
+    """
+    topics = _topics(fleet, events)
+    facts = [_groups(fleet, settings), _members(fleet, settings), _fact(sound(events, fleet), kinds.EVENT)]
+    facts.append(_topic_facts(fleet, topics))
+    runs = fleet.runs()
+    if runs is not None:
+        facts.append(_fact(sound(runs, fleet), kinds.OWNED))
+    if settings.partitions is not None:
+        times = topics.select(*GROUP_KEY, "topic").join(settings.partitions, ["cluster", "topic"])
+        facts.append(_fact(times, kinds.TIMES))
+    return reduce(DataFrame.unionByName, facts)
+
+
+def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
+    """The same of groups that the driver holds as rows: sound ones, without settings, racks and instances of their own.
+
+    Args:
+        tables: rows of `topics`, `members`, `subscriptions` and `owned_runs`; columns that are left out are null.
+        events: rows of `tables.simulation.EVENTS`, each of a group.
+    """
+    wanted: dict[Key, list[str]] = defaultdict(list)
+    for row in tables["subscriptions"]:
+        wanted[_key(row, MEMBER_KEY)].append(row["topic"])
+    members = [{**row, "topics": wanted[_key(row, MEMBER_KEY)]} for row in tables["members"]]
+    named = [_key(row, (*GROUP_KEY, "topic")) for row in tables["subscriptions"]]
+    named += [
+        (*_key(row, GROUP_KEY), each) for row in events for each in (row.get("topic"), *(row.get("topics") or ()))
+    ]
+    counts = {_key(row, ("cluster", "topic")): row["partitions"] for row in tables["topics"]}
+    rows: dict[int, Rows] = {
+        kinds.GROUP: [_row(GROUP_KEY, key) for key in dict.fromkeys(_key(row, GROUP_KEY) for row in members)],
+        kinds.MEMBER: members,
+        kinds.EVENT: events,
+        kinds.TOPIC: [
+            _row((*GROUP_KEY, "topic", "partitions"), (cluster, group, topic, counts[cluster, topic]))
+            for cluster, group, topic in dict.fromkeys(named)
+            if counts.get((cluster, topic), 0) > 0
+        ],
+        kinds.OWNED: tables["owned_runs"],
+    }
+    facts = [_fact_of_row(row, kind) for kind, of_kind in rows.items() for row in of_kind]
+    return pa.Table.from_pylist(facts, _SCHEMA)
+
+
+def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
+    """What groups are set to; most have nothing of their own."""
+    own = sound(fleet.members, fleet).select(*GROUP_KEY).distinct()
+    if fleet.groups is not None:
+        own = own.join(fleet.groups.select(*GROUP_KEY, "assignor", "group_type"), GROUP_KEY, "left")
+    else:
+        own = own.withColumns({name: F.lit(None).cast("string") for name in ("assignor", "group_type")})
+    if settings.groups is not None:
+        own = own.join(settings.groups.select(*GROUP_KEY, *kinds.SETTINGS), GROUP_KEY, "left")
+    else:
+        own = own.withColumns({name: F.lit(None).cast("long") for name in kinds.SETTINGS})
+    own = own.withColumn("strategies", F.when(F.col("assignor") != "", F.array("assignor")))
+    return _fact(own, kinds.GROUP)
+
+
+def _members(fleet: Fleet, settings: Settings) -> DataFrame:
+    asked = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
+    members = sound(fleet.members, fleet).join(asked, MEMBER_KEY, "left")
+    members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
+    members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
+    if settings.members is not None:
+        told = settings.members.withColumnRenamed("group_instance_id", "told_instance_id")
+        members = members.join(told.dropDuplicates(MEMBER_KEY), MEMBER_KEY, "left")
+        instance = F.coalesce("told_instance_id", "group_instance_id")
+        members = members.withColumn("group_instance_id", instance)
+    else:
+        members = members.withColumn("partition_assignment_strategy", F.lit(None))
+    return _fact(members, kinds.MEMBER)
+
+
+def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
+    """The topics with metadata that members ask for now, or that an event names, and their partition counts."""
+    now = sound(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
+    named = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
+    later = sound(events, fleet).select(*GROUP_KEY, F.explode(named).alias("topic"))
+    counts = fleet.topics.select("cluster", "topic", "partitions", "topic_id").where(F.col("partitions") > 0)
+    return now.unionByName(later).distinct().join(counts, ["cluster", "topic"])
+
+
+def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
+    if fleet.racks_known and fleet.sizes.racked_members:
+        topics = topics.join(replica_racks(fleet), ["cluster", "topic"], "left")
+    else:
+        topics = topics.withColumns({"at": F.lit(None), "racks": F.lit(None)})
+    return _fact(topics, kinds.TOPIC)
+
+
+def _fact(rows: DataFrame, kind: int) -> DataFrame:
+    """Rows as facts of a kind."""
+    told = {name: F.col(of) if isinstance(of, str) else _numbers(of) for name, of in _FIELDS[kind].items()}
+    every = (told.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in _COLUMNS.items())
+    return rows.select(*GROUP_KEY, F.lit(kind).cast("byte").alias("kind"), *every)
+
+
+def _numbers(names: Sequence[str]) -> Column:
+    return F.array(*(F.col(name).cast("long") for name in names))
+
+
+def _fact_of_row(row: Mapping[str, Any], kind: int) -> dict[str, Any]:
+    """A row as a fact of a kind."""
+    fields = _FIELDS[kind].items()
+    told = {name: row.get(of) if isinstance(of, str) else [row.get(each) for each in of] for name, of in fields}
+    return {**_row(GROUP_KEY, _key(row, GROUP_KEY)), "kind": kind, **told}
+
+
+def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:
+    return tuple(row[name] for name in names)
+
+
+def _row(names: Sequence[str], key: Key) -> dict[str, Any]:
+    return dict(zip(names, key, strict=True))
+
+
+_SCHEMA: pa.Schema = to_arrow_schema(
+    StructType(
+        [
+            *(StructField(name, StringType()) for name in GROUP_KEY),
+            StructField("kind", ByteType()),
+            *(StructField(name, type_) for name, type_ in _COLUMNS.items()),
+        ]
+    )
+)

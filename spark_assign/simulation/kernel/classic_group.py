@@ -1,0 +1,342 @@
+"""A classic group as its coordinator keeps it (`org.apache.kafka.coordinator.group.classic.ClassicGroup`, 4.1 to 4.4).
+
+Principle: the coordinator knows who is there, who waits for an answer, and which protocols all members support. It
+never looks into an assignment. The group goes round and round:
+
+    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> …
+             (everybody joins)     (everybody syncs)
+
+Example: m1 [range, sticky] and m2 [sticky, range] join an empty group. m1 was first and leads. Both protocols are
+supported by both; each gets one vote, and the first of Java's `HashMap` of votes wins.
+
+Java's hash order decides in three places: who leads after a leader has gone, who leads instead of a leader that did
+not join, and which protocol wins a tie. The map of members never shrinks, so that the order hangs on the largest size
+it ever had.
+
+The checks are made in Kafka's order, and what Kafka has changed before one of them fails stays changed: a member that
+is refused leaves its instance id behind, a generation that cannot begin has counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from spark_assign.java.hash_map import HashTable, text_walk
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
+from spark_assign.simulation.kernel.classic_group_state import (
+    VALID_PREVIOUS_STATES,
+    IllegalArgument,
+    IllegalState,
+    State,
+)
+from spark_assign.simulation.kernel.classic_group_vote import select
+
+CONSUMER = "consumer"
+"""The protocol type whose metadata the coordinator can read."""
+
+
+@dataclass(slots=True, eq=False)
+class ClassicGroup:
+    """A group.
+
+    Attributes:
+        group_id: its name in errors.
+        state, previous_state: where it is in the round, and where it was before.
+        generation_id: counts the rounds.
+        protocol_type: of the first member that it ever had, or had after it was empty; null: none as yet.
+        protocol_name: the assignor of this generation.
+        leader_id: who computes the assignment.
+        members: by id; in the order in which they were put in, not in Java's (`all_members`).
+        static_members: member id by instance id.
+        pending_join_members: have been given an id, and have not joined with it yet.
+        pending_sync_members: have not asked for their assignment in this generation yet.
+        num_members_awaiting_join_response: how many members wait for the answer to their JoinGroup.
+        supported_protocols: how many members support each protocol; one that nobody supports any more stays, with 0.
+        subscribed_topics: of all members at the beginning of this generation; null: unknown.
+        new_member_added: set and read by the coordinator, which then waits a little longer for others.
+    """
+
+    group_id: str
+    state: State = State.EMPTY
+    previous_state: State = State.DEAD
+    generation_id: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, ClassicGroupMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    pending_join_members: set[str] = field(default_factory=set)
+    pending_sync_members: set[str] = field(default_factory=set)
+    num_members_awaiting_join_response: int = 0
+    supported_protocols: dict[str, int] = field(default_factory=dict)
+    subscribed_topics: frozenset[str] | None = None
+    new_member_added: bool = False
+    _order: HashTable[str] = field(default_factory=HashTable)
+
+    # --- members --------------------------------------------------------------------------------------------
+
+    def add(self, member: ClassicGroupMember, *, awaiting_join: bool = False) -> None:
+        """Add a member; it leads if nobody does.
+
+        Raises:
+            IllegalState: its instance id is taken, its protocol type is another one, or none of its protocols is
+                supported by all.
+        """
+        instance = member.group_instance_id
+        if instance is not None:
+            if instance in self.static_members:
+                raise IllegalState(
+                    f"Static member with groupInstanceId={instance} cannot be added to group {self.group_id} since"
+                    " it is already a member."
+                )
+            self.static_members[instance] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.protocol_type != member.protocol_type:
+            raise IllegalState("The group and member's protocol type must be the same.")
+        if not self.supports_protocols(member.protocol_type, member.protocols):
+            raise IllegalState("None of the member's protocols can be supported.")
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._put(member)
+        self._count(member, 1)
+        member.awaiting_join = awaiting_join
+        if awaiting_join:
+            self.num_members_awaiting_join_response += 1
+        self.pending_join_members.discard(member.member_id)
+
+    def update(
+        self,
+        member: ClassicGroupMember,
+        *,
+        protocols: Collection[str],
+        topics: Collection[str],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int = 0,
+        awaiting_join: bool = False,
+    ) -> None:
+        """A member of the group has joined again (`updateMember`)."""
+        self._count(member, -1)
+        member.protocols = tuple(protocols)
+        self._count(member, 1)
+        member.topics = tuple(topics)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self.num_members_awaiting_join_response += awaiting_join - member.awaiting_join
+        member.awaiting_join = awaiting_join
+
+    def remove(self, member_id: str) -> None:
+        """Take a member out, if it is there; the next leader is the first member in Java's order."""
+        removed = self.members.pop(member_id, None)
+        if removed is not None:
+            self._order.remove(member_id)
+            self._count(removed, -1)
+            self.num_members_awaiting_join_response -= removed.awaiting_join
+            if removed.group_instance_id is not None:
+                self.static_members.pop(removed.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = self._order.first() if self.members else None
+        self.pending_join_members.discard(member_id)
+        self.pending_sync_members.discard(member_id)
+
+    def replace_static_member(self, instance: str, old_member_id: str, new_member_id: str) -> ClassicGroupMember:
+        """A static member has come back under a new id; what the old one waits for is answered with an error.
+
+        Returns:
+            the member with the new id; it waits for nothing, and leads if the old one did.
+
+        Raises:
+            IllegalArgument: there is no member with the old id.
+        """
+        old = self.members.pop(old_member_id, None)
+        if old is None:
+            raise IllegalArgument(f"Cannot replace non-existing member id {old_member_id}")
+        self._order.remove(old_member_id)
+        self.complete_join(old)
+        self.complete_sync(old)
+        new = old.under(new_member_id)
+        self._put(new)
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        self.static_members[instance] = new_member_id
+        return new
+
+    def all_members(self) -> list[ClassicGroupMember]:
+        """The members in Java's order, in which the leader is told of them."""
+        return [self.members[member_id] for member_id in self._order.walk()]
+
+    def _put(self, member: ClassicGroupMember) -> None:
+        """Kafka's `put`: one with an id that is there takes its place, in the order as well."""
+        self.members[member.member_id] = member
+        self._order.add(member.member_id, member.hash_code)
+
+    # --- who is waited for ----------------------------------------------------------------------------------
+
+    def add_pending_member(self, member_id: str) -> bool:
+        """An id has been given out; False: it is pending already.
+
+        Raises:
+            IllegalState: it is a member.
+        """
+        if member_id in self.members:
+            raise IllegalState(_stable("pending member", member_id))
+        fresh = member_id not in self.pending_join_members
+        self.pending_join_members.add(member_id)
+        return fresh
+
+    def add_pending_sync_member(self, member_id: str) -> bool:
+        """The member is to send SyncGroup; False: it is pending already.
+
+        Raises:
+            IllegalState: it is not a member. (Kafka's message says the opposite.)
+        """
+        if member_id not in self.members:
+            raise IllegalState(_stable("pending sync member", member_id))
+        fresh = member_id not in self.pending_sync_members
+        self.pending_sync_members.add(member_id)
+        return fresh
+
+    def remove_pending_sync_member(self, member_id: str) -> bool:
+        """The member has sent SyncGroup; False: it was not pending.
+
+        Raises:
+            IllegalState: it is not a member. (Kafka's message says the opposite.)
+        """
+        if member_id not in self.members:
+            raise IllegalState(_stable("pending member", member_id))
+        there = member_id in self.pending_sync_members
+        self.pending_sync_members.discard(member_id)
+        return there
+
+    def has_all_members_joined(self) -> bool:
+        """All members wait for the answer to their JoinGroup, and no id is given out that has not joined."""
+        return len(self.members) == self.num_members_awaiting_join_response and not self.pending_join_members
+
+    def has_received_sync_from_all_members(self) -> bool:
+        """Nobody is to send SyncGroup any more."""
+        return not self.pending_sync_members
+
+    def not_yet_rejoined_members(self) -> list[ClassicGroupMember]:
+        """The members that do not wait for the answer to a JoinGroup."""
+        return [member for member in self.members.values() if not member.awaiting_join]
+
+    def not_yet_rejoined_dynamic_members(self) -> list[ClassicGroupMember]:
+        """Those of them without an instance id, in the order in which the coordinator takes them out."""
+        ids = [member.member_id for member in self.not_yet_rejoined_members()]
+        if self._order.treed:  # only there the order matters: Kafka collects them in one hash map, then in another
+            missing = set(ids)
+            ids = text_walk([each for each in self._order.walk() if each in missing])
+            ids = text_walk([each for each in ids if not self.members[each].is_static_member])
+        return [self.members[each] for each in ids if not self.members[each].is_static_member]
+
+    def rebalance_timeout_ms(self) -> int:
+        """How long a round waits for its members: as long as the most patient one asks for."""
+        return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
+
+    def complete_join(self, member: ClassicGroupMember) -> bool:
+        """Answer the member's JoinGroup (`completeJoinFuture`); False: it waits for none."""
+        waited = member.awaiting_join
+        self.num_members_awaiting_join_response -= waited
+        member.awaiting_join = False
+        return waited
+
+    def complete_sync(self, member: ClassicGroupMember) -> bool:
+        """Answer the member's SyncGroup (`completeSyncFuture`); False: it waits for none."""
+        waited = member.awaiting_sync
+        member.awaiting_sync = False
+        return waited
+
+    # --- the round ------------------------------------------------------------------------------------------
+
+    def can_rebalance(self) -> bool:
+        """The group may go into PREPARING_REBALANCE."""
+        return self.state in VALID_PREVIOUS_STATES[State.PREPARING_REBALANCE]
+
+    def transition_to(self, state: State) -> None:
+        """Go into another state.
+
+        Raises:
+            IllegalState: not from where the group is.
+        """
+        if self.state not in (valid := VALID_PREVIOUS_STATES[state]):
+            raise IllegalState(
+                f"Group {self.group_id} should be in one of [{', '.join(each.value for each in valid)}] states before"
+                f" moving to {state.value} state. Instead it is in {self.state.value} state."
+            )
+        self.previous_state = self.state
+        self.state = state
+
+    def maybe_elect_new_joined_leader(self) -> bool:
+        """Keep a leader that has joined; else the first in Java's order that has; False: nobody has."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join:
+            return True
+        joined = [member_id for member_id, member in self.members.items() if member.awaiting_join]
+        if not joined:
+            return False
+        self.leader_id = self._order.first(joined)
+        return True
+
+    def init_next_generation(self) -> None:
+        """All have joined: count the generation, choose the protocol, and wait for SyncGroup (or for members).
+
+        Raises:
+            IllegalArgument: no protocol is supported by all members.
+            IllegalState: the group is not in PREPARING_REBALANCE.
+        """
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.compute_subscribed_topics()
+        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY)
+        self.pending_sync_members.clear()
+
+    def compute_subscribed_topics(self) -> frozenset[str] | None:
+        """What the members subscribe to; null where the coordinator cannot know.
+
+        Raises:
+            IllegalArgument: a member does not support the group's protocol.
+        """
+        if self.protocol_type != CONSUMER:
+            return None
+        if self.members and self.protocol_name is None:
+            return None
+        if any(self.protocol_name not in member.protocols for member in self.members.values()):
+            raise IllegalArgument(f"Member does not support protocol {self.protocol_name}")
+        return frozenset().union(*{member.topics for member in self.members.values()})
+
+    # --- protocols ------------------------------------------------------------------------------------------
+
+    def supports_protocols(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Whether somebody with these could be a member: all others support one of them; an empty group takes any."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type and protocols)
+        if self.protocol_type is None or self.protocol_type != protocol_type:
+            return False
+        everybody = len(self.members)
+        return any(self.supported_protocols.get(name, 0) == everybody for name in protocols)
+
+    def select_protocol(self) -> str:
+        """The winner of the members' vote (`classic_group_vote`).
+
+        Raises:
+            IllegalState: there are no members.
+            IllegalArgument: no protocol is supported by all.
+        """
+        if not self.members:
+            raise IllegalState("Cannot select protocol for empty group")
+        return select(
+            [member.protocols for member in self.members.values()],
+            self.supported_protocols,
+            lambda: (member.protocols for member in self.all_members()),
+        )
+
+    def _count(self, member: ClassicGroupMember, by: int) -> None:
+        counts = self.supported_protocols
+        for name in member.protocols:
+            counts[name] = counts.get(name, 0) + by
+
+
+def _stable(kind: str, member_id: str) -> str:
+    return f"Attempt to add {kind} {member_id} which is already a stable member of the group."

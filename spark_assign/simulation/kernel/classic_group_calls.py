@@ -1,0 +1,261 @@
+"""Recorded steps of one classic group: calls of `ClassicGroup` as JSON, and what came of them as JSON.
+
+A step names the call in `op` and has its arguments beside it: `{"op": "remove", "id": "m1"}`. What comes of it is what
+the call returned (`returned`) or the error that Kafka throws (`error`, with `class` and `message`), and then the group
+as it is after the step. `members` are in Java's order, all else is sorted as Java sorts strings.
+
+A step that cannot be read changes nothing; its result is `{"error": "what is wrong"}`, a text where Kafka's own errors
+are an object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from spark_assign.java.hash_map import java_key
+from spark_assign.simulation.kernel.classic_group import ClassicGroup
+from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
+from spark_assign.simulation.kernel.classic_group_state import IllegalArgument, IllegalState, State
+
+_LARGEST_INT = (1 << 31) - 1
+_PACKAGE = "org.apache.kafka.coordinator.group.classic"
+
+Result = dict[str, Any]
+Step = tuple[str, str, int, str | None]
+"""cluster, group_id, step, op."""
+
+
+class UnreadableStep(Exception):
+    """The text is no step; the message says why."""
+
+
+class NullPointer(Exception):
+    """Kafka throws `NullPointerException` with this message: the step names a member that is not there."""
+
+
+_THROWN: dict[type[Exception], str] = {
+    IllegalState: "IllegalStateException",
+    IllegalArgument: "IllegalArgumentException",
+    NullPointer: "NullPointerException",
+}
+
+
+def play_all(steps: Iterable[Step], name: str | None) -> Iterator[tuple[str, str, int, str]]:
+    """Take the steps of many groups, each of which begins empty.
+
+    Args:
+        steps: all of a group together, in the order of their numbers.
+        name: what errors call the group; null: by its group_id.
+
+    Yields:
+        cluster, group_id, step and result (JSON), in the same order. Of several steps with the same number none is
+        taken, as nobody knows their order.
+    """
+    for (cluster, group_id), of_group in groupby(steps, key=lambda row: row[:2]):
+        group = ClassicGroup(group_id if name is None else name)
+        for number, rows in groupby(of_group, key=lambda row: row[2]):
+            ops = [op for _, _, _, op in rows]
+            for op in ops:
+                twice = f"step {number} is there {len(ops)} times, expected once"
+                yield cluster, group_id, number, play(group, op) if len(ops) == 1 else refused(twice)
+
+
+def play(group: ClassicGroup, text: str | None) -> str:
+    """Take one step.
+
+    Args:
+        group: the group; it is changed.
+        text: the step, an op as JSON.
+
+    Returns:
+        what came of it, as JSON.
+    """
+    try:
+        call, arguments = read(text)
+    except UnreadableStep as wrong:
+        return refused(str(wrong))
+    except RecursionError:
+        return refused("op is nested too deeply")
+    return json.dumps(_outcome(group, call, arguments) | _state(group))
+
+
+def refused(why: str) -> str:
+    """The result of a step that was not taken."""
+    return json.dumps({"error": why})
+
+
+def _outcome(group: ClassicGroup, call: Callable[..., object], arguments: dict[str, Any]) -> Result:
+    try:
+        return {"returned": call(group, **arguments)}
+    except tuple(_THROWN) as thrown:
+        return {"error": {"class": _THROWN[type(thrown)], "message": str(thrown)}}
+
+
+def _state(group: ClassicGroup) -> Result:
+    """The group as the recorded steps show it."""
+    members = group.all_members()
+    topics = group.subscribed_topics
+    return {
+        "state": group.state.name,
+        "generation": group.generation_id,
+        "leader": group.leader_id,
+        "protocol_type": group.protocol_type,
+        "protocol_name": group.protocol_name,
+        "members": [member.member_id for member in members],
+        "static_members": {name: group.static_members[name] for name in _sorted(group.static_members)},
+        "pending_join": _sorted(group.pending_join_members),
+        "pending_sync": _sorted(group.pending_sync_members),
+        "awaiting_join": _sorted(member.member_id for member in members if member.awaiting_join),
+        "awaiting_sync": _sorted(member.member_id for member in members if member.awaiting_sync),
+        "num_awaiting_join": group.num_members_awaiting_join_response,
+        "all_members_joined": group.has_all_members_joined(),
+        "supported_protocols": {name: group.supported_protocols[name] for name in _sorted(group.supported_protocols)},
+        "subscribed_topics": None if topics is None else _sorted(topics),
+        "rebalance_timeout_ms": group.rebalance_timeout_ms(),
+    }
+
+
+def _sorted(texts: Iterable[str]) -> list[str]:
+    """As `String.compareTo` has it: by UTF-16 code unit."""
+    return sorted(texts, key=java_key)
+
+
+# --- reading a step -----------------------------------------------------------------------------------------
+
+
+def read(text: str | None) -> tuple[Callable[..., object], dict[str, Any]]:
+    """The call and its arguments.
+
+    Raises:
+        UnreadableStep: no JSON, no such call, an argument that is missing or of another kind.
+    """
+    if text is None:
+        raise UnreadableStep("op is null, expected a JSON object")
+    try:
+        op = json.loads(text)
+    except ValueError as wrong:
+        raise UnreadableStep(f"op is no JSON: {wrong}") from wrong
+    if not isinstance(op, dict):
+        raise UnreadableStep(f"op is {_shown(op)}, expected a JSON object")
+    name = op.get("op")
+    if not isinstance(name, str) or name not in _CALLS:
+        raise UnreadableStep(f"there is no op {_shown(name)}, expected one of {', '.join(_CALLS)}")
+    call, arguments = _CALLS[name]
+    return call, {argument: _argument(op, name, argument, kind) for argument, kind in arguments.items()}
+
+
+Kind = tuple[str, Callable[[Any], bool]]
+"""What an argument should be, and whether it is."""
+
+
+def _argument(op: dict[str, Any], name: str, argument: str, kind: Kind) -> Any:
+    expected, fits = kind
+    if argument not in op and kind is not _TEXT_OR_NULL:
+        raise UnreadableStep(f"{name} has no {argument}, expected {expected}")
+    value = op.get(argument)
+    if not fits(value):
+        raise UnreadableStep(f"{argument} of {name} is {_shown(value)}, expected {expected}")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_milliseconds(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST_INT
+
+
+_TEXT: Kind = ("a string", _is_text)
+_TEXT_OR_NULL: Kind = ("a string or null", lambda value: value is None or _is_text(value))
+_TEXTS: Kind = ("a list of strings", lambda value: isinstance(value, list) and all(map(_is_text, value)))
+_YES_NO: Kind = ("true or false", lambda value: isinstance(value, bool))
+_MILLISECONDS: Kind = ("a whole number of milliseconds", _is_milliseconds)
+_STATE: Kind = (f"one of {', '.join(State.__members__)}", lambda value: _is_text(value) and value in State.__members__)
+
+
+# --- the calls ----------------------------------------------------------------------------------------------
+
+
+def _add(
+    group: ClassicGroup,
+    id: str,
+    instance: str | None,
+    protocol_type: str,
+    protocols: list[str],
+    topics: list[str],
+    rebalance_timeout_ms: int,
+    awaiting_join: bool,
+) -> None:
+    member = ClassicGroupMember(
+        id,
+        protocols=protocols,
+        topics=topics,
+        protocol_type=protocol_type,
+        group_instance_id=instance,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+    )
+    group.add(member, awaiting_join=awaiting_join)
+
+
+def _update(group: ClassicGroup, id: str, **joined: Any) -> None:
+    group.update(_member(group, id, "supportedProtocols"), **joined)
+
+
+def _replace_static(group: ClassicGroup, instance: str, old: str, new: str) -> None:
+    group.replace_static_member(instance, old, new)
+
+
+def _complete_join(group: ClassicGroup, id: str) -> bool:
+    return group.complete_join(_member(group, id, "isAwaitingJoin"))
+
+
+def _complete_sync(group: ClassicGroup, id: str) -> bool:
+    return group.complete_sync(_member(group, id, "isAwaitingSync"))
+
+
+def _await_sync(group: ClassicGroup, id: str) -> None:
+    """The coordinator makes the member wait, and then takes it from those that it waits for."""
+    if id not in group.members:
+        raise NullPointer(
+            f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.setAwaitingSyncFuture'
+            '(java.util.concurrent.CompletableFuture)"'
+            f' because the return value of "{_PACKAGE}.ClassicGroup.member(String)" is null'
+        )
+    group.members[id].awaiting_sync = True
+    group.remove_pending_sync_member(id)
+
+
+def _member(group: ClassicGroup, id: str, asked: str) -> ClassicGroupMember:
+    """The member, of which Kafka's method asks this first."""
+    if id not in group.members:
+        raise NullPointer(f'Cannot invoke "{_PACKAGE}.ClassicGroupMember.{asked}()" because "member" is null')
+    return group.members[id]
+
+
+_ID = {"id": _TEXT}
+_JOINED = {"protocols": _TEXTS, "topics": _TEXTS, "rebalance_timeout_ms": _MILLISECONDS, "awaiting_join": _YES_NO}
+_CALLS: dict[str, tuple[Callable[..., object], dict[str, Kind]]] = {
+    "add": (_add, {**_ID, "instance": _TEXT_OR_NULL, "protocol_type": _TEXT, **_JOINED}),
+    "update": (_update, _ID | _JOINED),
+    "remove": (lambda group, id: group.remove(id), _ID),
+    "replace_static": (_replace_static, {"instance": _TEXT, "old": _TEXT, "new": _TEXT}),
+    "transition": (lambda group, to: group.transition_to(State[to]), {"to": _STATE}),
+    "init_next_generation": (lambda group: group.init_next_generation(), {}),
+    "maybe_elect_new_joined_leader": (lambda group: group.maybe_elect_new_joined_leader(), {}),
+    "select_protocol": (lambda group: group.select_protocol(), {}),
+    "supports_protocols": (ClassicGroup.supports_protocols, {"protocol_type": _TEXT, "protocols": _TEXTS}),
+    "complete_join": (_complete_join, _ID),
+    "await_sync": (_await_sync, _ID),
+    "complete_sync": (_complete_sync, _ID),
+    "add_pending_join": (lambda group, id: group.add_pending_member(id), _ID),
+    "add_pending_sync": (lambda group, id: group.add_pending_sync_member(id), _ID),
+}

@@ -1,0 +1,152 @@
+"""Sticky and cooperative-sticky for many asks at once: asks as a batch of `groups.assignors.sticky`, and back.
+
+What the two differ in is said in `groups.assignors.sticky`: whose generation a claim is of, and what is withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from spark_assign.groups.assignors.rack_aware_range import racks_matter
+from spark_assign.groups.assignors.sticky.hash_map_order import walks
+from spark_assign.groups.assignors.sticky.plan_batch import StickyBatch, plan_batch
+from spark_assign.groups.assignors.sticky.sticky_types import StickyGroups
+from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_sorted
+from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.simulation.kernel.assignment_request import (
+    CODE_BITS,
+    AssignmentRequest,
+    AssignmentResponse,
+    java_order,
+    layout,
+)
+from spark_assign.simulation.kernel.request_table import RequestTable, answer, read_asks
+
+_MASK = (1 << CODE_BITS) - 1
+
+
+def assign_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+    """Kafka's `StickyAssignor`."""
+    return _assign(asks, cooperative=False)
+
+
+def assign_cooperative_sticky(asks: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+    """Kafka's `CooperativeStickyAssignor`."""
+    return _assign(asks, cooperative=True)
+
+
+def _assign(asks: Sequence[AssignmentRequest], *, cooperative: bool) -> list[AssignmentResponse]:
+    table = read_asks(asks)
+    by_id = _by_id(table)
+    decided = plan_batch(_batch(table, by_id, cooperative))
+    rows = decided.runs.take(~decided.withheld).expand()
+    codes = table.topic[rows.topic] << CODE_BITS | rows.first
+    return answer(table, by_id[rows.member], codes, decided.refused)
+
+
+def _by_id(table: RequestTable) -> IntArray:
+    """The members of the table sorted by ask and id, as the kernels number them."""
+    spans = zip(table.begin, table.begin[1:], strict=False)
+    ids = [each.member_id for each in table.members]
+    return np.array([begin + at for begin, end in spans for at in java_order(ids[begin:end])], np.int64)
+
+
+def _batch(table: RequestTable, by_id: IntArray, cooperative: bool) -> StickyBatch:
+    """The asks as the kernels read them."""
+    size = len(table.members)
+    number = np.empty(size, np.int64)
+    number[by_id] = np.arange(size)
+    member_ask = np.repeat(np.arange(len(table.asks)), table.sizes)
+    # Members are put into the leader's `HashMap` as the coordinator lists them.
+    hashes = np.fromiter((each.hash for each in table.members), np.int64, size)
+    walk, treeified = walks(hashes[by_id], np.arange(size), member_ask, number)
+    generation, claimed_in = _generations(table, cooperative)
+    rack, rack_sets, rack_set = _racks(table)
+    return StickyBatch(
+        groups=StickyGroups(
+            member_group=member_ask,  # sorted by ask either way
+            walk=walk,
+            topic_group=table.topic_ask,
+            partitions=table.partitions,
+            cooperative=cooperative,
+            treeified=treeified,
+        ),
+        claimed_in=claimed_in[by_id],
+        generation=generation[by_id],
+        claims=_claims(table, number, member_ask),
+        topic_class=table.topic_class,
+        topic_hash=_topic_hashes(table),
+        other_classes=table.without_metadata,
+        classes={each: np.sort(number[members]) for each, members in enumerate(table.classes)},
+        rack=rack[by_id],
+        rack_sets=rack_sets,
+        rack_set=rack_set,
+    )
+
+
+def _generations(table: RequestTable, cooperative: bool) -> tuple[IntArray, IntArray]:
+    """Of each member its subscription's generation, and the one that its claims are of."""
+    size = len(table.members)
+    generation = np.fromiter((each.generation_id for each in table.members), np.int64, size)
+    told = [each.user_data_generation_id for each in table.members]
+    in_user_data = np.fromiter((-1 if each is None else each for each in told), np.int64, size)
+    silent = np.fromiter((each is None for each in told), bool, size)
+    generation, in_user_data = np.maximum(generation, -1), np.maximum(in_user_data, -1)
+    in_subscription = (generation >= 0) if cooperative else np.zeros(size, bool)
+    return generation, np.where(in_subscription | silent, generation, in_user_data)
+
+
+def _topic_hashes(table: RequestTable) -> IntArray:
+    begins = np.cumsum([0, *(len(ask.topics.names) for ask in table.asks)])
+    every = np.concatenate([ask.topics.hashes for ask in table.asks])
+    return np.asarray(every[begins[table.topic_ask] + table.topic], np.int64)
+
+
+def _claims(table: RequestTable, number: IntArray, member_ask: IntArray) -> PartitionSlices:
+    """What members own of topics that somebody in their ask subscribes to and that have metadata.
+
+    As in Kafka, neither the member's own subscription nor the partition count is looked at.
+    """
+    lengths = np.fromiter((len(each.owned) for each in table.members), np.int64, len(table.members))
+    owned = chain.from_iterable(each.owned for each in table.members)
+    codes = np.fromiter(owned, np.int64, int(lengths.sum()))
+    owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
+    new = starts_new_key(owner) | starts_new_key(topic)
+    key, first, step, count = compress_sorted(np.cumsum(new, dtype=np.int64), codes & _MASK)
+    row = np.flatnonzero(new)[key - 1]
+    wanted = member_ask[owner[row]] << CODE_BITS | topic[row]
+    known = np.append(table.topic_ask << CODE_BITS | table.topic, np.iinfo(np.int64).max)
+    at = np.searchsorted(known, wanted)
+    runs = PartitionSlices(number[owner[row]], at, first, step, count)
+    there = known[at] == wanted
+    return runs if there.all() else runs.take(there)
+
+
+def _racks(table: RequestTable) -> tuple[IntArray, list[frozenset[int]], dict[int, IntArray]]:
+    """Of each member its rack, the sets of racks, and of each topic the set of each partition, where racks matter.
+
+    Racks are numbered anew in each ask, so that asks with as many racks share their sets.
+    """
+    rack = np.full(len(table.members), -1, np.int64)
+    sets: dict[frozenset[int], int] = {frozenset(): 0}
+    of_topic: dict[int, IntArray] = {}
+    ends = np.searchsorted(table.topic_ask, np.arange(len(table.asks)), "right").tolist()
+    for ask, begin, topic_end, topic_begin in zip(table.asks, table.begin, ends, [0, *ends], strict=False):
+        if not ask.topics.racks:
+            continue
+        of_member = [each.rack_id or "" for each in ask.members]
+        layouts = [layout(ask, topic) for topic in table.topic[topic_begin:topic_end].tolist()]
+        used = set(chain.from_iterable(layouts))
+        if not racks_matter(used, set(of_member) - {""}):
+            continue
+        names = sorted(frozenset(of_member).union(*used) - {""})
+        number = {"": -1} | {name: at for at, name in enumerate(names)}
+        rack[begin : begin + len(of_member)] = [number[name] for name in of_member]
+        number_of = {each: sets.setdefault(frozenset(number[name] for name in each), len(sets)) for each in used}
+        for at, racks in enumerate(layouts, topic_begin):
+            of_topic[at] = np.array([number_of[each] for each in racks], np.int64)
+    return rack, list(sets), of_topic

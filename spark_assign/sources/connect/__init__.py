@@ -1,0 +1,1 @@
+"""Reads Kafka Connect clusters through the REST API and the group of their workers."""

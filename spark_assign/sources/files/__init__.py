@@ -1,0 +1,1 @@
+"""Reads fleets and snapshots from files and catalogs."""

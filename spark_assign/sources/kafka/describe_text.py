@@ -1,0 +1,246 @@
+"""The text of `kafka-topics.sh --describe` and `kafka-consumer-groups.sh --describe`, as a snapshot.
+
+What the text does not say is not invented: there are no broker racks, no generations, no assignor unless
+`--state` was printed, and no subscriptions. A member is taken to subscribe to every topic of which any member
+of its group has a partition. That is right wherever all members of a group subscribe alike, the common case,
+and wrong for a group whose members differ; read such a group from the cluster itself (snapshot).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_tables import SnapshotRows
+from spark_assign.tables.errors import SourceError
+
+Line = tuple[str, int, str]
+"""File, line number from 1, text."""
+
+_PARTITION = re.compile(
+    r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*\S+\s+Replicas:\s*([\d,\s]*?)\s*(?:Isr:|$)"
+)
+_TOPIC = re.compile(r"\s*Topic:\s*(\S+)\s+(?:TopicId:\s*(\S+)\s+)?.*?PartitionCount:\s*(\d+)")
+_NO_MEMBERS = re.compile(r"Consumer group '(.*)' has no active members\.")
+_REBALANCING = re.compile(r"Warning: Consumer group '(.*)' is rebalancing\.")
+_ABSENT = re.compile(r"(Error: )?Consumer group '(.*)' does not exist\.")
+_MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
+_OFFSET_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *_MEMBER_COLUMNS)
+_STATE_COLUMNS = ("GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE")
+
+
+def read(topics: Iterable[str | Path], groups: Iterable[str | Path], cluster: str) -> Snapshot:
+    """Parse files of either tool's output; several groups, several files, and repeated headers are fine.
+
+    Args:
+        topics: files printed by `kafka-topics.sh --describe`.
+        groups: files printed by `kafka-consumer-groups.sh --describe` (default columns; `--state` as well).
+        cluster: the name for the `cluster` column.
+
+    Raises:
+        SourceError: a file that cannot be read, or a line that is neither tool's; names file and line.
+    """
+    found = _Found()
+    topic_files, group_files = list(topics), list(groups)
+    for line in _lines(topic_files):
+        found.topic_line(line)
+    found.check_topics()
+    layout: list[str] = []
+    for line in _lines(group_files):
+        layout = found.group_line(line, layout)
+    source = {
+        "kind": "text",
+        "topics": [str(file) for file in topic_files],
+        "groups": [str(f) for f in group_files],
+    }
+    return Snapshot(cluster, source, datetime.now(UTC), found.rows(cluster).tables())
+
+
+def _lines(files: Iterable[str | Path]) -> Iterator[Line]:
+    for file in files:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"{file} cannot be read: {error}") from error
+        for number, line in enumerate(text.splitlines(), start=1):
+            # The tools' logging noise, where standard error went into the file as well.
+            if line.strip() and not line.startswith("SLF4J:"):
+                yield str(file), number, line
+
+
+def _wrong(line: Line, expected: str) -> SourceError:
+    file, number, text = line
+    return SourceError(f"{file}, line {number}: expected {expected}, found: {text.strip()[:160]}")
+
+
+@dataclass
+class _Group:
+    assignor: str | None = None
+    state: str | None = None
+    members: dict[str, dict[str, str]] = field(default_factory=dict)
+    owned: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    offsets: dict[tuple[str, int], tuple[int | None, int | None, int | None]] = field(default_factory=dict)
+    fault: str | None = None
+
+
+@dataclass
+class _Found:
+    counts: dict[str, tuple[int, Line]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    replicas: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    groups: dict[str, _Group] = field(default_factory=lambda: defaultdict(_Group))
+
+    def topic_line(self, line: Line) -> None:
+        if partition := _PARTITION.match(line[2]):
+            replicas = [int(broker) for broker in partition[3].split(",") if broker.strip()]
+            self.replicas[partition[1], int(partition[2])] = replicas
+        elif topic := _TOPIC.match(line[2]):
+            self.counts[topic[1]] = int(topic[3]), line
+            if topic[2]:
+                self.ids[topic[1]] = topic[2]
+        else:
+            raise _wrong(line, "a line of kafka-topics.sh --describe (Topic: … PartitionCount: … or Partition: …)")
+
+    def check_topics(self) -> None:
+        """Refuse a cut-off file: a topic with fewer partition lines than its PartitionCount."""
+        listed: dict[str, int] = defaultdict(int)
+        for topic, _ in self.replicas:
+            listed[topic] += 1
+        for topic, (count, line) in self.counts.items():
+            if listed.get(topic, 0) not in (0, count):
+                raise _wrong(line, f"{count} partition lines for topic {topic}, {listed[topic]} are there")
+        for topic in listed.keys() - self.counts.keys():
+            self.counts[topic] = listed[topic], ("", 0, "")
+
+    def group_line(self, line: Line, layout: list[str]) -> list[str]:
+        """Take one line in; returns the columns of the table that the next line belongs to."""
+        text = line[2]
+        if text.split()[:2] in (["GROUP", "TOPIC"], ["GROUP", "COORDINATOR"], ["GROUP", "CONSUMER-ID"]):
+            return text.replace("COORDINATOR (ID)", "COORDINATOR").split()
+        if message := _NO_MEMBERS.search(text):
+            self.groups[message[1]].state = "Empty"
+        elif message := _REBALANCING.search(text):
+            self.groups[message[1]].fault = "the group was rebalancing when its text was printed"
+        elif message := _ABSENT.search(text):
+            self.groups[message[2]].fault = text.strip()
+        elif layout[:2] == ["GROUP", "TOPIC"]:
+            self._offset_line(line, layout)
+        elif layout[:2] == ["GROUP", "COORDINATOR"]:
+            self._state_line(line)
+        elif layout[:2] == ["GROUP", "CONSUMER-ID"]:
+            self._member_line(line, layout)
+        else:
+            raise _wrong(line, "the header GROUP TOPIC PARTITION … of kafka-consumer-groups.sh --describe")
+        return layout
+
+    def _offset_line(self, line: Line, layout: list[str]) -> None:
+        values = _values(line, layout, _OFFSET_COLUMNS)
+        group = self.groups[values["GROUP"]]
+        member = _member(group, values)
+        if values["TOPIC"] == "-":
+            return
+        key = values["TOPIC"], _number(line, values, "PARTITION")
+        if member is not None:
+            group.owned[member].append(key)
+        group.offsets[key] = (
+            _number_or_none(line, values, "CURRENT-OFFSET"),
+            _number_or_none(line, values, "LOG-END-OFFSET"),
+            _number_or_none(line, values, "LAG"),
+        )
+
+    def _member_line(self, line: Line, layout: list[str]) -> None:
+        # The instance id may be blank. What --verbose adds behind CLIENT-ID repeats what the offsets say.
+        columns = layout[: layout.index("CLIENT-ID") + 1] if "CLIENT-ID" in layout else layout
+        values = line[2].split()
+        if "GROUP-INSTANCE-ID" in columns and not (len(values) > 3 and values[3].startswith("/")):
+            values.insert(2, "")
+        values = values[: len(columns)]
+        found = _values((*line[:2], " ".join(value or "-" for value in values)), columns, _MEMBER_COLUMNS)
+        _member(self.groups[found["GROUP"]], found)
+
+    def _state_line(self, line: Line) -> None:
+        # The coordinator is printed as `host:port  (id)`, the strategy may be blank.
+        match = re.match(r"\s*(\S+)\s+\S+\s+\(\S*\)\s+(?:(\S+)\s+)?([A-Z]\w+)\s+(?:\S+\s+)*\d+\s*$", line[2])
+        if match is None:
+            raise _wrong(line, " ".join(_STATE_COLUMNS))
+        group = self.groups[match[1]]
+        group.assignor, group.state = (None if match[2] in (None, "-") else match[2]), match[3]
+
+    def rows(self, cluster: str) -> SnapshotRows:
+        rows = SnapshotRows(cluster)
+        for topic, (count, _) in sorted(self.counts.items()):
+            rows.add("topics", topic=topic, partitions=count, topic_id=self.ids.get(topic))
+        for (topic, partition), replicas in sorted(self.replicas.items()):
+            rows.add("replicas", topic=topic, partition=partition, replicas=replicas)
+        for broker in sorted({broker for replicas in self.replicas.values() for broker in replicas}):
+            rows.add("brokers", broker_id=broker)
+        for group_id, group in sorted(self.groups.items()):
+            _add_group(rows, group_id, group)
+        return rows
+
+
+def _add_group(rows: SnapshotRows, group_id: str, group: _Group) -> None:
+    state = group.state or ("Stable" if group.members and group.fault is None else None)
+    rows.add("groups", group_id=group_id, assignor=group.assignor, group_type=None, state=state)
+    if group.fault is not None:
+        rows.add("undescribed", group_id=group_id, error=group.fault)
+    topics = sorted({topic for owned in group.owned.values() for topic, _ in owned})
+    for member_id, member in sorted(group.members.items()):
+        rows.add(
+            "members",
+            group_id=group_id,
+            member_id=member_id,
+            group_instance_id=None if member.get("GROUP-INSTANCE-ID", "-") == "-" else member["GROUP-INSTANCE-ID"],
+            client_id=member["CLIENT-ID"],
+            client_host=member["HOST"],
+        )
+        for topic in topics:
+            rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
+        rows.add_owned(group_id, member_id, group.owned.get(member_id, ()))
+    for (topic, partition), (committed, end, lag) in sorted(group.offsets.items()):
+        rows.add(
+            "offsets",
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            committed_offset=committed,
+            end_offset=end,
+            lag=lag,
+        )
+
+
+def _member(group: _Group, values: dict[str, str]) -> str | None:
+    member_id = values["CONSUMER-ID"]
+    if member_id == "-":
+        return None
+    group.members[member_id] = group.members.get(member_id, {}) | values
+    return member_id
+
+
+def _values(line: Line, layout: list[str], needed: tuple[str, ...]) -> dict[str, str]:
+    missing = [column for column in needed if column not in layout]
+    if missing:
+        raise _wrong(line, f"the default columns, {', '.join(missing)} missing in the header")
+    values = line[2].split()
+    if len(values) != len(layout):
+        raise _wrong(line, f"{len(layout)} columns ({' '.join(layout)})")
+    return dict(zip(layout, values, strict=True))
+
+
+def _number(line: Line, values: dict[str, str], column: str) -> int:
+    if not values[column].isdigit():
+        raise _wrong(line, f"a number under {column}")
+    return int(values[column])
+
+
+def _number_or_none(line: Line, values: dict[str, str], column: str) -> int | None:
+    if values[column] == "-":
+        return None
+    if not values[column].removeprefix("-").isdigit():
+        raise _wrong(line, f"a number or - under {column}")
+    return int(values[column])

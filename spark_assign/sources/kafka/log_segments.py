@@ -1,0 +1,115 @@
+"""Records of `__consumer_offsets` from log segments that were copied from a broker or a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_assign.history.kernel import segments
+from spark_assign.spark.arrow_batches import forget_zipped_pyspark
+from spark_assign.stores.locations import for_spark
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.history import RECORDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DAMAGED = from_arrow_schema(segments.DAMAGED)
+_MARKERS = from_arrow_schema(segments.MARKERS)
+_FOLDERS = "__consumer_offsets-*"
+_DEPTH = 3
+"""How many folders deep: of a backup, its brokers, their disks."""
+_EXAMPLE = "__consumer_offsets-12/00000000000000000000.log"
+
+
+@dataclass(frozen=True)
+class LogSegments:
+    """What is in segments; each table is a pass over the files.
+
+    Attributes:
+        records: RECORDS (`tables.history`), without what was never committed.
+        damaged: bytes that no record could be made of (`DAMAGED`): a row for each stretch. The end of a segment that
+            was being written to is `cut-off`, and no loss.
+    """
+
+    records: DataFrame
+    damaged: DataFrame
+
+
+def log_segments(spark: SparkSession, place: str, cluster: str) -> LogSegments:
+    """The segments inside a folder, up to three folders deep: `…/__consumer_offsets-12/00000000000000000000.log`.
+
+    A log directory of a broker may be given as it is; other topics are not opened. Where a partition is there more
+    than once, as from several brokers, each of its records is taken once.
+
+    Raises:
+        SourceError: there is no segment of that topic.
+    """
+    paths = _paths(spark, place)
+    files = spark.read.format("binaryFile").load(paths).select("path", "content")
+    with_markers = files.withColumn("markers", F.lit(None).cast(f"array<{_MARKERS.simpleString()}>"))
+    copies = [segments.place_of(path) for path in paths]
+    partitions = {path.rpartition("/")[0] for path in paths}
+    if len(copies) > len({partition for partition, _ in copies}):
+        with_markers = _with_markers(files)
+    records = with_markers.mapInArrow(_each(partial(segments.records, cluster=cluster)), RECORDS)
+    if len(partitions) > len({partition for partition, _ in copies}):
+        records = records.dropDuplicates(["partition", "offset"])
+    damaged = files.mapInArrow(_each(partial(_damaged, cluster=cluster)), DAMAGED)
+    return LogSegments(records, damaged)
+
+
+def _paths(spark: SparkSession, place: str) -> list[str]:
+    """Of the segments; there are some for each partition of one topic.
+
+    By patterns: a search through folders passes over names that begin with an underscore.
+    """
+    folder = for_spark(place).rstrip("/")
+    depths = [f"{folder}{'/*' * depth}/{_FOLDERS}/*.log" for depth in range(_DEPTH + 1)]
+    found = [path for pattern in (f"{folder}/*.log", *depths) for path in _matching(spark, pattern)]
+    if not found:
+        raise SourceError(f"{place} has no log segments of __consumer_offsets. They are called …/{_EXAMPLE}")
+    return sorted(found)
+
+
+def _matching(spark: SparkSession, pattern: str) -> set[str]:
+    try:
+        # Twice: of one path Spark would ask whether a stream wrote it, and log at length that it is none.
+        listed = spark.read.format("binaryFile").load([pattern, pattern]).select("path")
+        return {row.path for row in listed.where(F.col("path").rlike(segments.SEGMENT)).collect()}
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        return set()
+
+
+def _with_markers(files: DataFrame) -> DataFrame:
+    """Each segment with the markers of its partition, so that a transaction may end in another one."""
+    found = files.mapInArrow(_each(lambda batch: [segments.first_markers(batch)]), _MARKERS)
+    of_partition = found.groupBy("partition").agg(F.collect_list(F.struct(*_MARKERS.names)).alias("markers"))
+    numbered = files.withColumn("partition", F.regexp_extract("path", segments.SEGMENT, 1).cast("int"))
+    return numbered.join(F.broadcast(of_partition), "partition", "left").select("path", "content", "markers")
+
+
+def _damaged(batch: pa.RecordBatch, cluster: str) -> list[pa.RecordBatch]:
+    return [segments.damaged(batch, cluster)]
+
+
+def _each(
+    work: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Files come as they are read, none waits for the others."""
+
+    def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_zipped_pyspark()
+        for batch in batches:
+            yield from work(batch)
+
+    return done

@@ -1,0 +1,1 @@
+"""The tables that spark_assign reads and writes, their validation, and the errors that it raises."""

@@ -1,0 +1,83 @@
+"""The one check of an input table's shape: columns and types, without reading a row."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NullType,
+    NumericType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from spark_assign.tables.errors import Fault
+from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def conform(table: str, df: DataFrame, schema: StructType | None = None) -> tuple[DataFrame, list[Fault]]:
+    """Bring one input table into its declared shape, without reading a row.
+
+    Columns of the schema come first, in its order and types; columns that it does not know are carried along. Any
+    integral type is taken for an int (a value beyond int becomes null, which the value checks then report). A
+    nullable column that is not there is added as null, unless it is one `ONLY_IF_GIVEN`. The schema is that of the
+    Fleet's table of this name, unless another is given.
+
+    Returns the table and the faults found: a missing column, a wrong type.
+    """
+    present = {field.name: field.dataType for field in df.schema.fields}
+    columns: list[Column] = []
+    faults: list[Fault] = []
+    schema = schema or INPUT_TABLES[table]
+    for field in schema.fields:
+        want = field.dataType.simpleString()
+        have = present.get(field.name)
+        if have is None and field.metadata == ONLY_IF_GIVEN:
+            continue
+        if have is None and field.nullable:
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        elif have is None:
+            remedy = f"Add it as {want}; the table has {', '.join(present) or 'no columns'}"
+            faults.append(Fault(table, field.name, "the column is missing", remedy))
+        elif not _fits(have, field.dataType):
+            problem = f"the type is {have.simpleString()}, expected {want}"
+            faults.append(Fault(table, field.name, problem, f"Cast the column to {want}"))
+        elif have == field.dataType:
+            columns.append(F.col(field.name))
+        else:
+            columns.append(F.col(field.name).try_cast(field.dataType).alias(field.name))
+    if faults:
+        return df, faults
+    known = {field.name for field in schema.fields}
+    return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
+
+
+def _fits(have: DataType, want: DataType) -> bool:
+    if isinstance(want, IntegerType | LongType):
+        return isinstance(have, _INTEGERS)
+    if isinstance(want, ArrayType):
+        return isinstance(have, ArrayType) and _fits(have.elementType, want.elementType)
+    if isinstance(want, StructType):
+        return (
+            isinstance(have, StructType)
+            and have.names == want.names
+            and all(_fits(*both) for both in zip(_types(have), _types(want), strict=True))
+        )
+    if isinstance(want, DoubleType):
+        return isinstance(have, NumericType | NullType)
+    if isinstance(want, StringType):
+        return isinstance(have, StringType | NullType)
+    return have == want
+
+
+def _types(struct: StructType) -> list[DataType]:
+    return [field.dataType for field in struct.fields]
