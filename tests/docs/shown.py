@@ -55,9 +55,9 @@ def differs(shown: Sequence[str], value: Any, *, ordered: bool = False) -> str |
     `ordered`. Of a text the page may break the lines.
     """
     if hasattr(value, "collect"):
-        rows = [[_cell(each) for each in row] for row in value.collect()]
+        rows = [[cell_text(each) for each in row] for row in value.collect()]
         wrong = _rows_differ(shown, value.columns, rows, ordered)
-        return wrong and f"{wrong}\nit is:\n{_drawn([value.columns, *rows])}"
+        return wrong and f"{wrong}\nit is:\n{drawn([value.columns, *rows])}"
     said, told = " ".join(" ".join(shown).split()), " ".join(str(value).split())
     return None if pattern(said).fullmatch(told) else f"{said!r} and not {told!r}"
 
@@ -124,7 +124,7 @@ def _differing(piece: Sequence[Shown], there: Sequence[There], same: Callable[[S
     return next((n for n, each in enumerate(piece) if n >= len(there) or not same(each, there[n])), None)
 
 
-def _drawn(rows: list[Row]) -> str:
+def drawn(rows: list[Row]) -> str:
     """Rows, the first of which are the columns, as `show` draws them."""
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     border = "+" + "".join("-" * width + "+" for width in wide)
@@ -132,10 +132,10 @@ def _drawn(rows: list[Row]) -> str:
     return "\n".join([border, lines[0], border, *lines[1:], border])
 
 
-def _cell(value: object) -> str:
+def cell_text(value: object) -> str:
     """As `show` draws it."""
     if value is None:
         return "NULL"
     if isinstance(value, list):
-        return f"[{', '.join(map(_cell, value))}]"
+        return f"[{', '.join(map(cell_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

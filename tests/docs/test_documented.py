@@ -9,7 +9,7 @@ import ast
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -23,7 +23,7 @@ from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.groups import registry
 from spark_assign.tables.groups import INPUT_TABLES
-from tests.docs import given, homes, shown
+from tests.docs import given, homes, rewrite, shown
 from tests.docs.pages import Step, pages, steps
 from tests.docs.recalled import recalled
 from tests.docs.terminal import Line, terminal
@@ -115,7 +115,9 @@ def test_what_a_page_tells_to_run(
             code, printed = (0, sample.printed) if sample and step.text == SAMPLE_PLAN else run_command(step)
             wrong = shown.lost(step.shown, printed) if step.shown else None
             all_of_it = "\n".join(line.text for line in printed)
-            parted += [f"{step}\nthe page has: {wrong}\nall of it:\n{all_of_it}"] if wrong else []
+            if wrong:
+                rewrite.rewrite(step, rewrite.printed_lines(step.shown, printed))
+                parted.append(f"{step}\nthe page has: {wrong}\nall of it:\n{all_of_it}")
             assert code == 0 or step.shown, f"{step}\nexit code {code}\n{all_of_it}"
     assert code == 0, f"the last command of {page.name} ended with exit code {code}"
     assert not parted, "\n\n".join(parted)
@@ -171,8 +173,20 @@ def run_python(step: Step, names: dict[str, Any]) -> list[str]:
         wrong = (
             shown.lost(step.shown, seen.lines) if value is None else shown.differs(step.shown, value, ordered=ordered)
         )
-        parted += [f"{step}\n{wrong}"] if wrong else []
+        if wrong:
+            rewrite.rewrite(step, shown_lines(step.shown, value, seen.lines))
+            parted.append(f"{step}\n{wrong}")
     return parted
+
+
+def shown_lines(before: Sequence[str], value: Any, printed: Sequence[Line]) -> list[str]:
+    """Returns what a page should show under a Python block."""
+    if value is None:
+        return rewrite.printed_lines(before, printed)
+    if hasattr(value, "collect"):
+        rows = [[shown.cell_text(each) for each in row] for row in value.collect()]
+        return rewrite.table_lines(before, value.columns, rows)
+    return str(value).split("\n")
 
 
 def compute(value: Any) -> None:
